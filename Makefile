@@ -1,0 +1,78 @@
+# Everything runs in .venv, which is made on first use; PYTHON chooses the interpreter for it.
+# MDVPF_DATA names the folder of the real data, MDVPF_DEBUG=1 builds the core with all checks on.
+
+PYTHON ?= python3
+MDVPF_TORTURE ?= full
+
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CORE := $(wildcard mdvpf/*.pyx mdvpf/*.pxd)
+
+INSTALLED := $(VENV)/.installed
+BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
+SANITIZED := build/sanitize
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench lint sanitize torture clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | expand -t 12
+
+demo: $(BUILT) ## SMC, VPA and MD-VPA on a stream that switches; writes demo.png
+	@$(BIN)/python experiments/demo.py
+
+test: $(BUILT) ## tests and doctests, without the torture tests
+	@$(BIN)/python -m pytest -q -n 2 --benchmark-disable
+
+bench: $(BUILT) ## nanoseconds a candidate, against NumPy and plain Python (needs MDVPF_DATA)
+	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-only --benchmark-disable-gc \
+		--benchmark-columns=min,median,rounds benchmarks
+
+lint: $(BUILT) ## ruff, cython-lint and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@PATH="$(BIN):$$PATH" cython-lint $(CORE)  # it looks for pycodestyle on the path
+	@$(BIN)/mypy
+
+torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
+	@MDVPF_TORTURE=$(MDVPF_TORTURE) $(BIN)/python -m pytest -q -n 2 --benchmark-disable -m torture tests
+
+# A copy with its own build of the core, so that the sanitized one never stays in the tree.
+# The sanitizers must be loaded before Python. libstdc++ too, or they do not see the exceptions
+# of other extensions. CPython leaks at exit by design: leaks would be reported on every run.
+# Python's own allocator would hide overflows within its arenas. Reports go to the descriptor of
+# stderr, which pytest would swallow unless told to capture sys.stderr only.
+sanitize: $(SANITIZED)/.built ## tests of the kernel under address and undefined-behaviour sanitizers
+	@rm -rf $(SANITIZED)/tests && find $(SANITIZED)/mdvpf -name '*.py' -delete
+	@tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf tests | tar -xf - -C $(SANITIZED)
+	@cd $(SANITIZED) && \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+	$(BIN)/python -m pytest -q -n 2 --benchmark-disable --capture=sys tests/kernel
+
+$(SANITIZED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
+	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
+	@tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf setup.py pyproject.toml README.md LICENSE \
+		| tar -xf - -C $(SANITIZED)
+	@cd $(SANITIZED) && MDVPF_SANITIZE=1 $(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+# The editable install compiles the core too, but pip hides the compiler's warnings: the core is
+# built once more in sight. After that only this rule runs, when a source of the core changes.
+$(BUILT): $(INSTALLED) $(CORE)
+	@rm -f $(VENV)/.built*
+	@$(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+$(INSTALLED): pyproject.toml setup.py
+	@echo "setting up .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install 'setuptools>=77' 'Cython>=3.1'
+	@$(PIP) install --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+clean: ## remove everything built, but not .venv
+	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(INSTALLED)
+	@find mdvpf tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} +

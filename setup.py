@@ -1,0 +1,88 @@
+"""Build of the compiled core; everything else is in pyproject.toml.
+
+Environment variables choose the build:
+
+MDVPF_DEBUG=1
+    No optimisation, and Cython's checks of bounds, indices and division back on.
+MDVPF_SANITIZE=1
+    Address and undefined-behaviour sanitizers (GCC or Clang); see `make sanitize`.
+"""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+HERE = Path(__file__).resolve().parent
+DEBUG = os.environ.get("MDVPF_DEBUG", "0") != "0"
+SANITIZE = os.environ.get("MDVPF_SANITIZE", "0") != "0"
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "cdivision": not DEBUG,
+    "initializedcheck": DEBUG,
+    "nonecheck": DEBUG,
+    "embedsignature": False,
+}
+
+# -ffp-contract=off: no fused multiply-add, so that results are alike on every machine.
+WARNINGS = ["-Wall", "-Wextra"]
+OPTIMISED = ["-O3", "-ffp-contract=off"]
+UNOPTIMISED = ["-O0", "-g", "-ffp-contract=off"]
+SANITIZERS = ["-fsanitize=address,undefined"]
+SANITIZED = [
+    *SANITIZERS,
+    "-fno-sanitize-recover=undefined",
+    "-fno-wrapv",  # Python's own -fwrapv would allow integers to overflow
+    "-fno-omit-frame-pointer",
+    "-g",
+    "-O1",
+    "-ffp-contract=off",
+]
+MSVC_OPTIMISED = ["/O2", "/fp:precise"]
+MSVC_UNOPTIMISED = ["/Od", "/Zi", "/fp:precise"]
+
+
+class BuildCore(build_ext):
+    """Sets the options of the compiler, which is known only when it is about to run."""
+
+    def build_extensions(self):
+        msvc = self.compiler.compiler_type == "msvc"
+        for extension in self.extensions:
+            if msvc:
+                extension.extra_compile_args = MSVC_UNOPTIMISED if DEBUG else MSVC_OPTIMISED
+            elif SANITIZE:
+                extension.extra_compile_args = WARNINGS + SANITIZED
+                extension.extra_link_args = SANITIZERS
+            else:
+                extension.extra_compile_args = WARNINGS + (UNOPTIMISED if DEBUG else OPTIMISED)
+        super().build_extensions()
+
+
+def core():
+    """Return the extension, translated to C if a source (or this file) is newer than the C."""
+    sources = "mdvpf/_core.pyx"
+    depends = sorted(path.relative_to(HERE).as_posix() for path in HERE.glob("mdvpf/*.pxd"))
+    # Outside the package, and apart for each set of directives: Cython compares times only.
+    folder = "build/cython-debug" if DEBUG else "build/cython"
+    translated = HERE / folder / "mdvpf" / "_core.c"
+    stale = translated.exists() and translated.stat().st_mtime < Path(__file__).stat().st_mtime
+    return cythonize(
+        [Extension("mdvpf._core", [sources], depends=depends)],
+        build_dir=folder,
+        compiler_directives=DIRECTIVES,
+        force=stale,
+        quiet=True,
+    )
+
+
+setup(
+    ext_modules=core(),
+    cmdclass={"build_ext": BuildCore},
+    # Times do not tell a debug build from another: compile whenever asked to.
+    options={"build_ext": {"force": True}},
+)
