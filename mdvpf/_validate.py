@@ -1,0 +1,79 @@
+"""Argument checks shared by the whole package: one message form for every bad value.
+
+Every message names the argument, the value received and what was expected. Type errors
+are for values of the wrong kind, value errors for values of the right kind out of range.
+Bools are never numbers here: ``True`` where a count is expected is a mistake.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+# Probabilities are products of two ratios of counts and hyper-parameters. Within these limits no
+# such product, nor its product with a weight of e**-180, leaves the range of normal doubles.
+SMALLEST_PARAMETER = 1e-60
+LARGEST_PARAMETER = 1e60
+
+LARGEST_INT = 2**31 - 2
+
+
+def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT) -> int:
+    """Return `value` as an int in ``low..high``, or raise."""
+    expected = f"an integer in {low}..{high}"
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r}: expected {expected}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}: expected {expected}") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name}={value!r}: expected {expected}")
+    return number
+
+
+def real(name: str, value: Any, *, low: float, high: float, expected: str) -> float:
+    """Return `value` as a float in ``low..high``, or raise. NaN is out of every range."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
+        raise TypeError(f"{name}={value!r}: expected {expected}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not low <= number <= high:
+        raise ValueError(f"{name}={value!r}: expected {expected}")
+    return number
+
+
+def hyper_parameter(name: str, value: Any) -> float:
+    """Return a positive hyper-parameter as a float, or raise."""
+    return real(
+        name,
+        value,
+        low=SMALLEST_PARAMETER,
+        high=LARGEST_PARAMETER,
+        expected=f"a number in {SMALLEST_PARAMETER:g}..{LARGEST_PARAMETER:g}",
+    )
+
+
+def choice(name: str, value: Any, options: Collection[str]) -> str:
+    """Return `value` if it is one of the `options`, or raise."""
+    expected = "one of " + ", ".join(repr(option) for option in options)
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: expected {expected}")
+    if value not in options:
+        raise ValueError(f"{name}={value!r}: expected {expected}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value` if it is a bool, or raise."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r}: expected True or False")
+    return bool(value)

@@ -1,0 +1,212 @@
+"""The five filters, as configuration: what distinguishes them, with no state of their own.
+
+All of them keep at most K particles and extend each by every state that it could move to.
+They differ in which candidates survive. MDVPA and VPA keep the best, OptimalResampling keeps
+the best and draws among the rest, ParticleLearning draws from all, and SMC draws a state
+before it looks at the symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf import _validate
+
+Normalizer = Literal["geometric", "sum", "none"]
+Selection = Literal["top", "optimal"]
+Resampling = Literal["multinomial", "stratified", "systematic", "residual"]
+Discount = str | float | Sequence[float] | Callable[[int], float]
+
+NORMALIZERS: tuple[Normalizer, ...] = ("geometric", "sum", "none")
+SELECTIONS: tuple[Selection, ...] = ("top", "optimal")
+RESAMPLINGS: tuple[Resampling, ...] = ("multinomial", "stratified", "systematic", "residual")
+
+_NAMED_DISCOUNTS: dict[str, Callable[[NDArray[np.int64]], NDArray[np.float64]]] = {
+    "1/n": lambda n: 1.0 / n,
+    "1/sqrt(n)": lambda n: 1.0 / np.sqrt(n),
+}
+
+
+def _discount_value(name: str, value: Any) -> float:
+    return _validate.real(
+        name, value, low=0.0, high=np.finfo(float).max, expected="a finite number >= 0"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MDVPA:
+    """Mirror-descent variational particle approximation: the paper's filter.
+
+    A candidate is scored by the symbol it must explain and, discounted, by the symbol after
+    it, relative to what the other particles make of that symbol in the state of the same
+    label. A step is therefore completed only when the next symbol arrives; until then the
+    filter shows what VPA would have kept, and predicts from that.
+
+    Parameters
+    ----------
+    discount : {"1/n", "1/sqrt(n)"}, float, callable or sequence, default "1/n"
+        The weight of the look-ahead in step n = 1, 2, ... of the life of the filter. A
+        callable takes n; a sequence holds the values for n = 1, 2, ... and must not run out.
+    normalizer : {"geometric", "sum", "none"}, default "geometric"
+        What the look-ahead of a candidate is compared with: the geometric mean over the
+        particles that have a candidate of the same label, 1/K times the log of their sum
+        (Algorithm 1 as printed), or nothing.
+    carry_weights : bool, default True
+        Whether scores include the weight of the parent. Without it the filter forgets how
+        well a particle did before; it does far worse and is there for comparison.
+    selection : {"top", "optimal"}, default "top"
+        How the survivors of a completed step are chosen: the K best, or by the rule of
+        `OptimalResampling`.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> mdvpf.MDVPA(discount=[0.5, 0.25], normalizer="none")
+    MDVPA(discount=(0.5, 0.25), normalizer='none', carry_weights=True, selection='top')
+    """
+
+    discount: Discount = "1/n"
+    normalizer: Normalizer = "geometric"
+    carry_weights: bool = True
+    selection: Selection = "top"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "discount", _checked_discount(self.discount))
+        _validate.choice("normalizer", self.normalizer, NORMALIZERS)
+        object.__setattr__(
+            self, "carry_weights", _validate.flag("carry_weights", self.carry_weights)
+        )
+        _validate.choice("selection", self.selection, SELECTIONS)
+
+    def discounts(self, steps: Iterable[int]) -> NDArray[np.float64]:
+        """Return the discount of each of the given steps, counted from 1.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.MDVPA(discount="1/n").discounts([1, 2, 4]).tolist()
+        [1.0, 0.5, 0.25]
+        """
+        n = np.asarray(list(steps) if not isinstance(steps, np.ndarray) else steps, dtype=np.int64)
+        discount = self.discount
+        if isinstance(discount, str):
+            return _NAMED_DISCOUNTS[discount](n)
+        if isinstance(discount, float):
+            return np.full(n.shape, discount)
+        if callable(discount):
+            values = [_discount_value(f"discount({i})", discount(int(i))) for i in n]
+            return np.array(values, dtype=np.float64)
+        if n.size and int(n.max()) > len(discount):
+            raise ValueError(
+                f"discount has {len(discount)} values: step {int(n.max())} needs one more; "
+                "expected a value for every step"
+            )
+        return np.array(discount, dtype=np.float64)[n - 1]
+
+
+def _checked_discount(discount: Any) -> Discount:
+    if isinstance(discount, str):
+        return _validate.choice("discount", discount, _NAMED_DISCOUNTS)
+    if callable(discount):
+        checked: Callable[[int], float] = discount
+        return checked
+    if isinstance(discount, (Sequence, np.ndarray)) and not isinstance(discount, (bytes, str)):
+        if np.ndim(discount) != 1:
+            raise ValueError(f"discount={discount!r}: expected a sequence of one dimension")
+        return tuple(_discount_value(f"discount[{i}]", value) for i, value in enumerate(discount))
+    return _discount_value("discount", discount)
+
+
+@dataclass(frozen=True, slots=True)
+class VPA:
+    """Variational particle approximation: keep the K candidates with the largest weight.
+
+    Parameters
+    ----------
+    carry_weights : bool, default True
+        Whether scores include the weight of the parent.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> mdvpf.VPA()
+    VPA(carry_weights=True)
+    """
+
+    carry_weights: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "carry_weights", _validate.flag("carry_weights", self.carry_weights)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SMC:
+    """Bootstrap filter: draw a state from the transition, weigh it by the emission, resample.
+
+    Parameters
+    ----------
+    resampling : {"multinomial", "stratified", "systematic", "residual"}, default "multinomial"
+        How particles are drawn in proportion to their weights.
+    ess_threshold : float, optional
+        Resample only when the effective sample size is below this share of K. At every step
+        by default, or with 1.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> mdvpf.SMC(resampling="systematic", ess_threshold=0.5)
+    SMC(resampling='systematic', ess_threshold=0.5)
+    """
+
+    resampling: Resampling = "multinomial"
+    ess_threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        _validate.choice("resampling", self.resampling, RESAMPLINGS)
+        if self.ess_threshold is not None:
+            threshold = _validate.real(
+                "ess_threshold",
+                self.ess_threshold,
+                low=0.0,
+                high=1.0,
+                expected="None or a number in 0..1",
+            )
+            object.__setattr__(self, "ess_threshold", threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class ParticleLearning:
+    """Fully adapted filter: draw parents by how well they foresaw the symbol, then states.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> mdvpf.ParticleLearning()
+    ParticleLearning()
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalResampling:
+    """Keep the heavy candidates as they are, draw among the light ones without bias.
+
+    The rule of Fearnhead and Clifford (2003): of all ways to reduce a weighted set of distinct
+    candidates to K without bias it has the least expected squared error of the weights.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> mdvpf.OptimalResampling()
+    OptimalResampling()
+    """
+
+
+Algorithm = MDVPA | VPA | SMC | ParticleLearning | OptimalResampling
+ALGORITHMS = (MDVPA, VPA, SMC, ParticleLearning, OptimalResampling)

@@ -1,0 +1,134 @@
+"""What a filter reports: of one step, of a run, of one particle's counts, of its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Step(NamedTuple):
+    """What one symbol did to the filter.
+
+    Attributes
+    ----------
+    log_predictive : float
+        Log probability of the symbol, fixed before it was used; 0 for a missing one.
+    mean_states : float
+        Weighted mean number of states of the particles shown after the step.
+    ess : float
+        Effective sample size of their weights (for SMC, before resampling).
+    n_particles : int
+        How many particles are shown.
+    discarded : float
+        Share of the candidates' weight that no survivor carries on.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=4), n_particles=10)
+    >>> pf.update(2).n_particles
+    1
+    """
+
+    log_predictive: float
+    mean_states: float
+    ess: float
+    n_particles: int
+    discarded: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilterResult:
+    """The steps of a run, field by field.
+
+    Attributes
+    ----------
+    log_predictive, mean_states, ess, n_particles, discarded : ndarray
+        The fields of `Step`, one entry a symbol.
+    log_evidence : float
+        Log evidence of the symbols of this run.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+    >>> result = pf.run([0, 1, 0, 1])
+    >>> len(result), result.log_predictive.shape
+    (4, (4,))
+    """
+
+    log_predictive: NDArray[np.float64]
+    mean_states: NDArray[np.float64]
+    ess: NDArray[np.float64]
+    n_particles: NDArray[np.int64]
+    discarded: NDArray[np.float64]
+    log_evidence: float
+
+    def __len__(self) -> int:
+        return len(self.log_predictive)
+
+
+class Counts(NamedTuple):
+    """Dense count tables of one particle with M states.
+
+    Attributes
+    ----------
+    start : ndarray of shape (M,)
+        How many sequences began in each state.
+    transition : ndarray of shape (M, M)
+        Transitions from the state of the row to that of the column.
+    emission : ndarray of shape (M, V)
+        How often each state emitted each symbol.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+    >>> _ = pf.update(1)
+    >>> pf.counts().emission.tolist()
+    [[0, 1]]
+    """
+
+    start: NDArray[np.int64]
+    transition: NDArray[np.int64]
+    emission: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Where the memory of a filter goes; a row shared by many particles is counted once.
+
+    Attributes
+    ----------
+    live : int
+        Bytes of particles, count rows and history in use.
+    allocated : int
+        Bytes held for them, free space and work space included.
+    dense_equivalent : int
+        Bytes that plain int32 tables of the same states and symbols would take.
+    rows : int
+        Distinct rows and columns of counts.
+    shared_rows : int
+        Those of them that more than one particle uses.
+    history_nodes : int
+        Ancestor records.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=1000), n_particles=50)
+    >>> result = pf.run([1, 2, 3] * 20)
+    >>> report = pf.memory()
+    >>> report.live < report.dense_equivalent
+    True
+    """
+
+    live: int
+    allocated: int
+    dense_equivalent: int
+    rows: int
+    shared_rows: int
+    history_nodes: int
