@@ -1,0 +1,49 @@
+"""Settings and fixtures that every test shares.
+
+Environment variables:
+
+MDVPF_DATA
+    Folder of the real data. Tests that need it are skipped without.
+MDVPF_REQUIRE_DATA=1
+    Fail such tests instead of skipping them.
+MDVPF_TORTURE=sample|full
+    How much the tests marked `torture` do.
+HYPOTHESIS_PROFILE=explore
+    Draw new examples in every run, and more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# The same examples in every run: a failure is found again, and passing does not depend on luck.
+settings.register_profile("default", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+TORTURE_SCALES = {"sample": 0.05, "full": 1.0}
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the real data that MDVPF_DATA names; skips the test if there is none."""
+    name = os.environ.get("MDVPF_DATA")
+    if name and Path(name).is_dir():
+        return Path(name)
+    reason = f"MDVPF_DATA={name!r} is not a folder" if name else "MDVPF_DATA is not set"
+    if os.environ.get("MDVPF_REQUIRE_DATA", "0") != "0":
+        pytest.fail(f"real data is required (MDVPF_REQUIRE_DATA), but {reason}", pytrace=False)
+    pytest.skip(f"needs real data, but {reason}")
+
+
+@pytest.fixture(scope="session")
+def torture_scale() -> float:
+    """Share of the full work that a torture test is to do: multiply the number of runs by it."""
+    name = os.environ.get("MDVPF_TORTURE", "sample")
+    if name not in TORTURE_SCALES:
+        pytest.fail(f"MDVPF_TORTURE={name!r}: expected 'sample' or 'full'", pytrace=False)
+    return TORTURE_SCALES[name]
