@@ -1,0 +1,665 @@
+# cython: language_level=3
+"""The compiled core: `ParticleSystem`, a population of particles on shared count tables.
+
+The only owner of memory, the only place that releases and takes back the GIL, and the only one
+that raises. It draws no random numbers: the caller passes uniforms. Arrays come in as contiguous
+buffers and go out as fresh lists of numbers in buffers that the caller made.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport log
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._commit cimport grow_slots, stride_for
+from mdvpf._counts cimport (
+    children, column, hold_all, item, row_length, row_units, width_of,
+)
+from mdvpf._emission cimport add_predictive
+from mdvpf._history cimport oldest_generation, path_length, write_path
+from mdvpf._pool cimport at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool
+from mdvpf._score cimport (
+    block_of, column_moved, column_of, count_candidates, into_of, record_at, root_of, rows_of,
+    transition_scores, view_moved, view_particle,
+)
+from mdvpf._steps cimport Uniforms, most_states, reserve_step, start_sequence, step
+from mdvpf._types cimport (
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
+    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES,
+    COUNT_LIMIT, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
+    PAGE_BITS, TOO_FEW_UNIFORMS,
+    AlgorithmKind, Buffer, Candidate, CandidateSet, History, NormalizerKind, Page, Record, Report,
+    ResamplingKind, Status, Survivors, System, View, handle_t,
+)
+
+# Candidates scored between two looks at pending signals: some milliseconds of work.
+cdef enum:
+    SIGNAL_INTERVAL = 500000
+
+
+cdef int raise_for(Status status) except -1:
+    """Turn a status into an exception: the one place that does."""
+    if status == OK:
+        return 0
+    if status == NO_MEMORY:
+        raise MemoryError("not enough memory for the next step; the filter is as it was before it")
+    if status == NOT_A_NUMBER:
+        raise FloatingPointError(
+            "a candidate's score is not a finite number; expected a smaller discount "
+            "or less extreme hyper-parameters"
+        )
+    if status == COUNT_LIMIT:
+        raise OverflowError("a count has reached 2**32 - 1; the filter is as it was before the step")
+    raise ValueError("uniforms: expected one for every draw of the step")
+
+
+cdef enum:
+    N_STATE_BUFFERS = 24    # what a copy needs
+    N_BUFFERS = 44          # and work space, which a copy makes anew
+
+
+cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
+    """List every buffer of the system, those that hold its state first: the one list of them."""
+    out[0] = &system.blocks
+    out[1] = &system.free_slots
+    out[2] = &system.slot
+    out[3] = &system.new_slot
+    out[4] = &system.log_weight
+    out[5] = &system.weight
+    out[6] = &system.future
+    out[7] = &system.ancestors
+    out[8] = &system.history.parent
+    out[9] = &system.history.refs
+    out[10] = &system.history.state
+    out[11] = &system.history.next
+    out[12] = &system.history.previous
+    out[13] = &system.history.heads
+    out[14] = &system.candidates.items
+    out[15] = &system.shown.parent
+    out[16] = &system.shown.state
+    out[17] = &system.shown.weight
+    out[18] = &system.shown.log_weight
+    out[19] = &system.chosen.parent
+    out[20] = &system.chosen.state
+    out[21] = &system.chosen.weight
+    out[22] = &system.chosen.log_weight
+    out[23] = &system.match
+    out[24] = &system.foresight
+    out[25] = &system.tilted.items
+    out[26] = &system.scratch.transition
+    out[27] = &system.scratch.emission
+    out[28] = &system.scratch.pair_state
+    out[29] = &system.scratch.pair_count
+    out[30] = &system.scratch.keys
+    out[31] = &system.scratch.order
+    out[32] = &system.scratch.shares
+    out[33] = &system.scratch.overlay_into
+    out[34] = &system.scratch.overlay_row
+    out[35] = &system.scratch.overlay_column
+    out[36] = &system.scratch.overlay_missing
+    out[37] = &system.lookahead.potential
+    out[38] = &system.lookahead.log_sum
+    out[39] = &system.lookahead.product
+    out[40] = &system.lookahead.linear_sum
+    out[41] = &system.lookahead.largest
+    out[42] = &system.lookahead.count
+    out[43] = &system.lookahead.normalizer
+
+
+cdef Status copy_system(System* target, const System* source) noexcept nogil:
+    """Make the empty system `target` a copy. On failure it holds what its owner releases."""
+    cdef Buffer* into[N_BUFFERS]
+    cdef Buffer* origin[N_BUFFERS]
+    cdef int i
+    memcpy(target, source, sizeof(System))
+    target.memory.allocated = 0
+    target.memory.fail_after = source.memory.fail_after
+    open_pool(&target.pool, &target.memory)
+    list_buffers(target, into)
+    list_buffers(<System*>source, origin)
+    for i in range(N_BUFFERS):
+        into[i].data = NULL
+        into[i].bytes = 0
+    for i in range(N_STATE_BUFFERS):
+        if duplicate(&target.memory, into[i], origin[i]) != OK:
+            return NO_MEMORY
+    return copy_pool(&target.pool, &source.pool, &target.memory)
+
+
+cdef void visit(
+    const System* system, handle_t handle, uint32_t level, unsigned char* marks,
+    int64_t* rows, int64_t* shared,
+) noexcept nogil:
+    """Count a row, or the rows below a node, unless two visits have already done so."""
+    cdef int i
+    if handle == NONE or marks[handle] == 2:
+        return
+    marks[handle] += 1
+    if level == 0:
+        if marks[handle] == 1:
+            rows[0] += 1
+        else:
+            shared[0] += 1
+        return
+    for i in range(NODE_SIZE):
+        visit(system, children(&system.pool, handle)[i], level - 1, marks, rows, shared)
+
+
+cdef class ParticleSystem:
+    """A population of particles, their count tables and their histories.
+
+    Configuration is numeric and has been validated: see `mdvpf.filter` for what the codes mean.
+    """
+
+    cdef System system
+    cdef bint busy          # a call is under way, perhaps in another thread
+
+    def __cinit__(self):
+        memset(&self.system, 0, sizeof(System))
+        self.busy = False
+        open_pool(&self.system.pool, &self.system.memory)
+        self.system.memory.fail_after = -1
+
+    def __init__(
+        self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
+        int64_t max_states, int algorithm, int64_t budget, bint carry_weights, int normalizer,
+        bint select_optimal, int resampling, double ess_threshold, int64_t lag,
+    ):
+        cdef System* system = &self.system
+        cdef int64_t n_start = 1
+        cdef int64_t k
+        if system.n_slots:
+            raise RuntimeError("a ParticleSystem is initialised once")
+        system.model.n_symbols = <uint32_t>n_symbols
+        system.model.alpha = alpha
+        system.model.gamma = gamma
+        system.model.beta = beta
+        system.model.any_state = any_state
+        system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
+        system.algorithm = <AlgorithmKind>algorithm
+        system.normalizer = <NormalizerKind>normalizer
+        system.resampling = <ResamplingKind>resampling
+        system.carry_weights = carry_weights
+        system.select_optimal = select_optimal
+        system.ess_threshold = ess_threshold
+        system.budget = budget
+        # The symbol V stands for what was not observed, so V + 1 symbols are to be found.
+        system.depth = 1
+        while (n_symbols >> (NODE_BITS * (system.depth - 1))) >= MAX_ROOT:
+            system.depth += 1
+        system.root_size = <uint32_t>(n_symbols >> (NODE_BITS * (system.depth - 1))) + 1
+        system.history.enabled = lag >= 0
+        system.history.lag = lag if lag > 0 else 0
+        system.history.n_touched = 1
+        system.state_capacity = 4
+        system.stride = stride_for(system, system.state_capacity)
+        if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
+            n_start = budget
+        raise_for(grow_slots(system, n_start))
+        for k in range(n_start):
+            system.n_free_slots -= 1
+            (<uint32_t*>system.slot.data)[k] = (
+                <uint32_t*>system.free_slots.data)[system.n_free_slots]
+            (<uint32_t*>system.ancestors.data)[k] = <uint32_t>k
+            (<double*>system.weight.data)[k] = 1.0 / n_start
+            (<double*>system.log_weight.data)[k] = -log(<double>n_start)
+        system.n_particles = n_start
+
+    def __dealloc__(self):
+        cdef Buffer* buffers[N_BUFFERS]
+        cdef int i
+        close_pool(&self.system.pool)
+        list_buffers(&self.system, buffers)
+        for i in range(N_BUFFERS):
+            dispose(&self.system.memory, buffers[i])
+
+    # ---- one call at a time ----------------------------------------------------------------
+
+    cdef int enter(self) except -1:
+        if self.busy:
+            raise RuntimeError(
+                "this filter is in use by another thread; expected one call at a time "
+                "(copy() gives each thread its own)"
+            )
+        self.busy = True
+        return 0
+
+    # ---- steps -------------------------------------------------------------------------------
+
+    def advance(
+        self, const int32_t[::1] symbols, const unsigned char[::1] starts,
+        const double[::1] discounts, const double[::1] uniforms,
+        double[:, ::1] reports, int64_t[::1] progress,
+    ):
+        """Absorb a chunk of symbols.
+
+        Parameters
+        ----------
+        symbols : int32 buffer
+            Symbols, -1 for missing.
+        starts : uint8 buffer
+            Whether a new sequence starts before each symbol.
+        discounts : float64 buffer
+            Discount of the step that each symbol completes; ignored but by MD-VPA.
+        uniforms : float64 buffer
+            At least as many as the chunk draws.
+        reports : float64 buffer of shape (n, 6)
+            Receives log predictive, log evidence, mean states, ESS, particles and discarded.
+        progress : int64 buffer of length 2
+            Receives the number of symbols absorbed and of uniforms used, also on an error.
+        """
+        cdef System* system = &self.system
+        cdef int64_t n = symbols.shape[0]
+        cdef int64_t i = 0
+        cdef int64_t work = 0
+        cdef Uniforms given
+        cdef Report report
+        cdef Status status = OK
+        if starts.shape[0] != n or discounts.shape[0] != n or reports.shape[0] != n \
+                or reports.shape[1] != 6 or progress.shape[0] != 2:
+            raise ValueError("symbols, starts, discounts, reports: expected the same length")
+        self.enter()
+        try:
+            given.values = &uniforms[0] if uniforms.shape[0] else NULL
+            given.n = uniforms.shape[0]
+            given.used = 0
+            progress[0] = 0
+            progress[1] = 0
+            with nogil:
+                while i < n and status == OK:
+                    if starts[i]:
+                        status = start_sequence(system, &given)
+                        progress[1] = given.used
+                    if status == OK:
+                        status = step(system, symbols[i], discounts[i], &given, &report)
+                    if status == OK:
+                        reports[i, 0] = report.log_predictive
+                        reports[i, 1] = report.log_evidence
+                        reports[i, 2] = report.mean_states
+                        reports[i, 3] = report.ess
+                        reports[i, 4] = <double>report.n_particles
+                        reports[i, 5] = report.discarded
+                        system.log_evidence += report.log_evidence
+                        i += 1
+                        progress[0] = i
+                        progress[1] = given.used
+                        work += system.candidates.n + system.n_particles
+                        if work > SIGNAL_INTERVAL:
+                            work = 0
+                            with gil:
+                                PyErr_CheckSignals()
+            raise_for(status)
+        finally:
+            self.busy = False
+
+    def new_sequence(self, const double[::1] uniforms):
+        """Start a new sequence; return the number of uniforms used."""
+        cdef Uniforms given
+        cdef Status status
+        self.enter()
+        try:
+            given.values = &uniforms[0] if uniforms.shape[0] else NULL
+            given.n = uniforms.shape[0]
+            given.used = 0
+            with nogil:
+                status = start_sequence(&self.system, &given)
+            raise_for(status)
+            return given.used
+        finally:
+            self.busy = False
+
+    def copy(self):
+        """A copy that shares nothing with this system."""
+        cdef ParticleSystem other = ParticleSystem.__new__(ParticleSystem)
+        cdef Status status
+        self.enter()
+        try:
+            with nogil:
+                status = copy_system(&other.system, &self.system)
+            self.system.memory.fail_after = other.system.memory.fail_after
+            raise_for(status)
+            return other
+        finally:
+            self.busy = False
+
+    # ---- what is shown -----------------------------------------------------------------------
+
+    @property
+    def n_particles(self):
+        """Number of particles shown."""
+        return self.system.shown.n if self.system.pending else self.system.n_particles
+
+    @property
+    def n_steps(self):
+        """Number of completed steps."""
+        return self.system.n_steps
+
+    @property
+    def log_evidence(self):
+        """Log evidence of all symbols seen."""
+        return self.system.log_evidence
+
+    @property
+    def pending(self):
+        """Whether a symbol waits for the one after it."""
+        return bool(self.system.pending)
+
+    def describe(
+        self, double[::1] weights, int64_t[::1] states, int64_t[::1] n_states,
+        int64_t[::1] parents,
+    ):
+        """Write weight, state (-1: start), number of states and parent of each particle shown."""
+        cdef System* system = &self.system
+        cdef int64_t n = self.n_particles
+        cdef int64_t i
+        cdef uint32_t* block
+        cdef uint32_t state, parent
+        if not weights.shape[0] == states.shape[0] == n_states.shape[0] == parents.shape[0] == n:
+            raise ValueError("expected one entry a particle")
+        for i in range(n):
+            if system.pending:
+                parent = (<uint32_t*>system.shown.parent.data)[i]
+                state = (<uint32_t*>system.shown.state.data)[i]
+                block = block_of(system, parent)
+                weights[i] = (<double*>system.shown.weight.data)[i]
+                states[i] = state
+                n_states[i] = <int64_t>block[BLOCK_STATES] + (state == block[BLOCK_STATES])
+                parents[i] = parent
+            else:
+                block = block_of(system, i)
+                weights[i] = (<double*>system.weight.data)[i]
+                states[i] = <int64_t>block[BLOCK_CURRENT] - 1
+                n_states[i] = block[BLOCK_STATES]
+                parents[i] = (<uint32_t*>system.ancestors.data)[i]
+
+    def predict(self, double[::1] out):
+        """Write the distribution of the next symbol."""
+        cdef System* system = &self.system
+        cdef int64_t n = self.n_particles
+        cdef int64_t i
+        cdef uint32_t* block
+        cdef uint32_t state
+        cdef const Record* counts
+        cdef uint32_t overlaid
+        cdef double weight
+        cdef double* transition
+        cdef View view
+        if out.shape[0] != system.model.n_symbols:
+            raise ValueError("out: expected one entry a symbol")
+        self.enter()
+        try:
+            raise_for(reserve_step(system, count_candidates(system), most_states(system) + 1))
+            transition = <double*>system.scratch.transition.data
+            with nogil:
+                memset(&out[0], 0, out.shape[0] * sizeof(double))
+                for i in range(n):
+                    counts = NULL
+                    overlaid = 0xFFFFFFFFu
+                    if system.pending:
+                        block = block_of(system, (<uint32_t*>system.shown.parent.data)[i])
+                        state = (<uint32_t*>system.shown.state.data)[i]
+                        weight = (<double*>system.shown.weight.data)[i]
+                        view_moved(
+                            system, block, state, system.pending_symbol, &system.scratch, &view
+                        )
+                        if system.pending_symbol != MISSING:
+                            overlaid = <uint32_t>system.pending_symbol
+                            counts = column_moved(
+                                system, block, state, system.pending_symbol, overlaid,
+                                &system.scratch,
+                            )
+                    else:
+                        block = block_of(system, i)
+                        weight = (<double*>system.weight.data)[i]
+                        view_particle(system, block, &view)
+                    transition_scores(&system.model, &view, &system.scratch, transition)
+                    add_predictive(
+                        system, &view, root_of(system, block), overlaid, counts, weight,
+                        transition, &system.scratch, <double*>system.scratch.emission.data,
+                        &out[0],
+                    )
+        finally:
+            self.busy = False
+
+    def path_length(self):
+        """Number of states that `path` writes."""
+        cdef const History* history = &self.system.history
+        cdef int64_t n = path_length(history)
+        if self.system.pending and not (history.lag and n == history.lag):
+            n += 1
+        return n
+
+    def path(self, int64_t particle, int64_t[::1] out):
+        """Write the latest states on the path of a particle shown, the last of them last."""
+        cdef System* system = &self.system
+        cdef int64_t n = self.path_length()
+        if out.shape[0] != n or not 0 <= particle < self.n_particles:
+            raise ValueError("out: expected path_length() entries; particle: expected one shown")
+        if n == 0:
+            return
+        if system.pending:
+            n -= 1
+            out[n] = (<uint32_t*>system.shown.state.data)[particle]
+            particle = (<uint32_t*>system.shown.parent.data)[particle]
+        if n > 0:
+            write_path(&system.history, block_of(system, particle)[BLOCK_LEAF], n, &out[0])
+
+    def counts(
+        self, int64_t particle, int64_t[:, ::1] transition, int64_t[:, ::1] emission
+    ):
+        """Add the counts of a particle shown; row 0 of `transition` is the start state's."""
+        cdef System* system = &self.system
+        cdef bint pending = system.pending
+        cdef uint32_t state = 0
+        cdef uint32_t* block
+        cdef const Record* row
+        cdef uint32_t j, i, symbol
+        if not 0 <= particle < self.n_particles:
+            raise ValueError("particle: expected one shown")
+        if pending:
+            state = (<uint32_t*>system.shown.state.data)[particle]
+            particle = (<uint32_t*>system.shown.parent.data)[particle]
+        block = block_of(system, particle)
+        j = block[BLOCK_STATES] + (pending and state == block[BLOCK_STATES])
+        if transition.shape[0] != j + 1 or transition.shape[1] != j or emission.shape[0] != j \
+                or emission.shape[1] != system.model.n_symbols:
+            raise ValueError("transition, emission: expected shapes (M + 1, M) and (M, V)")
+        for j in range(block[BLOCK_STATES] + 1):
+            row = record_at(system, rows_of(system, block)[j])
+            for i in range(row_length(row)):
+                transition[j, item(row, 2 * i)] += item(row, 2 * i + 1)
+        for symbol in range(system.model.n_symbols):
+            row = column_of(system, block, symbol)
+            for i in range(row_length(row)):
+                emission[item(row, 2 * i), symbol] += item(row, 2 * i + 1)
+        if pending:
+            transition[block[BLOCK_CURRENT], state] += 1
+            if system.pending_symbol != MISSING:
+                emission[state, system.pending_symbol] += 1
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    def memory(self):
+        """Live, allocated and dense-equivalent bytes, rows, shared rows and history nodes."""
+        cdef System* system = &self.system
+        cdef int64_t dense = 0
+        cdef int64_t live = system.pool.live_bytes
+        cdef int64_t rows = 0
+        cdef int64_t shared = 0
+        cdef int64_t k
+        cdef int64_t m
+        cdef uint32_t* block
+        cdef uint32_t i
+        # One mark a unit of the pool: seen by no, one, or more particles.
+        cdef unsigned char[::1] marks = bytearray(<size_t>system.pool.n_pages << PAGE_BITS)
+        self.enter()
+        try:
+            for k in range(system.n_particles):
+                block = block_of(system, k)
+                m = block[BLOCK_STATES]
+                dense += 4 * m * (m + 1 + system.model.n_symbols)
+                for i in range(block[BLOCK_STATES] + 1):
+                    visit(system, rows_of(system, block)[i], 0, &marks[0], &rows, &shared)
+                for i in range(system.root_size):
+                    visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
+                          &rows, &shared)
+            live += system.n_particles * (
+                system.stride * sizeof(uint32_t) + 2 * sizeof(double) + 2 * sizeof(uint32_t))
+            live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
+            if system.pending:
+                live += system.shown.n * (2 * sizeof(uint32_t) + 2 * sizeof(double))
+                live += system.candidates.n * sizeof(Candidate)
+            return (live, system.memory.allocated + <int64_t>sizeof(System), dense, rows, shared,
+                    system.history.n_live)
+        finally:
+            self.busy = False
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.system.memory.allocated
+
+    def _fail_allocation_after(self, int64_t n):
+        """Make the allocation after the next n fail, for tests; -1 for none."""
+        self.system.memory.fail_after = n
+
+    # ---- checks ------------------------------------------------------------------------------
+
+    def verify(self):
+        """Recompute totals, reference counts and ranges; raise AssertionError if one is off."""
+        cdef System* system = &self.system
+        self.enter()
+        try:
+            references = {}
+            for k in range(system.n_particles):
+                verify_particle(system, k, references)
+            verify_pool(system, references)
+            verify_slots(system)
+            verify_history(system)
+            weights = [(<double*>system.weight.data)[k] for k in range(system.n_particles)]
+            check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
+            check(1 <= system.n_particles <= system.budget, "too many particles")
+        finally:
+            self.busy = False
+
+
+# ---- verification: slow and plain ------------------------------------------------------------
+
+cdef object check(bint holds, str message):
+    if not holds:
+        raise AssertionError(message)
+
+
+cdef dict verified_row(System* system, handle_t handle, uint32_t n_states, dict references):
+    """The row as a dict, after checking its form; count one reference to it."""
+    cdef const Record* row
+    cdef uint32_t i
+    if handle == NONE:
+        return {}
+    references[handle] = references.get(handle, 0) + 1
+    row = record_at(system, handle)
+    result = {item(row, 2 * i): item(row, 2 * i + 1) for i in range(row_length(row))}
+    check(len(result) == row_length(row) > 0, "a row is empty or names a state twice")
+    check(max(result) < n_states, "a row names a state that does not exist")
+    check(min(result.values()) > 0, "a row holds a zero")
+    check((row.shape & 3) >= width_of(max(max(result), max(result.values()))), "a row is too narrow")
+    check(class_of(row_units(row.shape)) == class_at(&system.pool, handle),
+          "a row is in a record of the wrong size")
+    return result
+
+
+cdef void collect_tree(
+    System* system, handle_t handle, uint32_t level, uint32_t first, dict references, dict out
+) except *:
+    """Collect the columns below a node by symbol; count references, each node's children once."""
+    cdef int i
+    if handle == NONE:
+        return
+    if level == 0:
+        out[first] = handle
+        references[handle] = references.get(handle, 0) + 1
+        return
+    references[handle] = references.get(handle, 0) + 1
+    # Children are held by the node, not by those who hold the node.
+    below = references if references[handle] == 1 else {}
+    for i in range(NODE_SIZE):
+        collect_tree(system, children(&system.pool, handle)[i], level - 1,
+                     first + (<uint32_t>i << (NODE_BITS * (level - 1))), below, out)
+
+
+cdef void verify_particle(System* system, int64_t k, dict references) except *:
+    cdef uint32_t* block = block_of(system, k)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef uint32_t i
+    check(block[BLOCK_CURRENT] <= n_states <= system.state_capacity, "a state is out of range")
+    check(n_states <= system.model.max_states, "a particle has too many states")
+    into = [into_of(system, block)[i] for i in range(n_states)]
+    check(sum(into) == system.n_steps, "entries do not sum to the number of steps")
+    check(all(count > 0 for count in into), "a state was never entered")
+    reached = [0] * n_states
+    for i in range(n_states + 1):
+        row = verified_row(system, rows_of(system, block)[i], n_states, references)
+        for state, count in row.items():
+            reached[state] += count
+    check(reached == into, "transitions do not sum to entries")
+    emitted = [0] * n_states
+    columns = {}
+    for i in range(system.root_size):
+        collect_tree(system, root_of(system, block)[i], system.depth - 1,
+                     i << (NODE_BITS * (system.depth - 1)), references, columns)
+    for symbol, handle in columns.items():
+        check(symbol <= system.model.n_symbols, "a column of no symbol")
+        check(column(system, root_of(system, block), symbol) == handle, "a column is not found")
+        for state, count in verified_row(system, handle, n_states, {}).items():
+            emitted[state] += count
+    check(emitted == into, "emissions do not sum to entries")
+
+
+cdef void verify_pool(System* system, dict references) except *:
+    cdef Page* pages = <Page*>system.pool.pages.data
+    cdef handle_t handle
+    cdef uint32_t i
+    live = 0
+    n_bytes = 0
+    for i in range(1, system.pool.n_pages):
+        if (<char**>system.pool.base.data)[i] != NULL:
+            live += pages[i].n_live
+            n_bytes += pages[i].n_live * system.pool.units[pages[i].size_class] * 8
+            check(pages[i].n_live <= pages[i].n_touched <= pages[i].n_slots, "a page is overfull")
+    check(live == len(references), f"{live} records are live, {len(references)} are reached")
+    check(n_bytes == system.pool.live_bytes, "live bytes are not the records' bytes")
+    for handle, count in references.items():
+        check((<Record*>at(&system.pool, handle)).refs == count, "a reference count is off")
+
+
+cdef void verify_slots(System* system) except *:
+    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)]
+    slots += [(<uint32_t*>system.free_slots.data)[i] for i in range(system.n_free_slots)]
+    check(sorted(slots) == list(range(system.n_slots)), "a slot is lost or used twice")
+
+
+cdef void verify_history(System* system) except *:
+    cdef History* history = &system.history
+    cdef uint32_t* parent = <uint32_t*>history.parent.data
+    cdef uint32_t* refs = <uint32_t*>history.refs.data
+    cdef uint32_t node
+    if not history.enabled:
+        check(history.n_live == 0, "history nodes without a history")
+        return
+    held = {}
+    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)]
+    if history.generation == 0:
+        check(not any(leaves), "a leaf before the first step")
+        leaves = []
+    for leaf in leaves:
+        check(leaf != NONE, "a particle without a leaf")
+        held[leaf] = held.get(leaf, 0) + 1
+    generation = set(leaves)
+    for _ in range(history.generation - oldest_generation(history)):
+        above = set()
+        for node in generation:
+            held[parent[node]] = held.get(parent[node], 0) + 1
+            above.add(parent[node])
+        generation = above
+    check(len(held) == history.n_live, "history nodes are lost")
+    for node, count in held.items():
+        check(refs[node] == count, "a history node's reference count is off")
+        check((<uint32_t*>history.state.data)[node] < system.state_capacity, "a history state")

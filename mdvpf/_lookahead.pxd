@@ -1,0 +1,149 @@
+# cython: language_level=3
+"""Look-ahead: the regret term of MD-VPA.
+
+A candidate (k, m) of the pending symbol is scored by
+
+    s = b + discount * (log f(k, m, next symbol) - G(m)),
+
+where G(m) is taken over all particles that have a candidate m, the one with M = m states, for
+which m is new, included. So labels, which are numbered by first appearance in each particle, are
+compared across particles.
+
+The geometric mean takes a log for every candidate of every particle. Potentials are multiplied
+instead, one product a label, and a log is taken only before a product could underflow.
+"""
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from mdvpf._pool cimport resize
+from mdvpf._score cimport particle_potentials
+from mdvpf._types cimport (
+    NO_MEMORY, NORMALIZER_GEOMETRIC, NORMALIZER_NONE, OK, SMALLEST_PRODUCT,
+    Candidate, CandidateSet, Lookahead, Status, System,
+)
+
+
+cdef inline Status reserve_lookahead(
+    System* system, int64_t n_candidates, uint32_t n_labels
+) noexcept nogil:
+    cdef Lookahead* ahead = &system.lookahead
+    cdef size_t labels = n_labels * sizeof(double)
+    if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(double)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &system.tilted.items,
+              <size_t>n_candidates * sizeof(Candidate)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.log_sum, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.product, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.linear_sum, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.largest, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.count, n_labels * sizeof(int64_t)) != OK:
+        return NO_MEMORY
+    ahead.n_labels = n_labels
+    return resize(&system.memory, &ahead.normalizer, labels)
+
+
+cdef inline void gather(
+    Lookahead* ahead, const double* potential, uint32_t n
+) noexcept nogil:
+    """Add the potentials of one particle's candidates to the sums of their labels."""
+    cdef double* product = <double*>ahead.product.data
+    cdef double* linear_sum = <double*>ahead.linear_sum.data
+    cdef double* largest = <double*>ahead.largest.data
+    cdef int64_t* count = <int64_t*>ahead.count.data
+    cdef double* log_sum = <double*>ahead.log_sum.data
+    cdef double least = 1.0
+    cdef uint32_t i
+    for i in range(n):
+        product[i] *= potential[i]
+        linear_sum[i] += potential[i]
+        largest[i] = potential[i] if potential[i] > largest[i] else largest[i]
+        least = product[i] if product[i] < least else least
+    count[n - 1] += 1  # made cumulative at the end
+    if least < SMALLEST_PRODUCT:
+        for i in range(n):
+            if product[i] < SMALLEST_PRODUCT:
+                log_sum[i] += log(product[i])
+                product[i] = 1.0
+
+
+cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
+    """Find G for every label, and the look-ahead potential of every candidate of the set."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
+    cdef double* potential = <double*>system.scratch.transition.data
+    cdef double* wanted = <double*>ahead.potential.data
+    cdef double* normalizer = <double*>ahead.normalizer.data
+    cdef double* largest = <double*>ahead.largest.data
+    cdef int64_t* count = <int64_t*>ahead.count.data
+    cdef int64_t n_candidates = system.candidates.n
+    cdef int64_t place = 0
+    cdef int64_t k
+    cdef uint32_t i, n
+    cdef double total
+    for i in range(ahead.n_labels):
+        (<double*>ahead.log_sum.data)[i] = 0.0
+        (<double*>ahead.product.data)[i] = 1.0
+        (<double*>ahead.linear_sum.data)[i] = 0.0
+        largest[i] = 0.0
+        count[i] = 0
+    for k in range(system.n_particles):
+        n = particle_potentials(system, k, symbol, potential, &total)
+        gather(ahead, potential, n)
+        while place < n_candidates and items[place].parent == k:
+            wanted[place] = potential[items[place].state]
+            place += 1
+    for i in range(ahead.n_labels - 1, 0, -1):
+        count[i - 1] += count[i]
+    for i in range(ahead.n_labels):
+        if count[i] == 0 or system.normalizer == NORMALIZER_NONE:
+            normalizer[i] = 0.0
+        elif system.normalizer == NORMALIZER_GEOMETRIC:
+            normalizer[i] = (
+                (<double*>ahead.log_sum.data)[i] + log((<double*>ahead.product.data)[i])
+            ) / count[i]
+        else:
+            normalizer[i] = log((<double*>ahead.linear_sum.data)[i]) / system.budget
+
+
+cdef inline void tilt(System* system, double discount) noexcept nogil:
+    """Write the candidates with their look-ahead scores, as logs, to ``system.tilted``."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef const CandidateSet* candidates = &system.candidates
+    cdef CandidateSet* tilted = &system.tilted
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef Candidate* target = <Candidate*>tilted.items.data
+    cdef const double* potential = <const double*>ahead.potential.data
+    cdef const double* normalizer = <const double*>ahead.normalizer.data
+    cdef const double* largest = <const double*>ahead.largest.data
+    cdef double gain
+    cdef double most = -INFINITY
+    cdef int64_t i
+    cdef uint32_t label
+    tilted.n = candidates.n
+    tilted.logarithmic = True
+    tilted.complete = candidates.complete
+    tilted.best = -INFINITY
+    for i in range(candidates.n):
+        target[i] = items[i]
+        if not candidates.logarithmic:
+            target[i].value = log(items[i].value)
+        target[i].value += discount * (log(potential[i]) - normalizer[items[i].state])
+        if target[i].value > tilted.best:
+            tilted.best = target[i].value
+    # No candidate that was left out gains more than the best look-ahead of any label.
+    for label in range(ahead.n_labels):
+        if largest[label] > 0.0:
+            gain = discount * (log(largest[label]) - normalizer[label])
+            if gain > most:
+                most = gain
+    tilted.bound = -INFINITY
+    if not candidates.complete:
+        tilted.bound = most + (
+            candidates.bound if candidates.logarithmic else log(candidates.bound)
+        )

@@ -1,0 +1,386 @@
+# cython: language_level=3
+"""Selection: the K best in a fixed order, the optimal rule, and resampling from given uniforms.
+
+Nothing here knows of particles; everything is arithmetic on arrays of scores or weights.
+"""
+
+from libc.math cimport exp, floor, log, rint
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._types cimport (
+    BAND, GRID,
+    RESAMPLING_MULTINOMIAL, RESAMPLING_RESIDUAL, RESAMPLING_STRATIFIED,
+    Candidate, CandidateSet, ResamplingKind, Survivors,
+)
+
+cdef enum:
+    N_BINS = 1024
+
+
+cdef inline uint64_t order_key(double value) noexcept nogil:
+    """An integer that is larger for a larger double."""
+    cdef uint64_t bits
+    memcpy(&bits, &value, sizeof(bits))
+    if bits >> 63:
+        return ~bits
+    return bits | (<uint64_t>1 << 63)
+
+
+cdef inline double key_value(uint64_t key) noexcept nogil:
+    cdef double value
+    if key >> 63:
+        key &= ~(<uint64_t>1 << 63)
+    else:
+        key = ~key
+    memcpy(&value, &key, sizeof(value))
+    return value
+
+
+cdef inline uint64_t kth_largest(
+    const uint64_t* keys, int64_t n, int64_t rank, uint64_t* work
+) noexcept nogil:
+    """The key of the given rank, counted from 1 at the largest. `work` has room for n keys.
+
+    Counts keys in bins of equal width, keeps the bin in which the rank falls, and repeats.
+    """
+    cdef int64_t[N_BINS] bins
+    cdef uint64_t low, high
+    cdef int64_t i, kept
+    cdef uint32_t shift
+    cdef uint64_t place
+    while True:
+        low = high = keys[0]
+        for i in range(1, n):
+            if keys[i] < low:
+                low = keys[i]
+            if keys[i] > high:
+                high = keys[i]
+        if low == high:
+            return low
+        shift = 0
+        while (high - low) >> shift >= N_BINS:
+            shift += 1
+        memset(bins, 0, sizeof(bins))
+        for i in range(n):
+            bins[(keys[i] - low) >> shift] += 1
+        place = N_BINS - 1
+        while bins[place] < rank:
+            rank -= bins[place]
+            place -= 1
+        if shift == 0:
+            return low + place
+        kept = 0
+        for i in range(n):
+            work[kept] = keys[i]
+            kept += (keys[i] - low) >> shift == place
+        keys = work
+        n = kept
+
+
+# ---- the K best --------------------------------------------------------------------------
+
+cdef inline double lowered(double value, bint logarithmic) noexcept nogil:
+    return value - BAND if logarithmic else value * (1.0 - BAND)
+
+
+cdef inline double raised(double value, bint logarithmic) noexcept nogil:
+    return value + BAND if logarithmic else value * (1.0 + BAND)
+
+
+cdef inline void keep(Survivors* chosen, const Candidate* candidate) noexcept nogil:
+    (<uint32_t*>chosen.parent.data)[chosen.n] = candidate.parent
+    (<uint32_t*>chosen.state.data)[chosen.n] = candidate.state
+    (<double*>chosen.weight.data)[chosen.n] = candidate.value
+    chosen.n += 1
+
+
+cdef inline double cut_value(
+    const Candidate* items, int64_t n, int64_t budget, uint64_t* keys, uint64_t* work
+) noexcept nogil:
+    """The value of the candidate of rank `budget`, of more candidates than that."""
+    cdef int64_t i
+    for i in range(n):
+        keys[i] = order_key(items[i].value)
+    return key_value(kth_largest(keys, n, budget, work))
+
+
+cdef inline bint select_top(
+    const CandidateSet* candidates, int64_t budget, uint64_t* keys, uint64_t* work,
+    Survivors* chosen,
+) noexcept nogil:
+    """Choose the candidates with the largest scores, the earliest of those equal on the grid.
+
+    Their scores are left in ``chosen.weight``. The grid matters only within a narrow band
+    around the cut; all others are told apart by their values. Returns False, with nothing
+    chosen, if a candidate that was left out of the set could be among them.
+    """
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef bint logarithmic = candidates.logarithmic
+    cdef int64_t n = candidates.n
+    cdef int64_t n_above = 0
+    cdef int64_t n_band = 0
+    cdef int64_t n_equal
+    cdef int64_t i
+    cdef double cut, low, high, best, score
+    cdef uint64_t last = 0
+    chosen.n = 0
+    if n <= budget:
+        if not candidates.complete:
+            return False
+        for i in range(n):
+            keep(chosen, &items[i])
+        return True
+    cut = cut_value(items, n, budget, keys, work)
+    low = lowered(cut, logarithmic)
+    high = raised(cut, logarithmic)
+    if low < candidates.bound and not candidates.complete:
+        return False
+    for i in range(n):
+        n_above += items[i].value > high
+        n_band += items[i].value >= low
+    n_band -= n_above
+    n_equal = budget - n_above
+    if n_band > n_equal:
+        best = candidates.best if logarithmic else log(candidates.best)
+        n_band = 0
+        for i in range(n):
+            if low <= items[i].value <= high:
+                score = items[i].value if logarithmic else log(items[i].value)
+                keys[n_band] = order_key(rint((score - best) * GRID))
+                n_band += 1
+        # `work` may be overwritten, `keys` is read again below.
+        last = kth_largest(keys, n_band, n_equal, work)
+        for i in range(n_band):
+            n_equal -= keys[i] > last
+    n_band = 0
+    for i in range(n):
+        if items[i].value > high:
+            keep(chosen, &items[i])
+        elif items[i].value >= low:
+            if last == 0 or keys[n_band] > last:
+                keep(chosen, &items[i])
+            elif keys[n_band] == last and n_equal > 0:
+                keep(chosen, &items[i])
+                n_equal -= 1
+            n_band += 1
+    return True
+
+
+cdef inline void weigh(Survivors* chosen, bint logarithmic) noexcept nogil:
+    """Turn the scores that `select_top` left into weights and log weights, not normalised."""
+    cdef double* weight = <double*>chosen.weight.data
+    cdef double* log_weight = <double*>chosen.log_weight.data
+    cdef double best
+    cdef int64_t i
+    if not logarithmic:
+        for i in range(chosen.n):
+            log_weight[i] = log(weight[i])
+        return
+    best = weight[0]
+    for i in range(1, chosen.n):
+        if weight[i] > best:
+            best = weight[i]
+    for i in range(chosen.n):
+        log_weight[i] = weight[i] - best
+        weight[i] = exp(log_weight[i])
+
+
+# ---- the optimal rule --------------------------------------------------------------------
+
+cdef inline int64_t optimal_cut(
+    const double* shares, int64_t n, int64_t budget, uint64_t* keys, double* heavy,
+    double* light_weight, double* cut,
+) noexcept nogil:
+    """Return how many of the n > budget shares are kept as they are.
+
+    Shares of at least c = (sum of the others) / (K - how many) are kept; c is left in
+    `light_weight`. Starting from none, every share that reaches the present c is added at
+    once, which lowers c: the same fixed point as adding them one by one in falling order. All
+    of them are among the K largest; `cut` is the least of those.
+    """
+    cdef int64_t i, n_before
+    cdef int64_t n_kept = 0
+    cdef int64_t n_heavy = 0
+    cdef int64_t n_equal = budget
+    cdef double rest = 0.0
+    cdef double tail
+    for i in range(n):
+        keys[i] = order_key(shares[i])
+    cut[0] = key_value(kth_largest(keys, n, budget, <uint64_t*>heavy))
+    for i in range(n):
+        n_equal -= shares[i] > cut[0]
+    for i in range(n):
+        if shares[i] > cut[0]:
+            heavy[n_heavy] = shares[i]
+            n_heavy += 1
+        elif shares[i] == cut[0] and n_equal > 0:
+            heavy[n_heavy] = shares[i]
+            n_heavy += 1
+            n_equal -= 1
+        else:
+            rest += shares[i]
+    tail = rest
+    for i in range(budget):
+        tail += heavy[i]
+    while n_kept < budget:
+        light_weight[0] = tail / (budget - n_kept)
+        n_before = n_kept
+        n_kept = 0
+        tail = rest
+        for i in range(budget):
+            if heavy[i] >= light_weight[0]:
+                n_kept += 1
+            else:
+                tail += heavy[i]
+        if n_kept == n_before:
+            break
+    return n_kept
+
+
+cdef inline void keep_share(
+    Survivors* chosen, const Candidate* candidate, double share, bint logarithmic, double best
+) noexcept nogil:
+    keep(chosen, candidate)
+    (<double*>chosen.weight.data)[chosen.n - 1] = share
+    (<double*>chosen.log_weight.data)[chosen.n - 1] = (
+        candidate.value - best if logarithmic else log(share)
+    )
+
+
+cdef inline int64_t select_optimal(
+    const CandidateSet* candidates, double* shares, int64_t budget,
+    uint64_t* keys, double* heavy, double uniform, Survivors* chosen,
+) noexcept nogil:
+    """Choose candidates by the optimal rule; return how many uniforms were used, 0 or 1.
+
+    The candidate set is complete; `shares` becomes exp(score) of each of them up to a common
+    factor. The weights, up to that factor, and their logs are left in `chosen`.
+    """
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef bint logarithmic = candidates.logarithmic
+    cdef double best = candidates.best
+    cdef int64_t n = candidates.n
+    cdef int64_t n_light, n_equal, i
+    cdef int64_t n_left = 0
+    cdef int64_t taken = 0
+    cdef double light_weight = 0.0
+    cdef double cut
+    cdef double mass = 0.0
+    cdef double reached = 0.0
+    cdef double total = 0.0
+    cdef double lost = 0.0
+    chosen.n = 0
+    chosen.discarded = 0.0
+    for i in range(n):
+        shares[i] = exp(items[i].value - best) if logarithmic else items[i].value
+        total += shares[i]
+    if n <= budget:
+        for i in range(n):
+            keep_share(chosen, &items[i], shares[i], logarithmic, best)
+        return 0
+    n_light = budget - optimal_cut(shares, n, budget, keys, heavy, &light_weight, &cut)
+    if n_light == 0:
+        n_equal = budget
+        for i in range(n):
+            n_equal -= shares[i] > cut
+        for i in range(n):
+            if shares[i] > cut or (shares[i] == cut and n_equal > 0):
+                n_equal -= shares[i] == cut
+                keep_share(chosen, &items[i], shares[i], logarithmic, best)
+            else:
+                lost += shares[i]
+        chosen.discarded = lost / total
+        return 0
+    for i in range(n):
+        if shares[i] < light_weight:
+            mass += shares[i]
+            n_left += 1
+    for i in range(n):
+        if shares[i] >= light_weight:
+            keep_share(chosen, &items[i], shares[i], logarithmic, best)
+            continue
+        reached += shares[i]
+        if taken < n_light and (
+            (taken + uniform) * mass / n_light < reached or n_left == n_light - taken
+        ):
+            keep_share(chosen, &items[i], light_weight, False, best)
+            taken += 1
+        else:
+            lost += shares[i]
+        n_left -= 1
+    chosen.discarded = lost / total
+    return 1
+
+
+cdef inline bint normalize(Survivors* chosen) noexcept nogil:
+    """Make weights and log weights, right up to a common factor, sum to one; False if NaN."""
+    cdef double* weight = <double*>chosen.weight.data
+    cdef double* log_weight = <double*>chosen.log_weight.data
+    cdef double total = 0.0
+    cdef double log_total
+    cdef int64_t i
+    for i in range(chosen.n):
+        total += weight[i]
+    if not total > 0.0:
+        return False
+    log_total = log(total)
+    for i in range(chosen.n):
+        weight[i] /= total
+        log_weight[i] -= log_total
+    return True
+
+
+# ---- resampling --------------------------------------------------------------------------
+
+cdef inline int64_t first_above(const double* cumulative, int64_t n, double target) noexcept nogil:
+    """The first i with ``cumulative[i] > target``; if rounding leaves none, the last with weight."""
+    cdef int64_t low = 0
+    cdef int64_t high = n - 1
+    cdef int64_t middle
+    cdef bint beyond = target >= cumulative[n - 1]
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > target or (beyond and cumulative[middle] == cumulative[n - 1]):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+cdef inline int64_t residual_part(
+    double* weight, int64_t n, int64_t budget, int64_t* offspring
+) noexcept nogil:
+    """Give each its whole number of offspring, leave the rest in `weight`; return how many lack.
+
+    Whole numbers are read off a grid of 2**-32, so that K * (1/K) is 1 whatever its last bit.
+    """
+    cdef int64_t i
+    cdef int64_t lacking = budget
+    cdef double wanted, whole
+    for i in range(n):
+        wanted = budget * weight[i]
+        whole = floor(rint(wanted * GRID) / GRID)
+        offspring[i] = <int64_t>whole
+        lacking -= offspring[i]
+        weight[i] = wanted - whole if wanted > whole else 0.0
+    return lacking
+
+
+cdef inline void draw(
+    ResamplingKind scheme, double* weight, int64_t n, int64_t n_draws,
+    const double* uniforms, int64_t* offspring,
+) noexcept nogil:
+    """Add to the offspring counts of n weights by `n_draws` draws. The weights are overwritten."""
+    cdef int64_t i
+    cdef double point
+    for i in range(1, n):
+        weight[i] += weight[i - 1]
+    for i in range(n_draws):
+        if scheme == RESAMPLING_MULTINOMIAL or scheme == RESAMPLING_RESIDUAL:
+            point = uniforms[i]
+        elif scheme == RESAMPLING_STRATIFIED:
+            point = (i + uniforms[i]) / n_draws
+        else:
+            point = (i + uniforms[0]) / n_draws
+        offspring[first_above(weight, n, point * weight[n - 1])] += 1

@@ -1,0 +1,249 @@
+# cython: language_level=3
+"""Types of the core. Every array of the core is a Buffer, every buffer belongs to one System.
+
+Sizes and indices of particles, states and symbols are 32 bits wide; steps and bytes 64.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+# A record in the pool: page number and offset within the page, in units of 8 bytes. 0 is no record.
+ctypedef uint32_t handle_t
+
+cdef enum:
+    NONE = 0                # no record, no page, no history node
+    MISSING = -1            # a symbol that was not observed
+
+    PAGE_BITS = 13          # low bits of a handle: the unit within the page
+    UNIT_BYTES = 8
+    PAGE_BYTES = 65536      # UNIT_BYTES << PAGE_BITS: a page of many records is never larger
+    MAX_PAGES = 524288      # what the high bits of a handle can number
+    N_CLASSES = 112         # record sizes: 2..8 units, then four to a doubling
+
+    NODE_BITS = 4           # a node of the symbol tree has 16 children
+    NODE_SIZE = 16
+    MAX_ROOT = 64           # handles kept in the particle itself
+
+cdef extern from *:
+    """
+    #define MDVPF_GRID 4294967296.0
+    #define MDVPF_BAND 1e-9
+    #define MDVPF_SMALLEST_LOG_WEIGHT -180.0
+    #define MDVPF_SMALLEST_PRODUCT 1e-80
+    """
+    # Scores are ordered on a grid of 2**-32, so that scores equal but for rounding are ties.
+    const double GRID "MDVPF_GRID"
+    # Two scores further apart than this, as logs, stand in the same order on the grid.
+    const double BAND "MDVPF_BAND"
+    # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
+    # product with a weight above exp(this), or with a product above that, does not underflow.
+    const double SMALLEST_LOG_WEIGHT "MDVPF_SMALLEST_LOG_WEIGHT"
+    const double SMALLEST_PRODUCT "MDVPF_SMALLEST_PRODUCT"
+
+cdef enum Status:
+    OK = 0
+    NO_MEMORY = 1           # an allocation failed; nothing has changed
+    NOT_A_NUMBER = 2        # a score is NaN; nothing has changed
+    COUNT_LIMIT = 3         # a count would pass 2**32 - 1; nothing has changed
+    TOO_FEW_UNIFORMS = 4    # the caller passed fewer uniforms than the step draws; nothing changed
+
+cdef enum AlgorithmKind:
+    ALGORITHM_MDVPA = 0
+    ALGORITHM_VPA = 1
+    ALGORITHM_SMC = 2
+    ALGORITHM_LEARNING = 3
+    ALGORITHM_OPTIMAL = 4
+
+cdef enum NormalizerKind:
+    NORMALIZER_GEOMETRIC = 0
+    NORMALIZER_SUM = 1
+    NORMALIZER_NONE = 2
+
+cdef enum ResamplingKind:
+    RESAMPLING_MULTINOMIAL = 0
+    RESAMPLING_STRATIFIED = 1
+    RESAMPLING_SYSTEMATIC = 2
+    RESAMPLING_RESIDUAL = 3
+
+cdef struct Memory:
+    int64_t allocated       # bytes held by all buffers and pages
+    int64_t fail_after      # allocations until an injected failure; negative: never
+
+cdef struct Buffer:
+    void* data
+    size_t bytes
+
+# ---- records -----------------------------------------------------------------------------
+
+cdef struct Page:
+    size_t bytes
+    uint32_t n_slots        # records that fit
+    uint32_t n_live         # records in use
+    uint32_t n_touched      # records ever handed out; those beyond are untouched memory
+    uint32_t freed          # chain of freed records: unit offset + 1, 0 at its end
+    uint32_t next_open      # next page of the same class with room, NONE at its end
+    uint32_t size_class
+
+cdef struct Pool:
+    Memory* memory
+    Buffer base             # char*[]: where each page is; NULL for a number not in use
+    Buffer pages            # Page[]
+    uint32_t n_pages        # page numbers in use or chained as unused; number 0 is never used
+    uint32_t unused         # chain of page numbers to use again, through next_open
+    uint32_t[N_CLASSES] units           # size of a record of the class
+    uint32_t[N_CLASSES] open            # first page of the class with room
+    uint32_t[N_CLASSES] n_pages_of      # pages of the class
+    int64_t[N_CLASSES] n_free           # records of the class that can be handed out
+    int64_t live_bytes
+    int64_t page_bytes      # of all pages
+
+# A row t[j, :] or a column e[:, y]: (state, count) pairs, in order of first appearance.
+# A node of the symbol tree: NODE_SIZE handles. Both start with this header.
+cdef struct Record:
+    uint32_t refs           # particles and nodes that hold it
+    uint32_t shape          # rows: number of pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
+
+# ---- particles ---------------------------------------------------------------------------
+
+# A particle is a block of uint32: this header, into[cap], rows[1 + cap] (row 0 is that of the
+# start state), root of the symbol tree. Blocks live in slots of one array.
+cdef enum:
+    BLOCK_STATES = 0        # number of states
+    BLOCK_CURRENT = 1       # 1 + current state; 0: start state
+    BLOCK_LEAF = 2          # history node
+    BLOCK_HEADER = 4
+
+cdef struct Model:
+    uint32_t n_symbols
+    double alpha
+    double gamma
+    double beta
+    bint any_state          # oracle "any"
+    uint32_t max_states     # UINT32_MAX: unbounded
+
+# A candidate: a particle and the state it would move to.
+cdef struct Candidate:
+    double value            # score, linear or log as CandidateSet.logarithmic says
+    uint32_t parent
+    uint32_t state
+
+cdef struct CandidateSet:
+    Buffer items            # Candidate[], ordered by (parent, state)
+    int64_t n
+    bint logarithmic        # values are logs: weights span more than a double does
+    bint complete           # no candidate was left out
+    double bound            # those left out have a smaller value
+    double best             # largest value
+    double total            # sum of exp(score) over all candidates, those left out included
+    double predictive       # sum of weight * potential over all candidates
+
+cdef struct Survivors:
+    Buffer parent           # uint32_t[]
+    Buffer state            # uint32_t[]
+    Buffer weight           # double[]
+    Buffer log_weight       # double[]
+    int64_t n
+    double discarded        # share of the candidates' weight that none of them carries
+
+# What scoring needs to know of a particle, as stored or with one more step overlaid.
+cdef struct View:
+    uint32_t n_states
+    double entered          # sum of into
+    const uint32_t* into
+    const Record* row       # transitions from the current state; NULL: none yet
+    const Record* missing   # emissions that were not observed, by state; NULL: none
+    bint offers_new         # whether a new state is a candidate
+
+cdef struct Scratch:
+    Buffer transition       # double[]: p(m | x)
+    Buffer emission         # double[]: p(y | m)
+    Buffer pair_state       # uint32_t[]: a row unpacked
+    Buffer pair_count       # double[]
+    Buffer keys             # uint64_t[]: order keys of a selection
+    Buffer order            # uint64_t[], int64_t[] or double[]: work space of a selection
+    Buffer shares           # double[]: of candidates in the optimal rule, of particles in a draw
+    Buffer overlay_into     # uint32_t[]
+    Buffer overlay_row      # Record
+    Buffer overlay_column   # Record
+    Buffer overlay_missing  # Record
+
+# What all particles make of a look-ahead symbol, by label of the state.
+cdef struct Lookahead:
+    Buffer potential        # double[]: f(k, m, next symbol) of each candidate of the set
+    Buffer log_sum          # double[]: sum of log potentials so far, without `product`
+    Buffer product          # double[]: of the potentials not yet in log_sum
+    Buffer linear_sum       # double[]
+    Buffer largest          # double[]
+    Buffer count            # int64_t[]: particles that have such a candidate
+    Buffer normalizer       # double[]: G of the paper
+    uint32_t n_labels
+
+# ---- history -----------------------------------------------------------------------------
+
+cdef struct History:
+    bint enabled
+    int64_t lag             # 0: full
+    int64_t generation      # of the leaves; the first step is 1
+    Buffer parent           # uint32_t[]; chain of freed nodes through it as well
+    Buffer refs             # uint32_t[]: children and particles
+    Buffer state            # uint32_t[]
+    Buffer next             # uint32_t[]: with a lag, the nodes of one generation are chained
+    Buffer previous         # uint32_t[]
+    Buffer heads            # uint32_t[]: with a lag, first node of generation g at g % lag
+    uint32_t n_touched      # nodes ever used, node 0 (none) included
+    uint32_t freed          # chain of freed nodes
+    int64_t n_live
+
+# ---- the whole ---------------------------------------------------------------------------
+
+cdef struct System:
+    Model model
+    AlgorithmKind algorithm
+    NormalizerKind normalizer
+    ResamplingKind resampling
+    bint carry_weights
+    bint select_optimal     # MD-VPA: survivors of a completed step by the optimal rule
+    double ess_threshold    # SMC: resample below this share of the budget; >= 1: always
+    int64_t budget          # K
+
+    Memory memory
+    Pool pool
+    uint32_t root_size      # handles of the symbol tree kept in a block
+    uint32_t depth          # levels of the symbol tree, the root included
+
+    Buffer blocks           # uint32_t[n_slots * stride]
+    uint32_t stride
+    uint32_t state_capacity
+    int64_t n_slots
+    Buffer free_slots       # uint32_t[]: stack
+    int64_t n_free_slots
+    Buffer slot             # uint32_t[]: slot of each particle
+    Buffer new_slot         # uint32_t[]: the same for the children, while they are made
+    Buffer log_weight       # double[]
+    Buffer weight           # double[]
+    int64_t n_particles
+
+    History history
+    int64_t n_steps         # completed steps
+    double log_evidence     # of all symbols seen
+
+    bint pending            # MD-VPA: one symbol is seen but its step is not completed
+    int32_t pending_symbol
+    CandidateSet candidates  # of the step under way; MD-VPA: of the pending symbol
+    CandidateSet tilted     # MD-VPA: the same with the look-ahead in their scores
+    Survivors chosen        # of the step under way
+    Survivors shown         # MD-VPA: the provisional set
+    Buffer future           # double[]: probability of the symbol under each particle
+    Buffer foresight        # double[]: MD-VPA: the same under the provisional set
+    Buffer match            # int64_t[]: MD-VPA: index in `chosen` of each of `shown`, or -1
+    Buffer ancestors        # uint32_t[]: parents of the latest completed step
+    Scratch scratch
+    Lookahead lookahead
+
+# What a step reports.
+cdef struct Report:
+    double log_predictive
+    double log_evidence
+    double mean_states
+    double ess
+    double discarded
+    int64_t n_particles
