@@ -1,0 +1,27 @@
+"""Particle filters for the infinite hidden Markov model, on streams that change under you."""
+
+from importlib.metadata import version as _version
+
+from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
+from mdvpf.filter import ParticleFilter
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import Predictor
+from mdvpf.result import Counts, FilterResult, MemoryReport, Step
+
+__version__ = _version("mdvpf")
+
+__all__ = [
+    "InfiniteHMM",
+    "MDVPA",
+    "VPA",
+    "SMC",
+    "ParticleLearning",
+    "OptimalResampling",
+    "ParticleFilter",
+    "Predictor",
+    "Step",
+    "FilterResult",
+    "Counts",
+    "MemoryReport",
+    "__version__",
+]

@@ -1,0 +1,411 @@
+"""`ParticleFilter`: a model, an algorithm and K particles, fed with symbols.
+
+The life of a symbol: it is checked (`predictor.Stream`), the discount of the step that it
+completes is looked up (`_plan`), uniforms are drawn for the filters that draw (`_drawn`), and
+the compiled core does the rest (`_absorb`): predict, score, select, commit, report.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf import _core, _validate
+from mdvpf.algorithms import (
+    ALGORITHMS,
+    MDVPA,
+    NORMALIZERS,
+    RESAMPLINGS,
+    SMC,
+    VPA,
+    Algorithm,
+    OptimalResampling,
+    ParticleLearning,
+)
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
+from mdvpf.result import Counts, MemoryReport, Step
+
+History = int | Literal["full"] | None
+
+_NO_UNIFORMS = np.empty(0)
+_CODES: dict[type, int] = {MDVPA: 0, VPA: 1, SMC: 2, ParticleLearning: 3, OptimalResampling: 4}
+_CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
+
+
+class ParticleFilter(Predictor):
+    """Online inference for the infinite hidden Markov model with K particles.
+
+    Parameters
+    ----------
+    model : InfiniteHMM
+        The model and its hyper-parameters.
+    algorithm : MDVPA, VPA, SMC, ParticleLearning or OptimalResampling, default MDVPA()
+        Which candidates survive a step.
+    n_particles : int, default 1000
+        The budget K: at most so many particles are kept.
+    rng : None, int, SeedSequence, BitGenerator or Generator, optional
+        Seed or generator of the random numbers, as `numpy.random.default_rng` takes it. VPA and
+        MD-VPA with ``selection="top"`` draw none.
+    n_threads : int, default 1
+        Upper limit on the threads of a step. Results do not depend on it.
+    history : None, int or "full", optional
+        Which states `path` can tell: none, the last so many, or all.
+
+    Attributes
+    ----------
+    model, algorithm, n_particles, n_threads, history
+        As passed.
+    rng : numpy.random.Generator
+        The generator in use.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> model = mdvpf.InfiniteHMM(n_symbols=3, beta=0.1)
+    >>> pf = mdvpf.ParticleFilter(model, n_particles=100)
+    >>> result = pf.run([0, 1, 2] * 30)
+    >>> int(pf.predict_proba().argmax())
+    0
+    """
+
+    def __init__(
+        self,
+        model: InfiniteHMM,
+        algorithm: Algorithm = MDVPA(),
+        n_particles: int = 1000,
+        *,
+        rng: Any = None,
+        n_threads: int = 1,
+        history: History = None,
+    ) -> None:
+        if not isinstance(model, InfiniteHMM):
+            raise TypeError(f"model={model!r}: expected an InfiniteHMM")
+        if not isinstance(algorithm, ALGORITHMS):
+            names = ", ".join(kind.__name__ for kind in ALGORITHMS)
+            raise TypeError(f"algorithm={algorithm!r}: expected an instance of one of {names}")
+        self.model = model
+        self.algorithm = algorithm
+        self.n_particles = _validate.integer("n_particles", n_particles, low=1)
+        self.n_threads = _validate.integer("n_threads", n_threads, low=1)
+        self.history = _read_history(history)
+        self.rng = _read_rng(rng)
+        self._core = _core.ParticleSystem(
+            **_model_codes(model),
+            **_algorithm_codes(algorithm),
+            budget=self.n_particles,
+            lag={None: -1, "full": 0}.get(self.history, self.history),
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ParticleFilter({self.model!r}, {self.algorithm!r}, "
+            f"n_particles={self.n_particles}, history={self.history!r})"
+        )
+
+    # -- the protocol ----------------------------------------------------------------------
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return self.model.n_symbols
+
+    def predict_proba(self) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=4), n_particles=10)
+        >>> pf.predict_proba().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+        """
+        out = np.empty(self.n_symbols)
+        self._core.predict(out)
+        return out
+
+    def update(self, symbol: int | None) -> Step:
+        """Absorb one symbol and report on the step.
+
+        Parameters
+        ----------
+        symbol : int or None
+            The symbol; None if it is missing.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=4), n_particles=10)
+        >>> step = pf.update(3)
+        >>> round(step.log_predictive, 6)
+        -1.386294
+        """
+        stream = Stream(
+            np.array([read_symbol(symbol, self.n_symbols)], dtype=np.int32),
+            np.zeros(1, dtype=np.uint8),
+        )
+        reports = np.empty((1, 6))
+        self._absorb(stream, self._plan(stream), slice(0, 1), reports)
+        log_predictive, _, mean_states, ess, n_particles, discarded = reports[0].tolist()
+        return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
+
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol starts a new one.
+
+        Counts, weights and the number of steps are kept. A symbol that MD-VPA holds back for
+        its look-ahead is absorbed without one.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> _ = pf.update(0)
+        >>> pf.new_sequence()
+        >>> pf.states.tolist()
+        [-1]
+        """
+        with self._drawn(1) as (uniforms, progress):
+            progress[1] = self._core.new_sequence(uniforms)
+
+    def copy(self) -> Self:
+        """Return an independent copy, its random numbers included.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> other = pf.copy()
+        >>> _ = other.update(0)
+        >>> pf.log_evidence
+        0.0
+        """
+        other = copy.copy(self)
+        other.rng = copy.deepcopy(self.rng)
+        other._core = self._core.copy()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    # -- one run ---------------------------------------------------------------------------
+
+    def _plan(self, stream: Stream) -> NDArray[np.float64]:
+        """Return the discount of the step that each symbol completes: 0 where none is used."""
+        discounts = np.zeros(len(stream))
+        if isinstance(self.algorithm, MDVPA):
+            first = self._core.n_steps + self._core.pending
+            step = np.arange(first, first + len(stream))
+            needed = stream.symbols != MISSING
+            needed &= stream.starts == 0
+            needed &= step > self._core.n_steps
+            discounts[needed] = self.algorithm.discounts(step[needed])
+        return discounts
+
+    @property
+    def _chunk(self) -> int:
+        return max(1, _CHUNK_OF_PARTICLES // self.n_particles)
+
+    def _absorb(
+        self,
+        stream: Stream,
+        plan: NDArray[np.float64],
+        part: slice,
+        reports: NDArray[np.float64],
+    ) -> None:
+        with self._drawn(part.stop - part.start) as (uniforms, progress):
+            self._core.advance(
+                stream.symbols[part], stream.starts[part], plan[part], uniforms, reports, progress
+            )
+
+    @contextmanager
+    def _drawn(
+        self, n_steps: int
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """Draw all the uniforms that some steps may use, and put back those that they did not.
+
+        Yields the uniforms and an array whose entry 1 receives how many were used.
+        """
+        progress = np.zeros(2, dtype=np.int64)
+        most = n_steps * _uniforms_per_step(self.algorithm, self.n_particles)
+        if most == 0:
+            yield _NO_UNIFORMS, progress
+            return
+        state = self.rng.bit_generator.state
+        uniforms = self.rng.random(most)
+        try:
+            yield uniforms, progress
+        finally:
+            used = int(progress[1])
+            if used < most:
+                self.rng.bit_generator.state = state
+                self.rng.random(used)
+
+    # -- what is inside --------------------------------------------------------------------
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence of everything seen so far.
+
+        The sum of the log predictives; for SMC, the log of the unbiased estimate.
+        """
+        return self._core.log_evidence
+
+    def _describe(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        n = self._core.n_particles
+        weights = np.empty(n)
+        states, n_states, parents = (np.empty(n, dtype=np.int64) for _ in range(3))
+        self._core.describe(weights, states, n_states, parents)
+        return weights, states, n_states
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Normalised weight of each particle."""
+        return self._describe()[0]
+
+    @property
+    def states(self) -> NDArray[np.int64]:
+        """State that each particle is in; -1 before the first symbol of a sequence."""
+        return self._describe()[1]
+
+    @property
+    def n_states(self) -> NDArray[np.int64]:
+        """Number of states that each particle has."""
+        return self._describe()[2]
+
+    def _particle(self, k: int | None) -> int:
+        if k is None:
+            return int(self.weights.argmax())
+        return _validate.integer("k", k, low=0, high=self._core.n_particles - 1)
+
+    def path(self, k: int | None = None) -> NDArray[np.int64]:
+        """Return the states on the path of a particle, all sequences joined.
+
+        Parameters
+        ----------
+        k : int, optional
+            The particle; the heaviest by default.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
+        >>> pf = mdvpf.ParticleFilter(model, n_particles=10, history=4)
+        >>> _ = pf.run([0, 1] * 5)
+        >>> pf.path().tolist()
+        [0, 1, 0, 1]
+        """
+        particle = self._particle(k)
+        if self.history is None:
+            raise ValueError(
+                'history=None: no paths are kept; expected history="full", or history=L for the '
+                "last L states, when the filter is made"
+            )
+        out = np.empty(self._core.path_length(), dtype=np.int64)
+        self._core.path(particle, out)
+        return out
+
+    def counts(self, k: int | None = None) -> Counts:
+        """Return the counts of a particle as dense arrays.
+
+        Parameters
+        ----------
+        k : int, optional
+            The particle; the heaviest by default.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
+        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
+        >>> _ = pf.run([0, 1] * 5)
+        >>> pf.counts().transition.tolist()
+        [[0, 5], [4, 0]]
+        """
+        particle = self._particle(k)
+        n_states = int(self.n_states[particle])
+        transition = np.zeros((n_states + 1, n_states), dtype=np.int64)
+        emission = np.zeros((n_states, self.n_symbols), dtype=np.int64)
+        self._core.counts(particle, transition, emission)
+        return Counts(transition[0].copy(), transition[1:].copy(), emission)
+
+    def memory(self) -> MemoryReport:
+        """Return where the memory goes.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> pf.memory().rows
+        0
+        """
+        return MemoryReport(*self._core.memory())
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self._core.__sizeof__()
+
+
+def _uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
+    """How many uniforms a step draws at the most."""
+    match algorithm:
+        case SMC(resampling="systematic"):
+            return n_particles + 1
+        case SMC() | ParticleLearning():
+            return 2 * n_particles
+        case OptimalResampling() | MDVPA(selection="optimal"):
+            return 1
+    return 0
+
+
+def _model_codes(model: InfiniteHMM) -> dict[str, Any]:
+    return {
+        "n_symbols": model.n_symbols,
+        "alpha": model.alpha,
+        "gamma": model.gamma,
+        "beta": model.beta,
+        "any_state": model.oracle == "any",
+        "max_states": model.max_states or 0,
+    }
+
+
+def _algorithm_codes(algorithm: Algorithm) -> dict[str, Any]:
+    codes = {
+        "algorithm": _CODES[type(algorithm)],
+        "carry_weights": True,
+        "normalizer": 0,
+        "select_optimal": False,
+        "resampling": 0,
+        "ess_threshold": 1.0,
+    }
+    if isinstance(algorithm, (MDVPA, VPA)):
+        codes["carry_weights"] = algorithm.carry_weights
+    if isinstance(algorithm, MDVPA):
+        codes["normalizer"] = NORMALIZERS.index(algorithm.normalizer)
+        codes["select_optimal"] = algorithm.selection == "optimal"
+    if isinstance(algorithm, SMC):
+        codes["resampling"] = RESAMPLINGS.index(algorithm.resampling)
+        if algorithm.ess_threshold is not None:
+            codes["ess_threshold"] = algorithm.ess_threshold
+    return codes
+
+
+def _read_history(history: Any) -> History:
+    if history is None or (isinstance(history, str) and history == "full"):
+        return history
+    if isinstance(history, str):
+        raise ValueError(f'history={history!r}: expected None, an integer >= 1 or "full"')
+    return _validate.integer("history", history, low=1)
+
+
+def _read_rng(rng: Any) -> np.random.Generator:
+    expected = "None, an integer seed >= 0, a SeedSequence, a BitGenerator or a Generator"
+    if isinstance(rng, (bool, np.bool_)):
+        raise TypeError(f"rng={rng!r}: expected {expected}")
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"rng={rng!r}: expected {expected}") from error

@@ -1,0 +1,259 @@
+"""The protocol of a next-symbol predictor, and the one loop that runs them all.
+
+Everything that predicts the next symbol of a stream, filters among them, has `n_symbols`,
+`predict_proba`, `update`, `new_sequence`, `run`, `score` and `copy`, so that experiments,
+detectors and mixtures take any of them. A predictor supplies the first four and `copy`; the
+loop, the reading of input and the scoring of a continuation are here.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mdvpf import _validate
+from mdvpf.result import FilterResult, Step
+
+MISSING = -1  # how a missing symbol is written in the arrays of a Stream
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """Symbols as the predictors take them: checked, and with sequence starts marked.
+
+    Attributes
+    ----------
+    symbols : ndarray of int32
+        The symbols, `MISSING` where there is none.
+    starts : ndarray of uint8
+        Whether a new sequence starts before each symbol.
+    """
+
+    symbols: NDArray[np.int32]
+    starts: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @classmethod
+    def read(cls, symbols: Any, lengths: ArrayLike | None, n_symbols: int) -> Self:
+        """Check the symbols and the lengths of their sequences, all of them."""
+        array = _read_symbols(symbols, n_symbols)
+        starts = np.zeros(len(array), dtype=np.uint8)
+        if lengths is not None:
+            starts[_read_starts(lengths, len(array))] = 1
+        return cls(array, starts)
+
+
+def read_symbol(symbol: Any, n_symbols: int) -> int:
+    """Return a symbol as an int, `MISSING` for None, or raise."""
+    if symbol is None:
+        return MISSING
+    return _validate.integer("symbol", symbol, low=0, high=n_symbols - 1)
+
+
+def _read_symbols(symbols: Any, n_symbols: int) -> NDArray[np.int32]:
+    expected = f"a sequence of integers in 0..{n_symbols - 1}, or None where one is missing"
+    if isinstance(symbols, (str, bytes, bytearray, Mapping, Set)):
+        raise TypeError(f"symbols={symbols!r}: expected {expected}")
+    if not isinstance(symbols, np.ndarray) and hasattr(symbols, "__array__"):
+        symbols = np.asarray(symbols)
+    if not isinstance(symbols, np.ndarray):
+        if not isinstance(symbols, Iterable):
+            raise TypeError(f"symbols={symbols!r}: expected {expected}")
+        symbols = list(symbols)
+    if len(np.shape(symbols)) != 1 if isinstance(symbols, np.ndarray) else False:
+        raise ValueError(f"symbols of shape {symbols.shape}: expected one dimension")
+    if len(symbols) == 0:
+        raise ValueError("symbols: got none; expected at least one")
+    if not isinstance(symbols, np.ndarray) or symbols.dtype == object:
+        return np.array(
+            [_read_item(i, symbol, n_symbols) for i, symbol in enumerate(symbols)], dtype=np.int32
+        )
+    if symbols.dtype.kind not in "iu":
+        raise TypeError(f"symbols of dtype {symbols.dtype}: expected {expected}")
+    missing = np.ma.getmaskarray(symbols) if isinstance(symbols, np.ma.MaskedArray) else None
+    values = np.ma.getdata(symbols)
+    wrong = (values < 0) | (values >= n_symbols)
+    if missing is not None:
+        wrong &= ~missing
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"symbols[{first}]={values[first]}: expected an integer in 0..{n_symbols - 1}"
+        )
+    result = np.where(missing, MISSING, values) if missing is not None else values
+    return np.ascontiguousarray(result, dtype=np.int32)
+
+
+def _read_item(i: int, symbol: Any, n_symbols: int) -> int:
+    if symbol is None or symbol is np.ma.masked:
+        return MISSING
+    return _validate.integer(f"symbols[{i}]", symbol, low=0, high=n_symbols - 1)
+
+
+def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
+    """Return where the sequences of the given lengths start."""
+    if isinstance(lengths, (str, bytes)) or not isinstance(lengths, Iterable):
+        raise TypeError(f"lengths={lengths!r}: expected a sequence of positive integers")
+    values = [
+        _validate.integer(f"lengths[{i}]", length, low=1) for i, length in enumerate(lengths)
+    ]
+    if sum(values) != n:
+        raise ValueError(f"lengths sum to {sum(values)}: expected {n}, the number of symbols")
+    return np.cumsum([0, *values[:-1]], dtype=np.int64)
+
+
+@contextmanager
+def progress_bar(show: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar while the context lasts; yields a function to advance it.
+
+    Nothing is shown where the output is not a terminal.
+    """
+    if not show:
+        yield lambda n: None
+        return
+    try:
+        from rich import progress as bars
+        from rich.console import Console
+    except ImportError as error:
+        raise ImportError(
+            "progress=True needs the package rich: install it, or mdvpf[cli]"
+        ) from error
+    console = Console(stderr=True)
+    columns = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+class Predictor(ABC):
+    """Base of everything that predicts the next symbol of a stream.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=3), n_particles=10)
+    >>> isinstance(pf, mdvpf.Predictor)
+    True
+    """
+
+    @property
+    @abstractmethod
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+
+    @abstractmethod
+    def predict_proba(self) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol."""
+
+    @abstractmethod
+    def update(self, symbol: int | None) -> Step:
+        """Absorb one symbol; None is a missing one."""
+
+    @abstractmethod
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol starts a new one."""
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """Return an independent copy."""
+
+    @abstractmethod
+    def _plan(self, stream: Stream) -> Any:
+        """Check and compute what a run over the stream needs beforehand; change nothing."""
+
+    @abstractmethod
+    def _absorb(
+        self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]
+    ) -> None:
+        """Absorb a part of the stream, writing one row of `reports` a symbol."""
+
+    @property
+    def _chunk(self) -> int:
+        """How many symbols are absorbed between two looks at the progress bar."""
+        return 1
+
+    def run(
+        self, symbols: ArrayLike, lengths: ArrayLike | None = None, progress: bool = False
+    ) -> FilterResult:
+        """Absorb many symbols.
+
+        All input is checked first. An interrupt (Ctrl-C) leaves the predictor between two
+        symbols.
+
+        Parameters
+        ----------
+        symbols : array_like of int
+            The symbols. Missing ones are None in a sequence, or masked in a masked array.
+        lengths : array_like of int, optional
+            Lengths of the sequences that `symbols` joins: a new sequence starts before each of
+            them, the first included. Without it the present sequence goes on.
+        progress : bool, default False
+            Show a progress bar, if the output is a terminal.
+
+        Returns
+        -------
+        FilterResult
+            The fields of `Step`, as arrays, and the log evidence of this run.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> result = pf.run([0, 1, None, 0, 1], lengths=[3, 2])
+        >>> float(result.log_predictive[2])
+        0.0
+        """
+        stream = Stream.read(symbols, lengths, self.n_symbols)
+        show = _validate.flag("progress", progress)
+        plan = self._plan(stream)
+        n = len(stream)
+        reports = np.empty((n, 6))
+        with progress_bar(show, n, type(self).__name__) as advance:
+            for start in range(0, n, self._chunk):
+                part = slice(start, min(start + self._chunk, n))
+                self._absorb(stream, plan, part, reports[part])
+                advance(part.stop - part.start)
+        log_predictive, log_evidence, mean_states, ess, n_particles, discarded = reports.T.copy()
+        return FilterResult(
+            log_predictive=log_predictive,
+            mean_states=mean_states,
+            ess=ess,
+            n_particles=n_particles.astype(np.int64),
+            discarded=discarded,
+            log_evidence=math.fsum(log_evidence),
+        )
+
+    def score(
+        self, symbols: ArrayLike, lengths: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Return the log predictives of a continuation; the predictor is left unchanged.
+
+        Parameters
+        ----------
+        symbols, lengths
+            As for `run`.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> _ = pf.run([0, 1] * 20)
+        >>> usual, strange = pf.score([0, 1]).sum(), pf.score([1, 1]).sum()
+        >>> bool(usual > strange)
+        True
+        """
+        return self.copy().run(symbols, lengths).log_predictive
