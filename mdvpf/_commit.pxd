@@ -3,35 +3,43 @@
 
 `reserve_commit` makes all the room that the children may need and may fail; nothing that a user
 can see has changed then. `commit` cannot fail. It lets go of parents without children first, so
-that rows which only they shared can be written in place. Then, parent by parent, every child but
-the last gets a copy of the parent's block that holds the same rows, and the last takes over the
-block itself; only then is each child written, so the last one to write a row that nobody else
-holds writes in place. Equal children (resampling draws some twice) share everything.
+that groups of rows which only they shared can be written in place. Then, parent by parent, every
+child but the last gets a copy of the parent's block that holds the same groups, and the last
+takes over the block itself; only then is each child written, so the last one to write a group
+that nobody else holds writes in place. Equal children (resampling draws some twice) share everything.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._counts cimport (
-    add_one, column, hold_all, node_class, own_column, path_is_shared, release_row,
-    release_tree, row_units, shape_after,
+    add_one, columns, fits, group_units, hold_all, node_class, own_path, path_is_shared, plan_add,
+    release_group, release_tree,
 )
 from mdvpf._history cimport (
     append_node, begin_generation, hold_leaf, release_leaf, reserve_history,
 )
-from mdvpf._pool cimport class_at, class_of, dispose, reserve, resize, trim
-from mdvpf._score cimport block_in, block_of, into_of, record_at, root_of, rows_of
+from mdvpf._pool cimport at, class_of, dispose, reserve, resize, trim
+from mdvpf._score cimport (
+    FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, group_at, into_of,
+    root_of, rows_of,
+)
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, MISSING, N_CLASSES,
-    NO_MEMORY, NONE, OK,
-    Buffer, Candidate, Record, Status, Survivors, System, handle_t,
+    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS,
+    MISSING, N_CLASSES, NO_MEMORY, NONE, OK,
+    Buffer, Change, Move, Record, Status, Survivors, System, handle_t, prefetch,
 )
 
 
 # ---- room --------------------------------------------------------------------------------
 
+cdef inline uint32_t groups_for(uint32_t capacity) noexcept nogil:
+    """Groups of transition rows of a particle with that many states and the start state."""
+    return (capacity >> GROUP_BITS) + 1
+
+
 cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcept nogil:
-    return BLOCK_HEADER + 2 * capacity + 1 + system.root_size
+    return BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size
 
 
 cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil:
@@ -54,13 +62,14 @@ cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil
         memset(target, 0, stride * sizeof(uint32_t))
         memcpy(target, source, (BLOCK_HEADER + old_capacity) * sizeof(uint32_t))
         memcpy(target + BLOCK_HEADER + capacity, source + BLOCK_HEADER + old_capacity,
-               (old_capacity + 1) * sizeof(uint32_t))
-        memcpy(target + BLOCK_HEADER + 2 * capacity + 1,
-               source + BLOCK_HEADER + 2 * old_capacity + 1,
+               system.n_groups * sizeof(uint32_t))
+        memcpy(target + BLOCK_HEADER + capacity + groups_for(capacity),
+               source + BLOCK_HEADER + old_capacity + system.n_groups,
                system.root_size * sizeof(uint32_t))
     dispose(&system.memory, &system.blocks)
     system.blocks = wider
     system.state_capacity = capacity
+    system.n_groups = groups_for(capacity)
     system.stride = stride
     return OK
 
@@ -80,6 +89,10 @@ cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
     if resize(&system.memory, &system.new_slot, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.ancestors, n * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &system.n_children, n * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &system.moves, n * sizeof(Move)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.weight, n * sizeof(double)) != OK:
         return NO_MEMORY
@@ -106,51 +119,71 @@ cdef inline Status reserve_survivors(System* system, Survivors* chosen, int64_t 
     return resize(&system.memory, &chosen.log_weight, <size_t>n * sizeof(double))
 
 
-cdef inline void need_for_row(
-    System* system, handle_t handle, uint32_t state, bint shared, int64_t* needs, Status* status
+cdef inline void count_need(
+    System* system, handle_t handle, const Change* change, bint shared, int64_t* needs
 ) noexcept nogil:
-    """Count the record that adding one to the state's count in a row may take."""
-    cdef const Record* row = record_at(system, handle)
-    cdef uint32_t shape = shape_after(row, state)
-    cdef uint32_t size_class
-    if shape == 0:
-        status[0] = COUNT_LIMIT
-        return
-    size_class = class_of(row_units(shape))
-    if row == NULL or shared or row.refs > 1 or (row.shape & 3) != (shape & 3) \
-            or size_class != class_at(&system.pool, handle):
-        needs[size_class] += 1
+    """Count the record that a change to a group may take."""
+    if handle == NONE or shared or group_at(system, handle).refs > 1 \
+            or not fits(&system.pool, handle, change.shape):
+        needs[class_of(group_units(change.shape))] += 1
+
+
+cdef inline Status plan_moves(
+    System* system, const Survivors* chosen, int32_t symbol, int64_t* needs, uint32_t* most_states
+) noexcept nogil:
+    """Plan the moves of the chosen; count the records they may need and the states they reach."""
+    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
+    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
+    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef Move* move
+    cdef handle_t handle
+    cdef uint32_t* block
+    cdef uint32_t row
+    cdef int64_t i
+    cdef bint shared
+    for i in range(chosen.n):
+        if i + FETCH_BLOCK < chosen.n:
+            fetch_block(system, parents[i + FETCH_BLOCK])
+        if i + FETCH_ROWS < chosen.n:
+            fetch_rows(system, parents[i + FETCH_ROWS], symbol)
+        if i > 0 and parents[i] == parents[i - 1] and states[i] == states[i - 1]:
+            continue
+        block = block_of(system, parents[i])
+        move = &(<Move*>system.moves.data)[i]
+        shared = i + 1 < chosen.n and parents[i + 1] == parents[i]
+        if states[i] >= most_states[0]:
+            most_states[0] = states[i] + 1
+        if states[i] < block[BLOCK_STATES] and into_of(system, block)[states[i]] == 0xFFFFFFFFu:
+            return COUNT_LIMIT
+        row = block[BLOCK_CURRENT]
+        handle = rows_of(system, block)[row >> GROUP_BITS]
+        move.transition = plan_add(group_at(system, handle), row & (GROUP - 1), states[i])
+        count_need(system, handle, &move.transition, shared, needs)
+        handle = columns(system, root_of(system, block), emitted)
+        move.emission = plan_add(group_at(system, handle), emitted & (GROUP - 1), states[i])
+        if system.depth > 1:
+            shared = shared or path_is_shared(system, root_of(system, block), emitted)
+        count_need(system, handle, &move.emission, shared, needs)
+        if move.transition.shape == 0 or move.emission.shape == 0:
+            return COUNT_LIMIT
+    return OK
 
 
 cdef inline Status reserve_commit(
     System* system, const Survivors* chosen, int32_t symbol
 ) noexcept nogil:
-    """Make all the room that `commit` may take."""
-    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
-    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
-    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    """Plan the moves of the chosen, and make all the room that `commit` may take."""
     cdef int64_t[N_CLASSES] needs
-    cdef Status status = OK
-    cdef uint32_t* block
     cdef uint32_t most_states = 0
     cdef uint32_t capacity
     cdef int64_t i
-    cdef bint shared
+    cdef Status status = grow_slots(
+        system, chosen.n if chosen.n > system.n_particles else system.n_particles
+    )
+    if status != OK:
+        return status
     memset(needs, 0, sizeof(needs))
-    for i in range(chosen.n):
-        if i > 0 and parents[i] == parents[i - 1] and states[i] == states[i - 1]:
-            continue
-        block = block_of(system, parents[i])
-        shared = i + 1 < chosen.n and parents[i + 1] == parents[i]
-        if states[i] >= most_states:
-            most_states = states[i] + 1
-        if states[i] < block[BLOCK_STATES] and into_of(system, block)[states[i]] == 0xFFFFFFFFu:
-            return COUNT_LIMIT
-        need_for_row(system, rows_of(system, block)[block[BLOCK_CURRENT]], states[i], shared,
-                     needs, &status)
-        shared = shared or path_is_shared(system, root_of(system, block), emitted)
-        need_for_row(system, column(system, root_of(system, block), emitted), states[i], shared,
-                     needs, &status)
+    status = plan_moves(system, chosen, symbol, needs, &most_states)
     if status != OK:
         return status
     needs[node_class()] += chosen.n * (system.depth - 1)
@@ -161,21 +194,33 @@ cdef inline Status reserve_commit(
         return NO_MEMORY
     if most_states > system.state_capacity:
         capacity = most_states + most_states // 8
-        capacity = (capacity + 3) & ~3u
-        if grow_states(system, capacity) != OK:
-            return NO_MEMORY
-    return grow_slots(system, chosen.n if chosen.n > system.n_particles else system.n_particles)
+        return grow_states(system, (capacity + 3) & ~3u)
+    return OK
 
 
 # ---- children ----------------------------------------------------------------------------
+
+cdef inline uint32_t used_groups(const uint32_t* block) noexcept nogil:
+    return (block[BLOCK_STATES] >> GROUP_BITS) + 1
+
+
+cdef inline void fetch_groups(const System* system, int64_t particle) noexcept nogil:
+    """Ask for the headers of all the groups that a particle holds itself."""
+    cdef uint32_t* block = block_of(system, particle)
+    cdef const handle_t* handles = rows_of(system, block)
+    cdef uint32_t i
+    for i in range(system.n_groups + system.root_size):
+        if handles[i] != NONE:
+            prefetch(at(&system.pool, handles[i]))
+
 
 cdef inline void release_particle(System* system, int64_t particle) noexcept nogil:
     cdef uint32_t* block = block_of(system, particle)
     cdef handle_t* rows = rows_of(system, block)
     cdef handle_t* root = root_of(system, block)
     cdef uint32_t i
-    for i in range(block[BLOCK_STATES] + 1):
-        release_row(&system.pool, rows[i])
+    for i in range(used_groups(block)):
+        release_group(&system.pool, rows[i])
     for i in range(system.root_size):
         release_tree(&system.pool, root[i], system.depth - 1)
     release_leaf(&system.history, block[BLOCK_LEAF], system.history.generation)
@@ -185,7 +230,7 @@ cdef inline void release_particle(System* system, int64_t particle) noexcept nog
 
 
 cdef inline uint32_t fork_block(System* system, uint32_t slot) noexcept nogil:
-    """Copy a block to a free slot; the copy holds the same rows. Its leaf is not held."""
+    """Copy a block to a free slot; the copy holds the same groups. Its leaf is not held."""
     cdef uint32_t copy
     cdef uint32_t* source = block_in(system, slot)
     cdef uint32_t* target
@@ -193,29 +238,34 @@ cdef inline uint32_t fork_block(System* system, uint32_t slot) noexcept nogil:
     copy = (<uint32_t*>system.free_slots.data)[system.n_free_slots]
     target = block_in(system, copy)
     memcpy(target, source, system.stride * sizeof(uint32_t))
-    hold_all(&system.pool, rows_of(system, target), target[BLOCK_STATES] + 1)
+    hold_all(&system.pool, rows_of(system, target), used_groups(target))
     hold_all(&system.pool, root_of(system, target), system.root_size)
     return copy
 
 
-cdef inline void move(
-    System* system, uint32_t slot, uint32_t state, uint32_t emitted
+cdef inline void move_particle(
+    System* system, uint32_t slot, uint32_t state, uint32_t emitted, const Move* move
 ) noexcept nogil:
-    """Move the particle in the slot to the state on the symbol."""
+    """Move the particle in the slot to the state on the symbol, as planned."""
     cdef uint32_t* block = block_in(system, slot)
-    cdef handle_t* rows = rows_of(system, block)
-    cdef handle_t* place
-    rows[block[BLOCK_CURRENT]] = add_one(&system.pool, rows[block[BLOCK_CURRENT]], state)
+    cdef uint32_t row = block[BLOCK_CURRENT]
+    cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
+    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state, &move.transition)
+    place = own_path(system, root_of(system, block), emitted)
+    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state, &move.emission)
     if state == block[BLOCK_STATES]:
-        into_of(system, block)[state] = 0
-        rows[state + 1] = NONE
         block[BLOCK_STATES] += 1
-    place = own_column(system, root_of(system, block), emitted)
-    place[0] = add_one(&system.pool, place[0], state)
     into_of(system, block)[state] += 1
     block[BLOCK_CURRENT] = state + 1
     if system.history.enabled:
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
+
+
+cdef inline void count_offer(System* system, uint32_t slot) noexcept nogil:
+    cdef uint32_t n_states = block_in(system, slot)[BLOCK_STATES]
+    system.n_candidates += n_states + 1
+    if n_states > system.most_states:
+        system.most_states = n_states
 
 
 cdef inline void make_children(
@@ -237,7 +287,9 @@ cdef inline void make_children(
     new_slot[final] = slot
     for i in range(first, final + 1):
         if i == first or states[i] != states[i - 1]:
-            move(system, new_slot[i], states[i], emitted)
+            move_particle(
+                system, new_slot[i], states[i], emitted, &(<Move*>system.moves.data)[i]
+            )
     if system.history.enabled and system.history.lag != 1 and leaf != NONE:
         (<uint32_t*>system.history.refs.data)[leaf] -= 1  # the children hold it now
     for i in range(first + 1, last):
@@ -245,6 +297,8 @@ cdef inline void make_children(
             new_slot[i] = fork_block(system, new_slot[i - 1])
             if system.history.enabled:
                 hold_leaf(&system.history, block_in(system, new_slot[i])[BLOCK_LEAF])
+    for i in range(first, last):
+        count_offer(system, new_slot[i])
 
 
 cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
@@ -252,30 +306,37 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
     cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
     cdef size_t n = <size_t>chosen.n
+    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef int64_t first
     cdef int64_t k
-    cdef int64_t first = 0
-    cdef int64_t last
     cdef Buffer swap
+    memset(n_children, 0, <size_t>system.n_particles * sizeof(uint32_t))
+    for k in range(chosen.n):
+        n_children[parents[k]] += 1
     for k in range(system.n_particles):
-        if first < chosen.n and parents[first] == k:
-            while first < chosen.n and parents[first] == k:
-                first += 1
-        else:
+        if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] == 0:
+            fetch_groups(system, k + FETCH_ROWS)
+        if n_children[k] == 0:
             release_particle(system, k)
     begin_generation(&system.history)
+    system.n_candidates = 0
+    system.most_states = 0
     first = 0
-    while first < chosen.n:
-        last = first + 1
-        while last < chosen.n and parents[last] == parents[first]:
-            last += 1
-        make_children(system, chosen, first, last, emitted)
-        first = last
+    for k in range(system.n_particles):
+        if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] > 1:
+            fetch_groups(system, k + FETCH_ROWS)
+        if n_children[k] > 0:
+            make_children(system, chosen, first, first + n_children[k], emitted)
+            first += n_children[k]
     swap = system.slot
     system.slot = system.new_slot
     system.new_slot = swap
     memcpy(system.weight.data, chosen.weight.data, n * sizeof(double))
-    memcpy(system.log_weight.data, chosen.log_weight.data, n * sizeof(double))
+    system.logarithmic = chosen.logarithmic
+    if chosen.logarithmic:
+        memcpy(system.log_weight.data, chosen.log_weight.data, n * sizeof(double))
     memcpy(system.ancestors.data, parents, n * sizeof(uint32_t))
     system.n_particles = chosen.n
     system.n_steps += 1
+    system.met_missing = system.met_missing or symbol == MISSING
     trim(&system.pool)

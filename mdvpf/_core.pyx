@@ -7,29 +7,30 @@ buffers and go out as fresh lists of numbers in buffers that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._commit cimport grow_slots, stride_for
+from mdvpf._commit cimport grow_slots, groups_for, stride_for, used_groups
 from mdvpf._counts cimport (
-    children, column, hold_all, item, row_length, row_units, width_of,
+    children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
 )
 from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
-from mdvpf._pool cimport at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool
+from mdvpf._pool cimport (
+    at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool,
+)
 from mdvpf._score cimport (
-    block_of, column_moved, column_of, count_candidates, into_of, record_at, root_of, rows_of,
+    block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, transition_row,
     transition_scores, view_moved, view_particle,
 )
-from mdvpf._steps cimport Uniforms, most_states, reserve_step, start_sequence, step
+from mdvpf._steps cimport Uniforms, reserve_step, start_sequence, step
 from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES,
-    COUNT_LIMIT, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
+    COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
     PAGE_BITS, TOO_FEW_UNIFORMS,
     AlgorithmKind, Buffer, Candidate, CandidateSet, History, NormalizerKind, Page, Record, Report,
-    ResamplingKind, Status, Survivors, System, View, handle_t,
+    ResamplingKind, Row, Status, Survivors, System, View, handle_t,
 )
 
 # Candidates scored between two looks at pending signals: some milliseconds of work.
@@ -54,8 +55,8 @@ cdef int raise_for(Status status) except -1:
 
 
 cdef enum:
-    N_STATE_BUFFERS = 24    # what a copy needs
-    N_BUFFERS = 44          # and work space, which a copy makes anew
+    N_STATE_BUFFERS = 27    # what a copy needs
+    N_BUFFERS = 49          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -85,25 +86,30 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[22] = &system.chosen.log_weight
     out[23] = &system.match
     out[24] = &system.foresight
-    out[25] = &system.tilted.items
-    out[26] = &system.scratch.transition
-    out[27] = &system.scratch.emission
-    out[28] = &system.scratch.pair_state
-    out[29] = &system.scratch.pair_count
-    out[30] = &system.scratch.keys
-    out[31] = &system.scratch.order
-    out[32] = &system.scratch.shares
-    out[33] = &system.scratch.overlay_into
-    out[34] = &system.scratch.overlay_row
-    out[35] = &system.scratch.overlay_column
-    out[36] = &system.scratch.overlay_missing
-    out[37] = &system.lookahead.potential
-    out[38] = &system.lookahead.log_sum
-    out[39] = &system.lookahead.product
-    out[40] = &system.lookahead.linear_sum
-    out[41] = &system.lookahead.largest
-    out[42] = &system.lookahead.count
-    out[43] = &system.lookahead.normalizer
+    out[25] = &system.moves
+    out[26] = &system.n_children
+    out[48] = &system.tilted.items
+    out[27] = &system.scratch.transition
+    out[28] = &system.scratch.emission
+    out[29] = &system.scratch.ones
+    out[30] = &system.scratch.times
+    out[31] = &system.scratch.keys
+    out[32] = &system.scratch.order
+    out[33] = &system.scratch.shares
+    out[34] = &system.scratch.overlay_into
+    out[35] = &system.scratch.overlay_row
+    out[36] = &system.scratch.overlay_column
+    out[37] = &system.scratch.overlay_missing
+    out[38] = &system.lookahead.potential
+    out[39] = &system.lookahead.log_sum
+    out[40] = &system.lookahead.product
+    out[41] = &system.lookahead.linear_sum
+    out[42] = &system.lookahead.largest
+    out[43] = &system.lookahead.smallest
+    out[44] = &system.lookahead.count
+    out[45] = &system.lookahead.normalizer
+    out[46] = &system.lookahead.highest
+    out[47] = &system.lookahead.lowest
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
@@ -184,14 +190,16 @@ cdef class ParticleSystem:
         system.ess_threshold = ess_threshold
         system.budget = budget
         # The symbol V stands for what was not observed, so V + 1 symbols are to be found.
+        k = n_symbols >> GROUP_BITS  # the last group
         system.depth = 1
-        while (n_symbols >> (NODE_BITS * (system.depth - 1))) >= MAX_ROOT:
+        while k >> (NODE_BITS * (system.depth - 1)) >= MAX_ROOT:
             system.depth += 1
-        system.root_size = <uint32_t>(n_symbols >> (NODE_BITS * (system.depth - 1))) + 1
+        system.root_size = <uint32_t>(k >> (NODE_BITS * (system.depth - 1))) + 1
         system.history.enabled = lag >= 0
         system.history.lag = lag if lag > 0 else 0
         system.history.n_touched = 1
         system.state_capacity = 4
+        system.n_groups = groups_for(system.state_capacity)
         system.stride = stride_for(system, system.state_capacity)
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
@@ -202,8 +210,8 @@ cdef class ParticleSystem:
                 <uint32_t*>system.free_slots.data)[system.n_free_slots]
             (<uint32_t*>system.ancestors.data)[k] = <uint32_t>k
             (<double*>system.weight.data)[k] = 1.0 / n_start
-            (<double*>system.log_weight.data)[k] = -log(<double>n_start)
         system.n_particles = n_start
+        system.n_candidates = n_start
 
     def __dealloc__(self):
         cdef Buffer* buffers[N_BUFFERS]
@@ -379,7 +387,7 @@ cdef class ParticleSystem:
         cdef int64_t i
         cdef uint32_t* block
         cdef uint32_t state
-        cdef const Record* counts
+        cdef Row counts
         cdef uint32_t overlaid
         cdef double weight
         cdef double* transition
@@ -388,12 +396,11 @@ cdef class ParticleSystem:
             raise ValueError("out: expected one entry a symbol")
         self.enter()
         try:
-            raise_for(reserve_step(system, count_candidates(system), most_states(system) + 1))
+            raise_for(reserve_step(system, system.n_candidates, system.most_states))
             transition = <double*>system.scratch.transition.data
             with nogil:
                 memset(&out[0], 0, out.shape[0] * sizeof(double))
                 for i in range(n):
-                    counts = NULL
                     overlaid = 0xFFFFFFFFu
                     if system.pending:
                         block = block_of(system, (<uint32_t*>system.shown.parent.data)[i])
@@ -412,11 +419,12 @@ cdef class ParticleSystem:
                         block = block_of(system, i)
                         weight = (<double*>system.weight.data)[i]
                         view_particle(system, block, &view)
-                    transition_scores(&system.model, &view, &system.scratch, transition)
+                    transition_scores(
+                        &system.model, &view, <const double*>system.scratch.ones.data, transition
+                    )
                     add_predictive(
-                        system, &view, root_of(system, block), overlaid, counts, weight,
-                        transition, &system.scratch, <double*>system.scratch.emission.data,
-                        &out[0],
+                        system, &view, root_of(system, block), overlaid, &counts, weight,
+                        transition, <double*>system.scratch.emission.data, &out[0],
                     )
         finally:
             self.busy = False
@@ -452,7 +460,7 @@ cdef class ParticleSystem:
         cdef bint pending = system.pending
         cdef uint32_t state = 0
         cdef uint32_t* block
-        cdef const Record* row
+        cdef Row row
         cdef uint32_t j, i, symbol
         if not 0 <= particle < self.n_particles:
             raise ValueError("particle: expected one shown")
@@ -465,13 +473,13 @@ cdef class ParticleSystem:
                 or emission.shape[1] != system.model.n_symbols:
             raise ValueError("transition, emission: expected shapes (M + 1, M) and (M, V)")
         for j in range(block[BLOCK_STATES] + 1):
-            row = record_at(system, rows_of(system, block)[j])
-            for i in range(row_length(row)):
-                transition[j, item(row, 2 * i)] += item(row, 2 * i + 1)
+            row = transition_row(system, block, j)
+            for i in range(row.n):
+                transition[j, state_in(&row, i)] += count_in(&row, i)
         for symbol in range(system.model.n_symbols):
             row = column_of(system, block, symbol)
-            for i in range(row_length(row)):
-                emission[item(row, 2 * i), symbol] += item(row, 2 * i + 1)
+            for i in range(row.n):
+                emission[state_in(&row, i), symbol] += count_in(&row, i)
         if pending:
             transition[block[BLOCK_CURRENT], state] += 1
             if system.pending_symbol != MISSING:
@@ -498,7 +506,7 @@ cdef class ParticleSystem:
                 block = block_of(system, k)
                 m = block[BLOCK_STATES]
                 dense += 4 * m * (m + 1 + system.model.n_symbols)
-                for i in range(block[BLOCK_STATES] + 1):
+                for i in range(used_groups(block)):
                     visit(system, rows_of(system, block)[i], 0, &marks[0], &rows, &shared)
                 for i in range(system.root_size):
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
@@ -534,6 +542,9 @@ cdef class ParticleSystem:
             verify_pool(system, references)
             verify_slots(system)
             verify_history(system)
+            check(system.n_candidates == sum(
+                [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]
+            ), "the number of candidates is off")
             weights = [(<double*>system.weight.data)[k] for k in range(system.n_particles)]
             check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
             check(1 <= system.n_particles <= system.budget, "too many particles")
@@ -548,36 +559,40 @@ cdef object check(bint holds, str message):
         raise AssertionError(message)
 
 
-cdef dict verified_row(System* system, handle_t handle, uint32_t n_states, dict references):
-    """The row as a dict, after checking its form; count one reference to it."""
-    cdef const Record* row
-    cdef uint32_t i
-    if handle == NONE:
-        return {}
-    references[handle] = references.get(handle, 0) + 1
-    row = record_at(system, handle)
-    result = {item(row, 2 * i): item(row, 2 * i + 1) for i in range(row_length(row))}
-    check(len(result) == row_length(row) > 0, "a row is empty or names a state twice")
-    check(max(result) < n_states, "a row names a state that does not exist")
-    check(min(result.values()) > 0, "a row holds a zero")
-    check((row.shape & 3) >= width_of(max(max(result), max(result.values()))), "a row is too narrow")
-    check(class_of(row_units(row.shape)) == class_at(&system.pool, handle),
-          "a row is in a record of the wrong size")
-    return result
+cdef list verified_group(System* system, handle_t handle, uint32_t n_states):
+    """The rows of a group as dicts, after checking its form."""
+    cdef const Record* group = group_at(system, handle)
+    cdef uint32_t which, i
+    cdef Row row
+    rows = []
+    largest = group.shape >> 2
+    for which in range(<uint32_t>GROUP):
+        check(row_start(group, which) <= row_end(group, which), "the rows of a group overlap")
+        row = row_in(group, which)
+        pairs = {state_in(&row, i): count_in(&row, i) for i in range(row.n)}
+        check(len(pairs) == row.n, "a row names a state twice")
+        check(all(state < n_states for state in pairs), "a row names a state that does not exist")
+        check(all(count > 0 for count in pairs.values()), "a row holds a zero")
+        rows.append(pairs)
+        largest = max([largest] + list(pairs) + list(pairs.values()))
+    check((group.shape & 3) >= width_of(largest), "a group is too narrow")
+    check(row_end(group, GROUP - 1) == group.shape >> 2, "a group's length is off")
+    check(class_of(group_units(group.shape)) == class_at(&system.pool, handle),
+          "a group is in a record of the wrong size")
+    return rows
 
 
 cdef void collect_tree(
     System* system, handle_t handle, uint32_t level, uint32_t first, dict references, dict out
 ) except *:
-    """Collect the columns below a node by symbol; count references, each node's children once."""
+    """Collect the groups below a node by number; count references, each node's children once."""
     cdef int i
     if handle == NONE:
         return
+    references[handle] = references.get(handle, 0) + 1
     if level == 0:
         out[first] = handle
-        references[handle] = references.get(handle, 0) + 1
         return
-    references[handle] = references.get(handle, 0) + 1
     # Children are held by the node, not by those who hold the node.
     below = references if references[handle] == 1 else {}
     for i in range(NODE_SIZE):
@@ -589,27 +604,38 @@ cdef void verify_particle(System* system, int64_t k, dict references) except *:
     cdef uint32_t* block = block_of(system, k)
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef uint32_t i
-    check(block[BLOCK_CURRENT] <= n_states <= system.state_capacity, "a state is out of range")
+    check(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")
+    check(system.most_states <= system.state_capacity, "a block is too short")
     check(n_states <= system.model.max_states, "a particle has too many states")
-    into = [into_of(system, block)[i] for i in range(n_states)]
+    into = [into_of(system, block)[i] for i in range(system.state_capacity)]
+    check(not any(into[n_states:]), "a state beyond the last was entered")
+    into = into[:n_states]
     check(sum(into) == system.n_steps, "entries do not sum to the number of steps")
     check(all(count > 0 for count in into), "a state was never entered")
     reached = [0] * n_states
-    for i in range(n_states + 1):
-        row = verified_row(system, rows_of(system, block)[i], n_states, references)
-        for state, count in row.items():
-            reached[state] += count
+    for i in range(system.n_groups):
+        handle = rows_of(system, block)[i]
+        if handle == NONE:
+            continue
+        check(i < used_groups(block), "a row of no state")
+        references[handle] = references.get(handle, 0) + 1
+        for row in verified_group(system, handle, n_states):
+            for state, count in row.items():
+                reached[state] += count
     check(reached == into, "transitions do not sum to entries")
     emitted = [0] * n_states
-    columns = {}
+    groups = {}
     for i in range(system.root_size):
         collect_tree(system, root_of(system, block)[i], system.depth - 1,
-                     i << (NODE_BITS * (system.depth - 1)), references, columns)
-    for symbol, handle in columns.items():
-        check(symbol <= system.model.n_symbols, "a column of no symbol")
-        check(column(system, root_of(system, block), symbol) == handle, "a column is not found")
-        for state, count in verified_row(system, handle, n_states, {}).items():
-            emitted[state] += count
+                     i << (NODE_BITS * (system.depth - 1)), references, groups)
+    for number, handle in groups.items():
+        check(columns(system, root_of(system, block), number << GROUP_BITS) == handle,
+              "a group of columns is not found")
+        for which, row in enumerate(verified_group(system, handle, n_states)):
+            check(not row or (number << GROUP_BITS) + which <= system.model.n_symbols,
+                  "a column of no symbol")
+            for state, count in row.items():
+                emitted[state] += count
     check(emitted == into, "emissions do not sum to entries")
 
 

@@ -1,193 +1,246 @@
 # cython: language_level=3
-"""Counts: rows shared between particles, cloned when written while shared.
+"""Counts: rows in groups of four, shared between particles, cloned when written while shared.
 
 A transition row t[j, :] and an emission column e[:, y] are the same thing, a *row*: pairs of a
-state and a positive count, in order of first appearance, in items of 1, 2 or 4 bytes, whichever
-is the least that holds every item. Only `add_one` writes a row; it writes in place when nobody
-else holds the row and it still fits.
+state and a positive count, in order of first appearance. Four consecutive rows form a *group*,
+one record: where each row ends, then the pairs of all four, in items of 1, 2 or 4 bytes,
+whichever is the least that holds every item. Groups, not rows, are counted and shared: a
+particle names, holds and lets go of a quarter as many records, for a few more bytes copied when
+one is cloned.
 
-The columns of a particle hang in a tree over the symbols whose nodes are shared in the same
-way. Up to MAX_ROOT symbols the tree is just its root, which is part of the particle.
+Adding one to a count has two parts: `plan_add` finds the place and the new shape, and so the
+room it may take, and `add_one` does it, in place when nobody else holds the group and it still
+fits.
+
+The groups of columns of a particle hang in a tree whose nodes are shared in the same way. Up to
+4 * MAX_ROOT symbols the tree is just its root, which is part of the particle.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from mdvpf._pool cimport at, class_at, class_of, give_back, take
-from mdvpf._types cimport NODE_BITS, NODE_SIZE, NONE, UNIT_BYTES, Pool, Record, System, handle_t
+from mdvpf._types cimport (
+    GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, UNIT_BYTES,
+    Change, Pool, Record, Row, System, handle_t,
+)
 
 
-# ---- one row -----------------------------------------------------------------------------
+# ---- items -------------------------------------------------------------------------------
 
-cdef inline uint32_t row_length(const Record* row) noexcept nogil:
-    return 0 if row == NULL else row.shape >> 2
-
-
-cdef inline uint32_t row_units(uint32_t shape) noexcept nogil:
-    """Units of a record that holds a row of this shape, header included."""
-    cdef size_t bytes = <size_t>(shape >> 2) * (2u << (shape & 3))
-    return <uint32_t>(1 + (bytes + UNIT_BYTES - 1) // UNIT_BYTES)
-
-
-cdef inline const void* items(const Record* row) noexcept nogil:
-    return <const char*>row + sizeof(Record)
-
-
-cdef inline uint32_t unpack(const Record* row, uint32_t* states, double* counts) noexcept nogil:
-    """Write the pairs of the row to two arrays; return how many there are."""
-    cdef uint32_t n, i, width
-    cdef const uint8_t* narrow
-    cdef const uint16_t* middle
-    cdef const uint32_t* wide
-    if row == NULL:
-        return 0
-    n = row.shape >> 2
-    width = row.shape & 3
+cdef inline uint32_t item(const void* items, uint32_t width, uint32_t i) noexcept nogil:
     if width == 0:
-        narrow = <const uint8_t*>items(row)
-        for i in range(n):
-            states[i] = narrow[2 * i]
-            counts[i] = narrow[2 * i + 1]
-    elif width == 1:
-        middle = <const uint16_t*>items(row)
-        for i in range(n):
-            states[i] = middle[2 * i]
-            counts[i] = middle[2 * i + 1]
-    else:
-        wide = <const uint32_t*>items(row)
-        for i in range(n):
-            states[i] = wide[2 * i]
-            counts[i] = wide[2 * i + 1]
-    return n
-
-
-cdef inline uint32_t item(const Record* row, uint32_t i) noexcept nogil:
-    """Item i of the row, whatever its width: pair p has its state at 2p, its count at 2p + 1."""
-    cdef uint32_t width = row.shape & 3
-    if width == 0:
-        return (<const uint8_t*>items(row))[i]
+        return (<const uint8_t*>items)[i]
     if width == 1:
-        return (<const uint16_t*>items(row))[i]
-    return (<const uint32_t*>items(row))[i]
+        return (<const uint16_t*>items)[i]
+    return (<const uint32_t*>items)[i]
 
 
-cdef inline void put_item(Record* row, uint32_t i, uint32_t value) noexcept nogil:
-    cdef uint32_t width = row.shape & 3
+cdef inline void put_item(void* items, uint32_t width, uint32_t i, uint32_t value) noexcept nogil:
     if width == 0:
-        (<uint8_t*>items(row))[i] = <uint8_t>value
+        (<uint8_t*>items)[i] = <uint8_t>value
     elif width == 1:
-        (<uint16_t*>items(row))[i] = <uint16_t>value
+        (<uint16_t*>items)[i] = <uint16_t>value
     else:
-        (<uint32_t*>items(row))[i] = value
-
-
-cdef inline uint32_t find(const Record* row, uint32_t state) noexcept nogil:
-    """Index of the pair of the state; the length of the row if there is none."""
-    cdef uint32_t n = row.shape >> 2
-    cdef uint32_t width = row.shape & 3
-    cdef uint32_t i
-    cdef const uint8_t* narrow
-    if width == 0:
-        narrow = <const uint8_t*>items(row)
-        for i in range(n):
-            if narrow[2 * i] == state:
-                return i
-        return n
-    for i in range(n):
-        if item(row, 2 * i) == state:
-            return i
-    return n
+        (<uint32_t*>items)[i] = value
 
 
 cdef inline uint32_t width_of(uint32_t value) noexcept nogil:
     return 0 if value < 256 else 1 if value < 65536 else 2
 
 
-cdef inline uint32_t shape_after(const Record* row, uint32_t state) noexcept nogil:
-    """Shape of the row once the count of the state is one larger; 0 if that count is full."""
-    cdef uint32_t n, width, place, value
-    if row == NULL:
-        return 1 << 2 | width_of(state)
-    n = row.shape >> 2
-    width = row.shape & 3
-    place = find(row, state)
-    if place < n:
-        value = item(row, 2 * place + 1)
-        if value == 0xFFFFFFFFu:
-            return 0
-        value = width_of(value + 1)
+# ---- rows --------------------------------------------------------------------------------
+
+cdef inline void* items_of(const Record* group) noexcept nogil:
+    """The items of a group: GROUP ends, then the pairs."""
+    return <char*>group + sizeof(Record)
+
+
+cdef inline uint32_t row_start(const Record* group, uint32_t which) noexcept nogil:
+    return 0 if which == 0 else item(items_of(group), group.shape & 3, which - 1)
+
+
+cdef inline uint32_t row_end(const Record* group, uint32_t which) noexcept nogil:
+    return item(items_of(group), group.shape & 3, which)
+
+
+cdef inline Row row_in(const Record* group, uint32_t which) noexcept nogil:
+    """One row of a group; NULL is a group without counts."""
+    cdef Row row
+    cdef uint32_t start
+    row.n = 0
+    row.width = 0
+    row.pairs = NULL
+    if group != NULL:
+        start = row_start(group, which)
+        row.n = row_end(group, which) - start
+        row.width = group.shape & 3
+        row.pairs = <const char*>items_of(group) + (<size_t>(GROUP + 2 * start) << row.width)
+    return row
+
+
+cdef inline uint32_t state_in(const Row* row, uint32_t i) noexcept nogil:
+    return item(row.pairs, row.width, 2 * i)
+
+
+cdef inline uint32_t count_in(const Row* row, uint32_t i) noexcept nogil:
+    return item(row.pairs, row.width, 2 * i + 1)
+
+
+cdef inline Row overlaid(const Row* row, uint32_t state, uint32_t* work) noexcept nogil:
+    """A copy of the row, in `work`, with the count of the state one larger."""
+    cdef Row result
+    cdef uint32_t i
+    cdef bint found = False
+    for i in range(row.n):
+        work[2 * i] = state_in(row, i)
+        work[2 * i + 1] = count_in(row, i)
+        if work[2 * i] == state:
+            work[2 * i + 1] += 1
+            found = True
+    result.n = row.n
+    if not found:
+        work[2 * row.n] = state
+        work[2 * row.n + 1] = 1
+        result.n += 1
+    result.width = 2
+    result.pairs = work
+    return result
+
+
+# ---- adding one --------------------------------------------------------------------------
+
+cdef inline uint32_t group_units(uint32_t shape) noexcept nogil:
+    """Units of a record that holds a group of this shape, header included."""
+    cdef size_t bytes = <size_t>(GROUP + 2 * (shape >> 2)) << (shape & 3)
+    return <uint32_t>(1 + (bytes + UNIT_BYTES - 1) // UNIT_BYTES)
+
+
+cdef inline Change plan_add(const Record* group, uint32_t which, uint32_t state) noexcept nogil:
+    """Where the count of the state in a row of the group is, or goes, and the shape after it.
+
+    A shape of 0 says that the count is full.
+    """
+    cdef Change change
+    cdef uint32_t n, width, wanted, place, end
+    cdef const void* pairs
+    if group == NULL:
+        change.place = 0
+        change.shape = 1 << 2 | width_of(state)
+        return change
+    n = group.shape >> 2
+    width = group.shape & 3
+    pairs = <const char*>items_of(group) + (<size_t>GROUP << width)
+    place = row_start(group, which)
+    end = row_end(group, which)
+    while place < end and item(pairs, width, 2 * place) != state:
+        place += 1
+    change.place = place
+    if place < end:
+        wanted = item(pairs, width, 2 * place + 1)
+        if wanted == 0xFFFFFFFFu:
+            change.shape = 0
+            return change
+        wanted = width_of(wanted + 1)
     else:
         n += 1
-        value = width_of(state)
-    return n << 2 | (value if value > width else width)
+        wanted = width_of(state if state > n else n)
+    change.shape = n << 2 | (wanted if wanted > width else width)
+    return change
 
 
-cdef inline void write_after(
-    Record* target, const Record* row, uint32_t shape, uint32_t state
-) noexcept nogil:
-    """Write to `target` the row with the count of the state one larger; `shape` is the new one.
-
-    `target` may be the row itself if the width stays the same.
-    """
-    cdef uint32_t n = row_length(row)
-    cdef uint32_t place = n
+cdef inline void begin_group(Record* group, uint32_t shape) noexcept nogil:
+    """Make the record a group without pairs."""
     cdef uint32_t i
-    if row != NULL:
-        place = find(row, state)
-        if target != row:
-            if (row.shape & 3) == (shape & 3):
-                memcpy(<void*>items(target), items(row), <size_t>n * (2u << (shape & 3)))
-            else:
-                target.shape = shape
-                for i in range(2 * n):
-                    put_item(target, i, item(row, i))
-    target.shape = shape
-    if place < n:
-        put_item(target, 2 * place + 1, item(target, 2 * place + 1) + 1)
+    group.shape = shape
+    for i in range(<uint32_t>GROUP):
+        put_item(items_of(group), shape & 3, i, 0)
+
+
+cdef inline void copy_group(Record* target, const Record* group, uint32_t shape) noexcept nogil:
+    """Copy the items of a group to a record of the same width or a wider one."""
+    cdef uint32_t n_items = GROUP + 2 * (group.shape >> 2)
+    cdef uint32_t i
+    if (group.shape & 3) == (shape & 3):
+        memcpy(items_of(target), items_of(group), <size_t>n_items << (shape & 3))
     else:
-        put_item(target, 2 * n, state)
-        put_item(target, 2 * n + 1, 1)
+        for i in range(n_items):
+            put_item(items_of(target), shape & 3, i, item(items_of(group), group.shape & 3, i))
+    target.shape = (group.shape >> 2) << 2 | (shape & 3)
+
+
+cdef inline void insert(
+    Record* group, uint32_t which, uint32_t state, const Change* change
+) noexcept nogil:
+    """Add one to the count of the state, in a record that has the room and the width."""
+    cdef uint32_t width = change.shape & 3
+    cdef uint32_t n = group.shape >> 2
+    cdef char* pairs = <char*>items_of(group) + (<size_t>GROUP << width)
+    cdef size_t place = <size_t>change.place << (width + 1)
+    cdef uint32_t i
+    if change.shape >> 2 == n:
+        put_item(pairs, width, 2 * change.place + 1,
+                 item(pairs, width, 2 * change.place + 1) + 1)
+        return
+    memmove(pairs + place + (2u << width), pairs + place,
+            (<size_t>n << (width + 1)) - place)
+    put_item(pairs, width, 2 * change.place, state)
+    put_item(pairs, width, 2 * change.place + 1, 1)
+    for i in range(which, <uint32_t>GROUP):
+        put_item(items_of(group), width, i, item(items_of(group), width, i) + 1)
+    group.shape = change.shape
+
+
+cdef inline bint fits(const Pool* pool, handle_t handle, uint32_t shape) noexcept nogil:
+    """Whether the group can take the new shape where it is."""
+    return ((<Record*>at(pool, handle)).shape & 3) == (shape & 3) \
+        and group_units(shape) <= pool.units[class_at(pool, handle)]
+
+
+cdef inline handle_t add_one(
+    Pool* pool, handle_t handle, uint32_t which, uint32_t state, const Change* change
+) noexcept nogil:
+    """Add one to a count in a group that the caller holds, as planned; return its new handle.
+
+    The room was reserved: see `_commit.pxd`.
+    """
+    cdef Record* group
+    cdef Record* target
+    cdef handle_t fresh
+    if handle != NONE:
+        group = <Record*>at(pool, handle)
+        if group.refs == 1 and fits(pool, handle, change.shape):
+            insert(group, which, state, change)
+            return handle
+    fresh = take(pool, class_of(group_units(change.shape)))
+    target = <Record*>at(pool, fresh)
+    target.refs = 1
+    if handle == NONE:
+        begin_group(target, change.shape & 3)
+    else:
+        copy_group(target, group, change.shape)
+        release_group(pool, handle)
+    insert(target, which, state, change)
+    return fresh
 
 
 # ---- sharing -----------------------------------------------------------------------------
 
-cdef inline void hold(Pool* pool, handle_t handle) noexcept nogil:
-    if handle != NONE:
-        (<Record*>at(pool, handle)).refs += 1
-
-
 cdef inline void hold_all(Pool* pool, const handle_t* handles, uint32_t n) noexcept nogil:
     cdef uint32_t i
     for i in range(n):
-        hold(pool, handles[i])
+        if handles[i] != NONE:
+            (<Record*>at(pool, handles[i])).refs += 1
 
 
-cdef inline handle_t add_one(Pool* pool, handle_t handle, uint32_t state) noexcept nogil:
-    """Add one to the count of the state in a row that the caller holds; return its new handle.
-
-    The room was reserved: see `_commit.pxd`.
-    """
-    cdef Record* row = NULL
-    cdef Record* target
-    cdef handle_t fresh
-    cdef uint32_t shape, size_class
-    if handle != NONE:
-        row = <Record*>at(pool, handle)
-    shape = shape_after(row, state)
-    size_class = class_of(row_units(shape))
-    if row != NULL and row.refs == 1 and (row.shape & 3) == (shape & 3) \
-            and row_units(shape) <= pool.units[class_at(pool, handle)]:
-        write_after(row, row, shape, state)
-        return handle
-    fresh = take(pool, size_class)
-    target = <Record*>at(pool, fresh)
-    target.refs = 1
-    write_after(target, row, shape, state)
-    if row != NULL:
-        row.refs -= 1
-        if row.refs == 0:
-            give_back(pool, handle)
-    return fresh
+cdef inline void release_group(Pool* pool, handle_t handle) noexcept nogil:
+    cdef Record* record
+    if handle == NONE:
+        return
+    record = <Record*>at(pool, handle)
+    record.refs -= 1
+    if record.refs == 0:
+        give_back(pool, handle)
 
 
 # ---- the tree of columns -----------------------------------------------------------------
@@ -200,13 +253,16 @@ cdef inline uint32_t node_class() noexcept nogil:
     return class_of((sizeof(Record) + NODE_SIZE * sizeof(handle_t)) // UNIT_BYTES)
 
 
-cdef inline handle_t column(const System* system, const handle_t* root, uint32_t symbol) noexcept nogil:
-    """The column of the symbol, or NONE if the particle never met it."""
+cdef inline handle_t columns(
+    const System* system, const handle_t* root, uint32_t symbol
+) noexcept nogil:
+    """The group that the symbol's column is in, or NONE if the particle met none of them."""
     cdef uint32_t level = system.depth - 1
-    cdef handle_t handle = root[symbol >> (NODE_BITS * level)]
+    cdef uint32_t group = symbol >> GROUP_BITS
+    cdef handle_t handle = root[group >> (NODE_BITS * level)]
     while level > 0 and handle != NONE:
         level -= 1
-        handle = children(&system.pool, handle)[(symbol >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
+        handle = children(&system.pool, handle)[(group >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
     return handle
 
 
@@ -215,20 +271,22 @@ cdef inline bint path_is_shared(
 ) noexcept nogil:
     """Whether a node on the way to the symbol's column has other holders."""
     cdef uint32_t level = system.depth - 1
-    cdef handle_t handle = root[symbol >> (NODE_BITS * level)]
+    cdef uint32_t group = symbol >> GROUP_BITS
+    cdef handle_t handle = root[group >> (NODE_BITS * level)]
     while level > 0 and handle != NONE:
         if (<Record*>at(&system.pool, handle)).refs > 1:
             return True
         level -= 1
-        handle = children(&system.pool, handle)[(symbol >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
+        handle = children(&system.pool, handle)[(group >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
     return False
 
 
-cdef inline handle_t* own_column(System* system, handle_t* root, uint32_t symbol) noexcept nogil:
-    """Where the handle of the symbol's column stands, after making the path to it the caller's."""
+cdef inline handle_t* own_path(System* system, handle_t* root, uint32_t symbol) noexcept nogil:
+    """Where the handle of the symbol's group stands, after making the way to it the caller's."""
     cdef Pool* pool = &system.pool
     cdef uint32_t level = system.depth - 1
-    cdef handle_t* place = &root[symbol >> (NODE_BITS * level)]
+    cdef uint32_t group = symbol >> GROUP_BITS
+    cdef handle_t* place = &root[group >> (NODE_BITS * level)]
     cdef handle_t node, fresh
     while level > 0:
         node = place[0]
@@ -244,28 +302,18 @@ cdef inline handle_t* own_column(System* system, handle_t* root, uint32_t symbol
                 (<Record*>at(pool, node)).refs -= 1
             place[0] = fresh
         level -= 1
-        place = &children(pool, place[0])[(symbol >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
+        place = &children(pool, place[0])[(group >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
     return place
 
 
-cdef inline void release_row(Pool* pool, handle_t handle) noexcept nogil:
-    cdef Record* record
-    if handle == NONE:
-        return
-    record = <Record*>at(pool, handle)
-    record.refs -= 1
-    if record.refs == 0:
-        give_back(pool, handle)
-
-
 cdef inline void release_tree(Pool* pool, handle_t handle, uint32_t level) noexcept nogil:
-    """Let go of a node `level` levels above the columns, and of all below it that nobody holds."""
+    """Let go of a node `level` levels above the groups, and of all below it that nobody holds."""
     cdef Record* record
     cdef int i
     if handle == NONE:
         return
     if level == 0:
-        release_row(pool, handle)
+        release_group(pool, handle)
         return
     record = <Record*>at(pool, handle)
     record.refs -= 1

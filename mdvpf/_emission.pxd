@@ -8,75 +8,86 @@ the symbol V stands for emissions that were not observed: what a state emitted i
 was entered less its count there.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int32_t, uint32_t
 
-from mdvpf._counts cimport column, unpack
+from mdvpf._counts cimport columns, count_in, row_in, state_in
 from mdvpf._pool cimport at
-from mdvpf._types cimport NONE, Model, Record, Scratch, System, View, handle_t
+from mdvpf._types cimport GROUP, NONE, Model, Record, Row, System, View, handle_t
+
+
+cdef inline double as_double(uint32_t count) noexcept nogil:
+    """The count as a double, in a form that compilers turn into vector code."""
+    return <double><int32_t>(count ^ 0x80000000u) + 2147483648.0
 
 
 cdef inline void emission_scores(
-    const Model* model, const View* view, const Record* counts, Scratch* scratch, double* out
+    const Model* model, const View* view, const Row* counts, double* out
 ) noexcept nogil:
-    """Write p(y | m) of every candidate state, given the column of counts of the symbol y."""
+    """Write p(y | m) of every candidate state, given the column of counts of the symbol y.
+
+    There is room for three more; what is written there is finite.
+    """
     cdef double beta = model.beta
     cdef double prior = model.n_symbols * beta
     cdef double per_beta = 1.0 / beta
     cdef const uint32_t* into = view.into
-    cdef uint32_t* states = <uint32_t*>scratch.pair_state.data
-    cdef double* numbers = <double*>scratch.pair_count.data
-    cdef uint32_t i, n
-    for i in range(view.n_states):
-        out[i] = beta / (into[i] + prior)
-    n = unpack(view.missing, states, numbers)
-    for i in range(n):
-        out[states[i]] = beta / (into[states[i]] - numbers[i] + prior)
-    n = unpack(counts, states, numbers)
-    for i in range(n):
-        out[states[i]] *= numbers[i] * per_beta + 1.0
+    cdef uint32_t i, state
+    cdef double a, b, c, d
+    for i in range(0, view.n_states, 4):
+        a = beta / (as_double(into[i]) + prior)
+        b = beta / (as_double(into[i + 1]) + prior)
+        c = beta / (as_double(into[i + 2]) + prior)
+        d = beta / (as_double(into[i + 3]) + prior)
+        out[i] = a
+        out[i + 1] = b
+        out[i + 2] = c
+        out[i + 3] = d
+    for i in range(view.missing.n):
+        state = state_in(&view.missing, i)
+        out[state] = beta / (as_double(into[state] - count_in(&view.missing, i)) + prior)
+    for i in range(counts.n):
+        out[state_in(counts, i)] *= as_double(count_in(counts, i)) * per_beta + 1.0
     out[view.n_states] = 1.0 / model.n_symbols
 
 
 cdef inline void add_predictive(
     const System* system, const View* view, const handle_t* root,
-    uint32_t overlaid_symbol, const Record* overlaid_column,
-    double weight, const double* transition, Scratch* scratch, double* rate, double* out,
+    uint32_t moved_symbol, const Row* moved_column,
+    double weight, const double* transition, double* rate, double* out,
 ) noexcept nogil:
     """Add the weight times p(y) of one particle to ``out[y]`` for every symbol y.
 
-    `rate` is work space for one number a state. The column of `overlaid_symbol` (V or larger:
-    none) is `overlaid_column` instead of what the tree holds.
+    `rate` is work space for one number a state. The column of `moved_symbol` (V or larger:
+    none) is `moved_column` instead of what the tree holds.
     """
     cdef const Model* model = &system.model
     cdef double prior = model.n_symbols * model.beta
     cdef double base = 0.0
     cdef double more
-    cdef uint32_t* states = <uint32_t*>scratch.pair_state.data
-    cdef double* numbers = <double*>scratch.pair_count.data
-    cdef const Record* counts
+    cdef const Record* group
+    cdef Row row
     cdef handle_t handle
-    cdef uint32_t i, n, symbol
+    cdef uint32_t i, symbol
     for i in range(view.n_states):
-        rate[i] = view.into[i] + prior
-    n = unpack(view.missing, states, numbers)
-    for i in range(n):
-        rate[states[i]] -= numbers[i]
+        rate[i] = as_double(view.into[i])
+    for i in range(view.missing.n):
+        rate[state_in(&view.missing, i)] -= count_in(&view.missing, i)
     for i in range(view.n_states):
-        rate[i] = weight * transition[i] / rate[i]
+        rate[i] = weight * transition[i] / (rate[i] + prior)
         base += rate[i]
     base *= model.beta
     if view.offers_new:
         base += weight * transition[view.n_states] / model.n_symbols
     for symbol in range(model.n_symbols):
-        if symbol == overlaid_symbol:
-            counts = overlaid_column
+        if symbol == moved_symbol:
+            row = moved_column[0]
         else:
-            handle = column(system, root, symbol)
-            counts = NULL
+            handle = columns(system, root, symbol)
+            group = NULL
             if handle != NONE:
-                counts = <const Record*>at(&system.pool, handle)
+                group = <const Record*>at(&system.pool, handle)
+            row = row_in(group, symbol & (GROUP - 1))
         more = base
-        n = unpack(counts, states, numbers)
-        for i in range(n):
-            more += rate[states[i]] * numbers[i]
+        for i in range(row.n):
+            more += rate[state_in(&row, i)] * count_in(&row, i)
         out[symbol] += more

@@ -1,32 +1,33 @@
 # cython: language_level=3
-"""Scores: what a particle makes of a symbol, and of all symbols that it could move on.
+"""Scores: what a particle makes of a symbol, through every state that it could move to.
 
 A `View` is what scoring needs of a particle. Usually it points into the tables; for the
 provisional particles of MD-VPA it points to a copy with one more step in it. Both are scored by
-the same arithmetic in the same order, so they give the same bits. Counts enter it as exact
-integers in doubles.
+the same arithmetic in the same order, so they give the same bits.
 
 Scores are products of probabilities, not sums of logs: hyper-parameters are bounded so that no
-product underflows, and logs are taken only of what survives.
+product underflows, and only where weights are too small for that are scores kept as logs.
+Arrays over states are padded, so that loops over them run in whole steps of four.
 """
 
-from libc.math cimport INFINITY, exp, log
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from mdvpf._counts cimport column, row_length, shape_after, unpack, write_after
-from mdvpf._emission cimport emission_scores
+from mdvpf._counts cimport columns, count_in, overlaid, row_in, state_in
+from mdvpf._emission cimport as_double, emission_scores
 from mdvpf._pool cimport at
 from mdvpf._select cimport key_value, kth_largest, order_key
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_STATES, MISSING, NONE,
-    SMALLEST_LOG_WEIGHT,
-    Candidate, CandidateSet, Model, Record, Scratch, System, View, handle_t,
+    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
+    Candidate, CandidateSet, Model, Record, Row, Scratch, System, View, handle_t, prefetch,
 )
 
 cdef enum:
     SAMPLE_FROM = 6000      # candidates: with fewer, a bound does not pay
     SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound
+    FETCH_BLOCK = 8         # particles ahead whose blocks are asked for
+    FETCH_ROWS = 4          # and whose rows, once the block is there
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -44,23 +45,34 @@ cdef inline uint32_t* into_of(const System* system, uint32_t* block) noexcept no
 
 
 cdef inline handle_t* rows_of(const System* system, uint32_t* block) noexcept nogil:
+    """Handles of the groups of transition rows; row 0 is that of the start state."""
     return block + BLOCK_HEADER + system.state_capacity
 
 
 cdef inline handle_t* root_of(const System* system, uint32_t* block) noexcept nogil:
-    return block + BLOCK_HEADER + 2 * system.state_capacity + 1
+    return block + BLOCK_HEADER + system.state_capacity + system.n_groups
 
 
-cdef inline const Record* record_at(const System* system, handle_t handle) noexcept nogil:
+cdef inline const Record* group_at(const System* system, handle_t handle) noexcept nogil:
     if handle == NONE:
         return NULL
     return <const Record*>at(&system.pool, handle)
 
 
-cdef inline const Record* column_of(
+cdef inline Row transition_row(
+    const System* system, uint32_t* block, uint32_t row
+) noexcept nogil:
+    return row_in(
+        group_at(system, rows_of(system, block)[row >> GROUP_BITS]), row & (GROUP - 1)
+    )
+
+
+cdef inline Row column_of(
     const System* system, uint32_t* block, uint32_t symbol
 ) noexcept nogil:
-    return record_at(system, column(system, root_of(system, block), symbol))
+    return row_in(
+        group_at(system, columns(system, root_of(system, block), symbol)), symbol & (GROUP - 1)
+    )
 
 
 cdef inline void view_particle(
@@ -68,19 +80,14 @@ cdef inline void view_particle(
 ) noexcept nogil:
     """View a particle as it is stored."""
     view.n_states = block[BLOCK_STATES]
-    view.entered = <double>system.n_steps
+    view.entered = system.n_steps
     view.into = into_of(system, block)
-    view.row = record_at(system, rows_of(system, block)[block[BLOCK_CURRENT]])
-    view.missing = column_of(system, block, system.model.n_symbols)
+    view.row = transition_row(system, block, block[BLOCK_CURRENT])
+    if system.met_missing:
+        view.missing = column_of(system, block, system.model.n_symbols)
+    else:
+        view.missing.n = 0
     view.offers_new = view.n_states < system.model.max_states
-
-
-cdef inline const Record* overlay(
-    const Record* row, uint32_t state, Record* target
-) noexcept nogil:
-    """The row with the count of the state one larger, written to `target`."""
-    write_after(target, row, shape_after(row, state), state)
-    return target
 
 
 cdef inline void view_moved(
@@ -91,107 +98,126 @@ cdef inline void view_moved(
     cdef uint32_t* into = <uint32_t*>scratch.overlay_into.data
     cdef uint32_t n = block[BLOCK_STATES]
     view_particle(system, block, view)
+    memset(into + n, 0, 5 * sizeof(uint32_t))
     memcpy(into, into_of(system, block), n * sizeof(uint32_t))
+    into[state] += 1
     view.into = into
-    view.entered += 1.0
+    view.entered += 1
     if state == n:
-        into[n] = 1
         view.n_states += 1
-        view.row = NULL
+        view.row.n = 0
     else:
-        into[state] += 1
-        view.row = record_at(system, rows_of(system, block)[state + 1])
+        view.row = transition_row(system, block, state + 1)
     if state + 1 == block[BLOCK_CURRENT]:
-        view.row = overlay(view.row, state, <Record*>scratch.overlay_row.data)
+        view.row = overlaid(&view.row, state, <uint32_t*>scratch.overlay_row.data)
     if symbol == MISSING:
-        view.missing = overlay(view.missing, state, <Record*>scratch.overlay_missing.data)
+        view.missing = overlaid(
+            &view.missing, state, <uint32_t*>scratch.overlay_missing.data
+        )
     view.offers_new = view.n_states < system.model.max_states
 
 
-cdef inline const Record* column_moved(
+cdef inline Row column_moved(
     const System* system, uint32_t* block, uint32_t state, int32_t symbol,
     uint32_t wanted, Scratch* scratch,
 ) noexcept nogil:
     """The column of the wanted symbol, as it would be after that move."""
-    cdef const Record* counts = column_of(system, block, wanted)
+    cdef Row row = column_of(system, block, wanted)
     if symbol == <int32_t>wanted:
-        counts = overlay(counts, state, <Record*>scratch.overlay_column.data)
-    return counts
+        row = overlaid(&row, state, <uint32_t*>scratch.overlay_column.data)
+    return row
 
 
 # ---- probabilities -----------------------------------------------------------------------
 
 cdef inline uint32_t transition_scores(
-    const Model* model, const View* view, Scratch* scratch, double* out
+    const Model* model, const View* view, const double* factor, double* out
 ) noexcept nogil:
-    """Write p(m | x) of every candidate state m, the new one last; return how many there are."""
-    cdef uint32_t* states = <uint32_t*>scratch.pair_state.data
-    cdef double* counts = <double*>scratch.pair_count.data
+    """Write p(m | x) times a factor of every candidate state m; return how many there are.
+
+    The new state is the last, and zeros follow it, up to three.
+    """
     cdef const uint32_t* into = view.into
+    cdef const Row* row = &view.row
     cdef uint32_t n_states = view.n_states
-    cdef uint32_t n = unpack(view.row, states, counts)
-    cdef uint32_t i
-    cdef double left = 0.0          # t[j]: transitions seen from here
-    cdef double offered = view.entered  # U or s: what the oracle knows of
-    cdef double scale, share
-    for i in range(n):
-        left += counts[i]
-    if not model.any_state:
-        for i in range(n):
-            offered -= into[states[i]]
+    cdef uint32_t i, state
+    cdef int64_t left = 0           # t[j]: transitions seen from here
+    cdef int64_t visited = 0        # how often the states reached from here were entered
+    cdef double offered             # U or s: what the oracle knows of
+    cdef double scale, share, a, b, c, d
+    for i in range(row.n):
+        left += count_in(row, i)
+        visited += into[state_in(row, i)]
+    offered = <double>(view.entered if model.any_state else view.entered - visited)
     if view.offers_new:
         scale = 1.0 / (left + model.alpha)
     else:
         scale = 1.0 / (left + model.alpha * (offered / (offered + model.gamma)))
     share = scale * (model.alpha / (offered + model.gamma))
-    for i in range(n_states):
-        out[i] = share * into[i]
+    for i in range(0, n_states, 4):
+        a = as_double(into[i]) * share * factor[i]
+        b = as_double(into[i + 1]) * share * factor[i + 1]
+        c = as_double(into[i + 2]) * share * factor[i + 2]
+        d = as_double(into[i + 3]) * share * factor[i + 3]
+        out[i] = a
+        out[i + 1] = b
+        out[i + 2] = c
+        out[i + 3] = d
     if model.any_state:
-        for i in range(n):
-            out[states[i]] += scale * counts[i]
+        for i in range(row.n):
+            state = state_in(row, i)
+            out[state] += scale * as_double(count_in(row, i)) * factor[state]
     else:
-        for i in range(n):
-            out[states[i]] = scale * counts[i]
-    out[n_states] = share * model.gamma
+        for i in range(row.n):
+            state = state_in(row, i)
+            out[state] = scale * as_double(count_in(row, i)) * factor[state]
+    out[n_states] = share * model.gamma * factor[n_states] if view.offers_new else 0.0
+    out[n_states + 1] = 0.0
+    out[n_states + 2] = 0.0
+    out[n_states + 3] = 0.0
     return n_states + 1 if view.offers_new else n_states
 
 
-cdef inline double multiply(
-    const double* transition, const double* emission, uint32_t n, double* out
-) noexcept nogil:
-    """Write the potentials of n candidates; return their sum, added in four fixed lanes."""
-    cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
+cdef inline double total_of(const double* values, uint32_t n) noexcept nogil:
+    """The sum of n values, followed by zeros up to a multiple of four, added in four lanes."""
+    cdef double a = 0.0
+    cdef double b = 0.0
+    cdef double c = 0.0
+    cdef double d = 0.0
     cdef uint32_t i
-    cdef uint32_t whole = n & ~3u
-    for i in range(n):
-        out[i] = transition[i] * emission[i]
-    for i in range(0, whole, 4):
-        a += out[i]
-        b += out[i + 1]
-        c += out[i + 2]
-        d += out[i + 3]
-    for i in range(whole, n):
-        a += out[i]
+    for i in range(0, n, 4):
+        a += values[i]
+        b += values[i + 1]
+        c += values[i + 2]
+        d += values[i + 3]
     return (a + b) + (c + d)
 
 
+cdef inline void emission_or_one(
+    const Model* model, const View* view, const Row* counts, bint missing, double* out
+) noexcept nogil:
+    """Emission scores; a missing symbol emits with probability one."""
+    cdef uint32_t i
+    if missing:
+        for i in range(view.n_states + 4):
+            out[i] = 1.0
+    else:
+        emission_scores(model, view, counts, out)
+
+
 cdef inline uint32_t potentials(
-    const Model* model, const View* view, const Record* counts, bint missing,
+    const Model* model, const View* view, const Row* counts, bint missing,
     Scratch* scratch, double* out, double* total,
 ) noexcept nogil:
     """Write f(m, y) of every candidate state of a particle and their sum; return how many.
 
-    `counts` is the column of y; a missing symbol emits with probability one.
+    `counts` is the column of y.
     """
     cdef double* emission = <double*>scratch.emission.data
-    cdef uint32_t n = transition_scores(model, view, scratch, out)
-    cdef uint32_t i
-    if missing:
-        for i in range(n):
-            emission[i] = 1.0
-    else:
-        emission_scores(model, view, counts, scratch, emission)
-    total[0] = multiply(out, emission, n, out)
+    cdef uint32_t n
+    emission_or_one(model, view, counts, missing, emission)
+    n = transition_scores(model, view, emission, out)
+    total[0] = total_of(out, n)
     return n
 
 
@@ -201,13 +227,47 @@ cdef inline uint32_t particle_potentials(
     """The potentials of a stored particle."""
     cdef uint32_t* block = block_of(system, particle)
     cdef View view
-    cdef const Record* counts = NULL
+    cdef Row counts
     view_particle(system, block, &view)
+    counts.n = 0
     if symbol != MISSING:
         counts = column_of(system, block, <uint32_t>symbol)
     return potentials(
-        &system.model, &view, counts, symbol == MISSING, &system.scratch, out, total
+        &system.model, &view, &counts, symbol == MISSING, &system.scratch, out, total
     )
+
+
+cdef inline void fetch_block(const System* system, int64_t particle) noexcept nogil:
+    """Ask for the memory of a particle's block."""
+    cdef uint32_t* block = block_of(system, particle)
+    prefetch(block)
+    prefetch(block + 16)
+    prefetch(block + 32)
+
+
+cdef inline void fetch_rows(
+    const System* system, int64_t particle, int32_t symbol
+) noexcept nogil:
+    """Ask for the memory of the rows that the symbol makes a particle look at."""
+    cdef uint32_t* block = block_of(system, particle)
+    cdef handle_t handle = rows_of(system, block)[block[BLOCK_CURRENT] >> GROUP_BITS]
+    if handle != NONE:
+        prefetch(at(&system.pool, handle))
+        prefetch(<char*>at(&system.pool, handle) + 64)
+    if symbol != MISSING and system.depth == 1:
+        handle = root_of(system, block)[<uint32_t>symbol >> GROUP_BITS]
+        if handle != NONE:
+            prefetch(at(&system.pool, handle))
+
+
+cdef inline void fetch_ahead(
+    const System* system, int64_t particle, int64_t stride, int32_t symbol
+) noexcept nogil:
+    """Ask for the memory of particles that will be scored soon, every `stride`-th of them."""
+    if particle + FETCH_BLOCK * stride < system.n_particles:
+        fetch_block(system, particle + FETCH_BLOCK * stride)
+    if particle + FETCH_ROWS * stride < system.n_particles:
+        fetch_rows(system, particle + FETCH_ROWS * stride, symbol)
 
 
 cdef inline double moved_probability(
@@ -216,28 +276,17 @@ cdef inline double moved_probability(
     """Probability of the wanted symbol under a particle moved to the state on the symbol."""
     cdef Scratch* scratch = &system.scratch
     cdef uint32_t* block = block_of(system, parent)
-    cdef const Record* counts = column_moved(
-        system, block, state, symbol, <uint32_t>wanted, scratch
-    )
+    cdef Row counts = column_moved(system, block, state, symbol, <uint32_t>wanted, scratch)
     cdef View view
     cdef double total
     view_moved(system, block, state, symbol, scratch, &view)
     potentials(
-        &system.model, &view, counts, False, scratch, <double*>scratch.transition.data, &total
+        &system.model, &view, &counts, False, scratch, <double*>scratch.transition.data, &total
     )
     return total
 
 
 # ---- expansion ---------------------------------------------------------------------------
-
-cdef inline int64_t count_candidates(const System* system) noexcept nogil:
-    """How many candidates the particles offer at the most."""
-    cdef int64_t k
-    cdef int64_t n = 0
-    for k in range(system.n_particles):
-        n += block_of(system, k)[BLOCK_STATES] + 1
-    return n
-
 
 cdef inline uint32_t score_particle(
     System* system, int64_t particle, int32_t symbol, bint logarithmic, double* out
@@ -254,23 +303,27 @@ cdef inline uint32_t score_particle(
             out[i] = weight + log(out[i])
     elif system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
-        for i in range(n):
+        for i in range(0, n, 4):
             out[i] *= weight
+            out[i + 1] *= weight
+            out[i + 2] *= weight
+            out[i + 3] *= weight
     return n
 
 
 cdef inline double sampled_bound(
-    System* system, int32_t symbol, bint logarithmic, int64_t n_candidates
+    System* system, int32_t symbol, bint logarithmic
 ) noexcept nogil:
     """A value that most likely at least K candidates reach, from every 16th particle."""
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef double* scores = <double*>system.scratch.transition.data
     cdef int64_t n_sampled = 0
     cdef int64_t n = 0
-    cdef int64_t k, rank, slack
+    cdef int64_t rank, slack
+    cdef int64_t k = SAMPLE_STRIDE // 2
     cdef uint32_t i, n_states
-    k = SAMPLE_STRIDE // 2
     while k < system.n_particles:
+        fetch_ahead(system, k, SAMPLE_STRIDE, symbol)
         n_states = score_particle(system, k, symbol, logarithmic, scores)
         for i in range(n_states):
             keys[n] = order_key(scores[i])
@@ -278,12 +331,12 @@ cdef inline double sampled_bound(
         n_sampled += 1
         k += SAMPLE_STRIDE
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
-    # some standard deviations and of a tenth.
+    # four standard deviations.
     rank = n_sampled * system.budget // system.n_particles
     slack = 4
     while slack * slack < 16 * rank:
         slack += 1
-    rank += slack + rank // 8
+    rank += slack
     if rank >= n:
         return -INFINITY
     return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
@@ -300,20 +353,26 @@ cdef inline void expand_with_bound(
     cdef int64_t n = 0
     cdef int64_t n_offered = 0
     cdef int64_t k
+    cdef uint64_t place
     cdef uint32_t i, n_states
     cdef double predictive = 0.0
     cdef double total = 0.0
+    cdef double best = -INFINITY
     for k in range(system.n_particles):
+        fetch_ahead(system, k, 1, symbol)
         n_states = score_particle(system, k, symbol, candidates.logarithmic, scores)
         n_offered += n_states
         predictive += weight[k] * future[k]
         total += future[k]
+        place = <uint64_t>k << 32
         for i in range(n_states):  # without a branch: written always, kept if it passes
             items[n].value = scores[i]
-            items[n].parent = <uint32_t>k
-            items[n].state = i
+            items[n].place = place | i
             n += scores[i] >= bound
+    for k in range(n):
+        best = items[k].value if items[k].value > best else best
     candidates.n = n
+    candidates.best = best
     candidates.bound = bound
     candidates.complete = n == n_offered
     candidates.predictive = predictive
@@ -321,24 +380,10 @@ cdef inline void expand_with_bound(
 
 
 cdef inline void expand(System* system, int32_t symbol, bint everything) noexcept nogil:
-    """Score all candidates of the symbol; collect all of them, or a superset of the K best."""
-    cdef CandidateSet* candidates = &system.candidates
-    cdef double* log_weight = <double*>system.log_weight.data
+    """Score all candidates of the symbol; collect all of them, or most likely the K best."""
     cdef double bound = -INFINITY
-    cdef double best = -INFINITY
-    cdef int64_t n_candidates, k
-    candidates.logarithmic = False
-    if system.carry_weights:
-        for k in range(system.n_particles):
-            if log_weight[k] < SMALLEST_LOG_WEIGHT:
-                candidates.logarithmic = True
-                break
-    if not everything:
-        n_candidates = count_candidates(system)
-        if n_candidates > SAMPLE_FROM and n_candidates > 2 * system.budget:
-            bound = sampled_bound(system, symbol, candidates.logarithmic, n_candidates)
+    system.candidates.logarithmic = system.carry_weights and system.logarithmic
+    if not everything and system.n_candidates > SAMPLE_FROM \
+            and system.n_candidates > 2 * system.budget:
+        bound = sampled_bound(system, symbol, system.candidates.logarithmic)
     expand_with_bound(system, symbol, bound)
-    for k in range(candidates.n):
-        if (<Candidate*>candidates.items.data)[k].value > best:
-            best = (<Candidate*>candidates.items.data)[k].value
-    candidates.best = best

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._types cimport (
-    BAND, GRID,
+    BAND, GRID, SMALLEST_WEIGHT,
     RESAMPLING_MULTINOMIAL, RESAMPLING_RESIDUAL, RESAMPLING_STRATIFIED,
     Candidate, CandidateSet, ResamplingKind, Survivors,
 )
@@ -89,8 +89,8 @@ cdef inline double raised(double value, bint logarithmic) noexcept nogil:
 
 
 cdef inline void keep(Survivors* chosen, const Candidate* candidate) noexcept nogil:
-    (<uint32_t*>chosen.parent.data)[chosen.n] = candidate.parent
-    (<uint32_t*>chosen.state.data)[chosen.n] = candidate.state
+    (<uint32_t*>chosen.parent.data)[chosen.n] = <uint32_t>(candidate.place >> 32)
+    (<uint32_t*>chosen.state.data)[chosen.n] = <uint32_t>candidate.place
     (<double*>chosen.weight.data)[chosen.n] = candidate.value
     chosen.n += 1
 
@@ -168,14 +168,13 @@ cdef inline bint select_top(
 
 
 cdef inline void weigh(Survivors* chosen, bint logarithmic) noexcept nogil:
-    """Turn the scores that `select_top` left into weights and log weights, not normalised."""
+    """Turn the scores that `select_top` left into weights, not normalised."""
     cdef double* weight = <double*>chosen.weight.data
     cdef double* log_weight = <double*>chosen.log_weight.data
     cdef double best
     cdef int64_t i
+    chosen.logarithmic = logarithmic
     if not logarithmic:
-        for i in range(chosen.n):
-            log_weight[i] = log(weight[i])
         return
     best = weight[0]
     for i in range(1, chosen.n):
@@ -239,13 +238,14 @@ cdef inline int64_t optimal_cut(
 
 
 cdef inline void keep_share(
-    Survivors* chosen, const Candidate* candidate, double share, bint logarithmic, double best
+    Survivors* chosen, const Candidate* candidate, double share, bint as_scored, double best
 ) noexcept nogil:
     keep(chosen, candidate)
     (<double*>chosen.weight.data)[chosen.n - 1] = share
-    (<double*>chosen.log_weight.data)[chosen.n - 1] = (
-        candidate.value - best if logarithmic else log(share)
-    )
+    if chosen.logarithmic:
+        (<double*>chosen.log_weight.data)[chosen.n - 1] = (
+            candidate.value - best if as_scored else log(share)
+        )
 
 
 cdef inline int64_t select_optimal(
@@ -271,13 +271,14 @@ cdef inline int64_t select_optimal(
     cdef double total = 0.0
     cdef double lost = 0.0
     chosen.n = 0
+    chosen.logarithmic = logarithmic
     chosen.discarded = 0.0
     for i in range(n):
         shares[i] = exp(items[i].value - best) if logarithmic else items[i].value
         total += shares[i]
     if n <= budget:
         for i in range(n):
-            keep_share(chosen, &items[i], shares[i], logarithmic, best)
+            keep_share(chosen, &items[i], shares[i], True, best)
         return 0
     n_light = budget - optimal_cut(shares, n, budget, keys, heavy, &light_weight, &cut)
     if n_light == 0:
@@ -287,7 +288,7 @@ cdef inline int64_t select_optimal(
         for i in range(n):
             if shares[i] > cut or (shares[i] == cut and n_equal > 0):
                 n_equal -= shares[i] == cut
-                keep_share(chosen, &items[i], shares[i], logarithmic, best)
+                keep_share(chosen, &items[i], shares[i], True, best)
             else:
                 lost += shares[i]
         chosen.discarded = lost / total
@@ -298,7 +299,7 @@ cdef inline int64_t select_optimal(
             n_left += 1
     for i in range(n):
         if shares[i] >= light_weight:
-            keep_share(chosen, &items[i], shares[i], logarithmic, best)
+            keep_share(chosen, &items[i], shares[i], True, best)
             continue
         reached += shares[i]
         if taken < n_light and (
@@ -314,20 +315,33 @@ cdef inline int64_t select_optimal(
 
 
 cdef inline bint normalize(Survivors* chosen) noexcept nogil:
-    """Make weights and log weights, right up to a common factor, sum to one; False if NaN."""
+    """Make weights that are right up to a common factor sum to one; False if one is NaN.
+
+    Logs are kept as long as a weight is too small to be multiplied, and only then.
+    """
     cdef double* weight = <double*>chosen.weight.data
     cdef double* log_weight = <double*>chosen.log_weight.data
     cdef double total = 0.0
+    cdef double smallest = 1.0
     cdef double log_total
     cdef int64_t i
     for i in range(chosen.n):
         total += weight[i]
     if not total > 0.0:
         return False
-    log_total = log(total)
+    if chosen.logarithmic:
+        log_total = log(total)
+        for i in range(chosen.n):
+            log_weight[i] -= log_total
     for i in range(chosen.n):
         weight[i] /= total
-        log_weight[i] -= log_total
+        smallest = weight[i] if weight[i] < smallest else smallest
+    if smallest >= SMALLEST_WEIGHT:
+        chosen.logarithmic = False
+    elif not chosen.logarithmic:
+        for i in range(chosen.n):
+            log_weight[i] = log(weight[i])
+        chosen.logarithmic = True
     return True
 
 

@@ -10,11 +10,10 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
-from mdvpf._emission cimport emission_scores
 from mdvpf._lookahead cimport look_ahead, reserve_lookahead, tilt
 from mdvpf._pool cimport resize
 from mdvpf._score cimport (
-    block_of, column_of, count_candidates, expand, moved_probability, multiply,
+    block_of, column_of, emission_or_one, expand, fetch_ahead, moved_probability,
     particle_potentials, transition_scores, view_particle,
 )
 from mdvpf._select cimport (
@@ -24,7 +23,7 @@ from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_STATES, MISSING, NO_MEMORY, NOT_A_NUMBER, OK,
     RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
-    Candidate, CandidateSet, Record, Report, Scratch, Status, Survivors, System, View,
+    Candidate, CandidateSet, Report, Row, Scratch, Status, Survivors, System, View,
 )
 
 # Uniforms that the caller drew, handed out in order.
@@ -36,38 +35,32 @@ cdef struct Uniforms:
 
 # ---- room to work ------------------------------------------------------------------------
 
-cdef inline uint32_t most_states(const System* system) noexcept nogil:
-    cdef uint32_t most = 0
-    cdef int64_t k
-    for k in range(system.n_particles):
-        if block_of(system, k)[BLOCK_STATES] > most:
-            most = block_of(system, k)[BLOCK_STATES]
-    return most
-
-
 cdef inline Status reserve_step(
     System* system, int64_t n_candidates, uint32_t n_states
 ) noexcept nogil:
     """Make room to score that many candidates of particles with at most that many states."""
     cdef Scratch* scratch = &system.scratch
-    cdef size_t states = n_states + 2
-    cdef size_t wide_row = sizeof(Record) + (states + 1) * 2 * sizeof(uint32_t)
+    cdef size_t states = n_states + 8
+    cdef size_t i
     cdef size_t n = <size_t>(n_candidates if n_candidates > system.budget else system.budget)
     if resize(&system.memory, &scratch.transition, states * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.emission, states * sizeof(double)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.pair_state, states * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &scratch.times, states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.pair_count, states * sizeof(double)) != OK:
-        return NO_MEMORY
+    if states * sizeof(double) > scratch.ones.bytes:
+        if resize(&system.memory, &scratch.ones, states * sizeof(double)) != OK:
+            return NO_MEMORY
+        for i in range(scratch.ones.bytes // sizeof(double)):
+            (<double*>scratch.ones.data)[i] = 1.0
     if resize(&system.memory, &scratch.overlay_into, states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.overlay_row, wide_row) != OK:
+    if resize(&system.memory, &scratch.overlay_row, 2 * states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.overlay_column, wide_row) != OK:
+    if resize(&system.memory, &scratch.overlay_column, 2 * states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.overlay_missing, wide_row) != OK:
+    if resize(&system.memory, &scratch.overlay_missing, 2 * states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.keys, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
@@ -219,7 +212,9 @@ cdef inline void copy_survivors(Survivors* target, const Survivors* source) noex
     memcpy(target.parent.data, source.parent.data, n * sizeof(uint32_t))
     memcpy(target.state.data, source.state.data, n * sizeof(uint32_t))
     memcpy(target.weight.data, source.weight.data, n * sizeof(double))
-    memcpy(target.log_weight.data, source.log_weight.data, n * sizeof(double))
+    if source.logarithmic:
+        memcpy(target.log_weight.data, source.log_weight.data, n * sizeof(double))
+    target.logarithmic = source.logarithmic
     target.n = source.n
     target.discarded = source.discarded
 
@@ -241,7 +236,7 @@ cdef inline Status complete(
     if system.select_optimal:
         expand(system, system.pending_symbol, True)
     look_ahead(system, lookahead)
-    tilt(system, discount)
+    tilt(system, discount, system.select_optimal)
     if not isfinite(tilted.best):
         return NOT_A_NUMBER
     if system.select_optimal:
@@ -249,9 +244,9 @@ cdef inline Status complete(
     if not select_top(tilted, system.budget, keys, work, chosen):
         expand(system, system.pending_symbol, True)
         look_ahead(system, lookahead)
-        tilt(system, discount)
+        tilt(system, discount, False)
         select_top(tilted, system.budget, keys, work, chosen)
-    weigh(chosen, True)
+    weigh(chosen, tilted.logarithmic)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
@@ -304,11 +299,7 @@ cdef inline Status complete_pending(
     cdef const uint32_t* parent
     cdef int64_t n_candidates = 0
     cdef int64_t i
-    cdef Status status = reserve_step(
-        system, count_candidates(system), most_states(system) + 1
-    )
-    if status == OK:
-        status = complete(system, lookahead, discount, uniforms)
+    cdef Status status = complete(system, lookahead, discount, uniforms)
     if status == OK:
         status = reserve_commit(system, &system.chosen, system.pending_symbol)
     if status != OK:
@@ -316,7 +307,7 @@ cdef inline Status complete_pending(
     parent = <const uint32_t*>system.chosen.parent.data
     for i in range(system.chosen.n):
         n_candidates += block_of(system, parent[i])[BLOCK_STATES] + 2
-    status = reserve_step(system, n_candidates, most_states(system) + 1)
+    status = reserve_step(system, n_candidates, system.most_states + 1)
     if status != OK:
         return status
     foresee(system, lookahead)
@@ -374,19 +365,10 @@ cdef inline void spread(
 
 cdef inline void weigh_equally(Survivors* chosen) noexcept nogil:
     cdef double weight = 1.0 / chosen.n
-    cdef double log_weight = -log(<double>chosen.n)
     cdef int64_t i
     for i in range(chosen.n):
         (<double*>chosen.weight.data)[i] = weight
-        (<double*>chosen.log_weight.data)[i] = log_weight
-
-
-cdef inline int64_t draw_state(double* probability, int64_t n, double uniform) noexcept nogil:
-    """Inverse CDF of n probabilities, which are replaced by their sums."""
-    cdef int64_t i
-    for i in range(1, n):
-        probability[i] += probability[i - 1]
-    return first_above(probability, n, uniform * probability[n - 1])
+    chosen.logarithmic = False
 
 
 cdef inline Status move_all(
@@ -396,57 +378,60 @@ cdef inline Status move_all(
     cdef Scratch* scratch = &system.scratch
     cdef double* transition = <double*>scratch.transition.data
     cdef double* emission = <double*>scratch.emission.data
-    cdef double* weight = <double*>moved.weight.data
-    cdef double* log_weight = <double*>moved.log_weight.data
-    cdef const double* old_weight = <const double*>system.weight.data
+    cdef double* score = <double*>moved.weight.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* log_weight = <const double*>system.log_weight.data
     cdef double predictive = 0.0
-    cdef double best
-    cdef double total = 0.0
+    cdef double evidence = 0.0
     cdef uint32_t* block
     cdef uint32_t i, n, state
     cdef int64_t k
     cdef View view
+    cdef Row counts
+    counts.n = 0
     moved.n = system.n_particles
     for k in range(moved.n):
+        fetch_ahead(system, k, 1, symbol)
         block = block_of(system, k)
         view_particle(system, block, &view)
-        n = transition_scores(&system.model, &view, scratch, transition)
-        if symbol == MISSING:
-            for i in range(n):
-                emission[i] = 1.0
-        else:
-            emission_scores(
-                &system.model, &view, column_of(system, block, <uint32_t>symbol), scratch,
-                emission,
-            )
-        predictive += old_weight[k] * weighted_sum(transition, emission, n)
-        state = <uint32_t>draw_state(transition, n, uniforms[k])
+        if symbol != MISSING:
+            counts = column_of(system, block, <uint32_t>symbol)
+        emission_or_one(&system.model, &view, &counts, symbol == MISSING, emission)
+        n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
+        predictive += weight[k] * weighted_sum(transition, emission, n)
+        for i in range(1, n):
+            transition[i] += transition[i - 1]
+        state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
         (<uint32_t*>moved.parent.data)[k] = <uint32_t>k
         (<uint32_t*>moved.state.data)[k] = state
-        weight[k] = (<double*>system.log_weight.data)[k] + log(emission[state])
-    system.candidates.predictive = predictive
-    best = weight[0]
-    for k in range(1, moved.n):
-        if weight[k] > best:
-            best = weight[k]
-    weigh(moved, True)
-    for k in range(moved.n):
-        total += weight[k]
+        evidence += weight[k] * emission[state]
+        if system.logarithmic:
+            score[k] = log_weight[k] + log(emission[state])
+        else:
+            score[k] = weight[k] * emission[state]
+    weigh(moved, system.logarithmic)
     if not normalize(moved) or not predictive > 0.0:
         return NOT_A_NUMBER
     report.log_predictive = 0.0 if symbol == MISSING else log(predictive)
-    report.log_evidence = 0.0 if symbol == MISSING else best + log(total)
+    report.log_evidence = 0.0 if symbol == MISSING else log(evidence)
     return OK
 
 
 cdef inline double weighted_sum(
     const double* transition, const double* emission, uint32_t n
 ) noexcept nogil:
-    cdef double total = 0.0
+    """The sum of n products; zeros follow the transition scores up to a multiple of four."""
+    cdef double a = 0.0
+    cdef double b = 0.0
+    cdef double c = 0.0
+    cdef double d = 0.0
     cdef uint32_t i
-    for i in range(n):
-        total += transition[i] * emission[i]
-    return total
+    for i in range(0, n, 4):
+        a += transition[i] * emission[i]
+        b += transition[i + 1] * emission[i + 1]
+        c += transition[i + 2] * emission[i + 2]
+        d += transition[i + 3] * emission[i + 3]
+    return (a + b) + (c + d)
 
 
 cdef inline Status resample(
@@ -504,7 +489,7 @@ cdef inline void draw_children(
 ) noexcept nogil:
     """Draw the states of one parent's children; `carried` gains the weight of distinct ones."""
     cdef double* potential = <double*>system.scratch.transition.data
-    cdef uint32_t* times = <uint32_t*>system.scratch.pair_state.data  # each state is drawn
+    cdef uint32_t* times = <uint32_t*>system.scratch.times.data
     cdef double weight = (<double*>system.weight.data)[parent]
     cdef double total
     cdef int64_t i
@@ -546,6 +531,7 @@ cdef inline Status step_learning(
         return TOO_FEW_UNIFORMS
     first = uniforms.values + uniforms.used
     for k in range(n):
+        fetch_ahead(system, k, 1, symbol)
         particle_potentials(system, k, symbol, potential, &mass)
         total += weight[k] * mass
         cumulative[k] = total
@@ -584,9 +570,7 @@ cdef inline Status step(
 ) noexcept nogil:
     """Absorb one symbol, or change nothing."""
     cdef int64_t used = uniforms.used
-    cdef Status status = reserve_step(
-        system, count_candidates(system), most_states(system) + 1
-    )
+    cdef Status status = reserve_step(system, system.n_candidates, system.most_states)
     if status == OK:
         if system.algorithm == ALGORITHM_MDVPA:
             status = step_lookahead(system, symbol, discount, uniforms, report)
@@ -606,7 +590,9 @@ cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept n
     cdef int64_t k
     cdef Status status
     if system.pending:
-        status = complete_pending(system, MISSING, 0.0, uniforms)
+        status = reserve_step(system, system.n_candidates, system.most_states)
+        if status == OK:
+            status = complete_pending(system, MISSING, 0.0, uniforms)
         if status != OK:
             return status
     for k in range(system.n_particles):

@@ -19,6 +19,9 @@ cdef enum:
     MAX_PAGES = 524288      # what the high bits of a handle can number
     N_CLASSES = 112         # record sizes: 2..8 units, then four to a doubling
 
+    GROUP_BITS = 2          # a record holds four rows
+    GROUP = 4
+
     NODE_BITS = 4           # a node of the symbol tree has 16 children
     NODE_SIZE = 16
     MAX_ROOT = 64           # handles kept in the particle itself
@@ -27,17 +30,30 @@ cdef extern from *:
     """
     #define MDVPF_GRID 4294967296.0
     #define MDVPF_BAND 1e-9
-    #define MDVPF_SMALLEST_LOG_WEIGHT -180.0
+    #define MDVPF_SMALLEST_WEIGHT 1e-43
     #define MDVPF_SMALLEST_PRODUCT 1e-80
+    #define MDVPF_LARGEST_TILT 1e26
+    static inline void mdvpf_prefetch(const void* address) {
+    #if defined(__GNUC__)
+        __builtin_prefetch(address);
+        __asm__ volatile ("");  /* else GCC drops calls of functions that only prefetch */
+    #else
+        (void)address;
+    #endif
+    }
     """
     # Scores are ordered on a grid of 2**-32, so that scores equal but for rounding are ties.
     const double GRID "MDVPF_GRID"
     # Two scores further apart than this, as logs, stand in the same order on the grid.
     const double BAND "MDVPF_BAND"
     # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
-    # product with a weight above exp(this), or with a product above that, does not underflow.
-    const double SMALLEST_LOG_WEIGHT "MDVPF_SMALLEST_LOG_WEIGHT"
+    # product with a product of potentials above SMALLEST_PRODUCT, or with a weight above
+    # SMALLEST_WEIGHT and a tilt of LARGEST_TILT at the most, up or down, does not underflow.
+    # Beyond those limits scores are logs.
+    const double SMALLEST_WEIGHT "MDVPF_SMALLEST_WEIGHT"
     const double SMALLEST_PRODUCT "MDVPF_SMALLEST_PRODUCT"
+    const double LARGEST_TILT "MDVPF_LARGEST_TILT"
+    void prefetch "mdvpf_prefetch"(const void* address) noexcept nogil
 
 cdef enum Status:
     OK = 0
@@ -96,16 +112,33 @@ cdef struct Pool:
     int64_t live_bytes
     int64_t page_bytes      # of all pages
 
-# A row t[j, :] or a column e[:, y]: (state, count) pairs, in order of first appearance.
-# A node of the symbol tree: NODE_SIZE handles. Both start with this header.
+# A group of rows: GROUP ends, then (state, count) pairs. A node of the symbol tree: NODE_SIZE
+# handles. Both start with this header.
 cdef struct Record:
     uint32_t refs           # particles and nodes that hold it
-    uint32_t shape          # rows: number of pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
+    uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
+
+# One row of a group, wherever it is.
+cdef struct Row:
+    const void* pairs
+    uint32_t n
+    uint32_t width
+
+# One more in a count, planned.
+cdef struct Change:
+    uint32_t place          # index of the pair in its group
+    uint32_t shape          # of the group after it; 0: the count is full
+
+# A particle's move to a state on a symbol, planned.
+cdef struct Move:
+    Change transition
+    Change emission
 
 # ---- particles ---------------------------------------------------------------------------
 
-# A particle is a block of uint32: this header, into[cap], rows[1 + cap] (row 0 is that of the
-# start state), root of the symbol tree. Blocks live in slots of one array.
+# A particle is a block of uint32: this header, into[cap], handles of the groups of its 1 + cap
+# transition rows (row 0 is that of the start state), root of the symbol tree. Entries of `into`
+# past the number of states are 0. Blocks live in slots of one array.
 cdef enum:
     BLOCK_STATES = 0        # number of states
     BLOCK_CURRENT = 1       # 1 + current state; 0: start state
@@ -123,8 +156,7 @@ cdef struct Model:
 # A candidate: a particle and the state it would move to.
 cdef struct Candidate:
     double value            # score, linear or log as CandidateSet.logarithmic says
-    uint32_t parent
-    uint32_t state
+    uint64_t place          # parent << 32 | state: the order of candidates
 
 cdef struct CandidateSet:
     Buffer items            # Candidate[], ordered by (parent, state)
@@ -140,31 +172,32 @@ cdef struct Survivors:
     Buffer parent           # uint32_t[]
     Buffer state            # uint32_t[]
     Buffer weight           # double[]
-    Buffer log_weight       # double[]
+    Buffer log_weight       # double[], if `logarithmic`
     int64_t n
+    bint logarithmic        # a weight is too small to be multiplied: logs are kept as well
     double discarded        # share of the candidates' weight that none of them carries
 
 # What scoring needs to know of a particle, as stored or with one more step overlaid.
 cdef struct View:
     uint32_t n_states
-    double entered          # sum of into
+    int64_t entered         # sum of into
     const uint32_t* into
-    const Record* row       # transitions from the current state; NULL: none yet
-    const Record* missing   # emissions that were not observed, by state; NULL: none
+    Row row                 # transitions from the current state
+    Row missing             # emissions that were not observed
     bint offers_new         # whether a new state is a candidate
 
 cdef struct Scratch:
     Buffer transition       # double[]: p(m | x)
     Buffer emission         # double[]: p(y | m)
-    Buffer pair_state       # uint32_t[]: a row unpacked
-    Buffer pair_count       # double[]
+    Buffer ones             # double[]: all of them 1
+    Buffer times            # uint32_t[]: how often each state is drawn
     Buffer keys             # uint64_t[]: order keys of a selection
     Buffer order            # uint64_t[], int64_t[] or double[]: work space of a selection
     Buffer shares           # double[]: of candidates in the optimal rule, of particles in a draw
     Buffer overlay_into     # uint32_t[]
-    Buffer overlay_row      # Record
-    Buffer overlay_column   # Record
-    Buffer overlay_missing  # Record
+    Buffer overlay_row      # uint32_t[]: pairs
+    Buffer overlay_column   # uint32_t[]
+    Buffer overlay_missing  # uint32_t[]
 
 # What all particles make of a look-ahead symbol, by label of the state.
 cdef struct Lookahead:
@@ -173,8 +206,11 @@ cdef struct Lookahead:
     Buffer product          # double[]: of the potentials not yet in log_sum
     Buffer linear_sum       # double[]
     Buffer largest          # double[]
+    Buffer smallest         # double[]
     Buffer count            # int64_t[]: particles that have such a candidate
     Buffer normalizer       # double[]: G of the paper
+    Buffer highest          # double[]: most that a score can be tilted, as a factor
+    Buffer lowest           # double[]: least
     uint32_t n_labels
 
 # ---- history -----------------------------------------------------------------------------
@@ -212,18 +248,23 @@ cdef struct System:
 
     Buffer blocks           # uint32_t[n_slots * stride]
     uint32_t stride
-    uint32_t state_capacity
+    uint32_t state_capacity  # a multiple of 4
+    uint32_t n_groups       # handles of groups of transition rows in a block
     int64_t n_slots
     Buffer free_slots       # uint32_t[]: stack
     int64_t n_free_slots
     Buffer slot             # uint32_t[]: slot of each particle
     Buffer new_slot         # uint32_t[]: the same for the children, while they are made
-    Buffer log_weight       # double[]
     Buffer weight           # double[]
+    Buffer log_weight       # double[], if `logarithmic`
+    bint logarithmic        # a weight is too small to be multiplied: logs are kept as well
     int64_t n_particles
 
     History history
     int64_t n_steps         # completed steps
+    bint met_missing        # whether a missing symbol was ever absorbed
+    int64_t n_candidates    # what the particles offer at the most: sum of states + 1
+    uint32_t most_states    # of any particle
     double log_evidence     # of all symbols seen
 
     bint pending            # MD-VPA: one symbol is seen but its step is not completed
@@ -236,6 +277,8 @@ cdef struct System:
     Buffer foresight        # double[]: MD-VPA: the same under the provisional set
     Buffer match            # int64_t[]: MD-VPA: index in `chosen` of each of `shown`, or -1
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
+    Buffer moves            # Move[]: of the chosen
+    Buffer n_children       # uint32_t[]: of each particle
     Scratch scratch
     Lookahead lookahead
 
