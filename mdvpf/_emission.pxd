@@ -25,7 +25,7 @@ cdef inline void emission_scores(
 ) noexcept nogil:
     """Write p(y | m) of every candidate state, given the column of counts of the symbol y.
 
-    There is room for three more; what is written there is finite.
+    The new state is the last, and up to three zeros follow it.
     """
     cdef double beta = model.beta
     cdef double prior = model.n_symbols * beta
@@ -48,6 +48,9 @@ cdef inline void emission_scores(
     for i in range(counts.n):
         out[state_in(counts, i)] *= as_double(count_in(counts, i)) * per_beta + 1.0
     out[view.n_states] = 1.0 / model.n_symbols
+    out[view.n_states + 1] = 0.0
+    out[view.n_states + 2] = 0.0
+    out[view.n_states + 3] = 0.0
 
 
 cdef inline void add_predictive(
