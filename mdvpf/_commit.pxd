@@ -14,21 +14,25 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._counts cimport (
     add_one, columns, fits, group_units, hold_all, node_class, own_path, path_is_shared, plan_add,
-    release_group, release_tree,
+    release_group, release_tree, count_in, state_in,
 )
+from mdvpf._emission cimport as_double, inverse_of
 from mdvpf._history cimport (
     append_node, begin_generation, hold_leaf, release_leaf, reserve_history,
 )
-from mdvpf._pool cimport at, class_of, dispose, reserve, resize, trim
+from mdvpf._pool cimport at, class_of, dispose, recycle, reserve, resize
 from mdvpf._score cimport (
     FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, group_at, into_of,
-    root_of, rows_of,
+    root_of, rows_of, spread_of, view_particle, column_of,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS,
     MISSING, N_CLASSES, NO_MEMORY, NONE, OK,
-    Buffer, Change, Move, Record, Status, Survivors, System, handle_t, prefetch,
+    Buffer, Change, Model, Move, Record, Row, Status, Survivors, System, View, handle_t, prefetch,
 )
+
+cdef enum:
+    REFRESH_INTERVAL = 65536  # steps between two computations of the spreads
 
 
 # ---- room --------------------------------------------------------------------------------
@@ -39,7 +43,8 @@ cdef inline uint32_t groups_for(uint32_t capacity) noexcept nogil:
 
 
 cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcept nogil:
-    return BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size
+    # Even, so that the double in the header of every block is aligned.
+    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 1) & ~1u
 
 
 cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil:
@@ -123,9 +128,10 @@ cdef inline void count_need(
     System* system, handle_t handle, const Change* change, bint shared, int64_t* needs
 ) noexcept nogil:
     """Count the record that a change to a group may take."""
-    if handle == NONE or shared or group_at(system, handle).refs > 1 \
-            or not fits(&system.pool, handle, change.shape):
-        needs[class_of(group_units(change.shape))] += 1
+    cdef const Record* group = group_at(system, handle)
+    if group == NULL or shared or group.refs > 1 \
+            or not fits(&system.pool, group, change.shape):
+        needs[class_of(&system.pool, group_units(change.shape))] += 1
 
 
 cdef inline Status plan_moves(
@@ -186,7 +192,7 @@ cdef inline Status reserve_commit(
     status = plan_moves(system, chosen, symbol, needs, &most_states)
     if status != OK:
         return status
-    needs[node_class()] += chosen.n * (system.depth - 1)
+    needs[node_class(&system.pool)] += chosen.n * (system.depth - 1)
     for i in range(N_CLASSES):
         if needs[i] and reserve(&system.pool, <uint32_t>i, needs[i]) != OK:
             return NO_MEMORY
@@ -243,6 +249,43 @@ cdef inline uint32_t fork_block(System* system, uint32_t slot) noexcept nogil:
     return copy
 
 
+cdef inline double spread_gain(
+    const System* system, uint32_t* block, uint32_t state, uint32_t emitted
+) noexcept nogil:
+    """What moving to the state on the symbol adds to the spread."""
+    cdef const Model* model = &system.model
+    cdef uint32_t into = into_of(system, block)[state]
+    cdef uint32_t observed = into
+    cdef uint32_t i
+    cdef double gain
+    cdef Row missing
+    if system.met_missing:
+        missing = column_of(system, block, model.n_symbols)
+        for i in range(missing.n):
+            if state_in(&missing, i) == state:
+                observed -= count_in(&missing, i)
+    gain = -as_double(into) * inverse_of(model, observed)
+    if emitted != model.n_symbols:
+        observed += 1
+    return gain + (as_double(into) + 1.0) * inverse_of(model, observed)
+
+
+cdef inline void refresh_spread(System* system) noexcept nogil:
+    """Compute the spreads afresh, so that rounding cannot pile up over a long stream."""
+    cdef uint32_t* block
+    cdef double spread
+    cdef uint32_t i
+    cdef int64_t k
+    cdef View view
+    for k in range(system.n_particles):
+        block = block_of(system, k)
+        view_particle(system, block, &view)
+        spread = 0.0
+        for i in range(view.n_states):
+            spread += as_double(view.into[i]) * inverse_of(&system.model, view.emitted[i])
+        spread_of(block)[0] = spread
+
+
 cdef inline void move_particle(
     System* system, uint32_t slot, uint32_t state, uint32_t emitted, const Move* move
 ) noexcept nogil:
@@ -251,6 +294,7 @@ cdef inline void move_particle(
     cdef uint32_t row = block[BLOCK_CURRENT]
     cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
     place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state, &move.transition)
+    spread_of(block)[0] += spread_gain(system, block, state, emitted)
     place = own_path(system, root_of(system, block), emitted)
     place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state, &move.emission)
     if state == block[BLOCK_STATES]:
@@ -339,4 +383,6 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.n_particles = chosen.n
     system.n_steps += 1
     system.met_missing = system.met_missing or symbol == MISSING
-    trim(&system.pool)
+    recycle(&system.pool)
+    if system.n_steps % REFRESH_INTERVAL == 0:
+        refresh_spread(system)

@@ -18,6 +18,7 @@ from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
 from mdvpf._pool cimport (
     at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool,
+    resize,
 )
 from mdvpf._score cimport (
     block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, transition_row,
@@ -27,8 +28,8 @@ from mdvpf._steps cimport Uniforms, reserve_step, start_sequence, step
 from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES,
-    COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
-    PAGE_BITS, TOO_FEW_UNIFORMS,
+    COUNT_LIMIT, GROUP, GROUP_BITS, INVERSES, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
+    PAGE_BITS,
     AlgorithmKind, Buffer, Candidate, CandidateSet, History, NormalizerKind, Page, Record, Report,
     ResamplingKind, Row, Status, Survivors, System, View, handle_t,
 )
@@ -55,8 +56,8 @@ cdef int raise_for(Status status) except -1:
 
 
 cdef enum:
-    N_STATE_BUFFERS = 27    # what a copy needs
-    N_BUFFERS = 49          # and work space, which a copy makes anew
+    N_STATE_BUFFERS = 28    # what a copy needs
+    N_BUFFERS = 53          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -88,28 +89,32 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[24] = &system.foresight
     out[25] = &system.moves
     out[26] = &system.n_children
-    out[48] = &system.tilted.items
-    out[27] = &system.scratch.transition
-    out[28] = &system.scratch.emission
-    out[29] = &system.scratch.ones
-    out[30] = &system.scratch.times
-    out[31] = &system.scratch.keys
-    out[32] = &system.scratch.order
-    out[33] = &system.scratch.shares
-    out[34] = &system.scratch.overlay_into
-    out[35] = &system.scratch.overlay_row
-    out[36] = &system.scratch.overlay_column
-    out[37] = &system.scratch.overlay_missing
-    out[38] = &system.lookahead.potential
-    out[39] = &system.lookahead.log_sum
-    out[40] = &system.lookahead.product
-    out[41] = &system.lookahead.linear_sum
-    out[42] = &system.lookahead.largest
-    out[43] = &system.lookahead.smallest
-    out[44] = &system.lookahead.count
-    out[45] = &system.lookahead.normalizer
-    out[46] = &system.lookahead.highest
-    out[47] = &system.lookahead.lowest
+    out[27] = &system.inverses
+    out[28] = &system.tilted.items
+    out[29] = &system.scratch.transition
+    out[30] = &system.scratch.emission
+    out[31] = &system.scratch.ones
+    out[32] = &system.scratch.stamp
+    out[33] = &system.scratch.seen
+    out[34] = &system.scratch.emitted
+    out[35] = &system.scratch.times
+    out[36] = &system.scratch.keys
+    out[37] = &system.scratch.order
+    out[38] = &system.scratch.shares
+    out[39] = &system.scratch.overlay_into
+    out[40] = &system.scratch.overlay_row
+    out[41] = &system.scratch.overlay_column
+    out[42] = &system.scratch.overlay_missing
+    out[43] = &system.lookahead.potential
+    out[44] = &system.lookahead.log_sum
+    out[45] = &system.lookahead.product
+    out[46] = &system.lookahead.linear_sum
+    out[47] = &system.lookahead.largest
+    out[48] = &system.lookahead.smallest
+    out[49] = &system.lookahead.count
+    out[50] = &system.lookahead.normalizer
+    out[51] = &system.lookahead.highest
+    out[52] = &system.lookahead.lowest
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
@@ -129,6 +134,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
     for i in range(N_STATE_BUFFERS):
         if duplicate(&target.memory, into[i], origin[i]) != OK:
             return NO_MEMORY
+    target.model.inverse = <const double*>target.inverses.data
     return copy_pool(&target.pool, &source.pool, &target.memory)
 
 
@@ -180,6 +186,7 @@ cdef class ParticleSystem:
         system.model.alpha = alpha
         system.model.gamma = gamma
         system.model.beta = beta
+        system.model.prior = n_symbols * beta
         system.model.any_state = any_state
         system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
         system.algorithm = <AlgorithmKind>algorithm
@@ -201,6 +208,10 @@ cdef class ParticleSystem:
         system.state_capacity = 4
         system.n_groups = groups_for(system.state_capacity)
         system.stride = stride_for(system, system.state_capacity)
+        raise_for(resize(&system.memory, &system.inverses, INVERSES * sizeof(double)))
+        system.model.inverse = <const double*>system.inverses.data
+        for k in range(INVERSES):
+            (<double*>system.inverses.data)[k] = 1.0 / (k + system.model.prior)
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
         raise_for(grow_slots(system, n_start))
@@ -536,6 +547,7 @@ cdef class ParticleSystem:
         cdef System* system = &self.system
         self.enter()
         try:
+            raise_for(reserve_step(system, system.n_candidates, system.most_states))
             references = {}
             for k in range(system.n_particles):
                 verify_particle(system, k, references)
@@ -577,7 +589,7 @@ cdef list verified_group(System* system, handle_t handle, uint32_t n_states):
         largest = max([largest] + list(pairs) + list(pairs.values()))
     check((group.shape & 3) >= width_of(largest), "a group is too narrow")
     check(row_end(group, GROUP - 1) == group.shape >> 2, "a group's length is off")
-    check(class_of(group_units(group.shape)) == class_at(&system.pool, handle),
+    check(class_of(&system.pool, group_units(group.shape)) == class_at(&system.pool, handle),
           "a group is in a record of the wrong size")
     return rows
 
@@ -604,6 +616,7 @@ cdef void verify_particle(System* system, int64_t k, dict references) except *:
     cdef uint32_t* block = block_of(system, k)
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef uint32_t i
+    cdef View view
     check(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")
     check(system.most_states <= system.state_capacity, "a block is too short")
     check(n_states <= system.model.max_states, "a particle has too many states")
@@ -637,6 +650,11 @@ cdef void verify_particle(System* system, int64_t k, dict references) except *:
             for state, count in row.items():
                 emitted[state] += count
     check(emitted == into, "emissions do not sum to entries")
+    view_particle(system, block, &view)
+    spread = sum([
+        view.into[i] / (view.emitted[i] + system.model.prior) for i in range(n_states)
+    ])
+    check(abs(view.spread - spread) <= 1e-9 * spread, "the spread is off")
 
 
 cdef void verify_pool(System* system, dict references) except *:
@@ -646,7 +664,7 @@ cdef void verify_pool(System* system, dict references) except *:
     live = 0
     n_bytes = 0
     for i in range(1, system.pool.n_pages):
-        if (<char**>system.pool.base.data)[i] != NULL:
+        if pages[i].n_slots:
             live += pages[i].n_live
             n_bytes += pages[i].n_live * system.pool.units[pages[i].size_class] * 8
             check(pages[i].n_live <= pages[i].n_touched <= pages[i].n_slots, "a page is overfull")

@@ -19,7 +19,7 @@ The groups of columns of a particle hang in a tree whose nodes are shared in the
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from mdvpf._pool cimport at, class_at, class_of, give_back, take
+from mdvpf._pool cimport at, class_of, give_back, take
 from mdvpf._types cimport (
     GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, UNIT_BYTES,
     Change, Pool, Record, Row, System, handle_t,
@@ -191,10 +191,15 @@ cdef inline void insert(
     group.shape = change.shape
 
 
-cdef inline bint fits(const Pool* pool, handle_t handle, uint32_t shape) noexcept nogil:
-    """Whether the group can take the new shape where it is."""
-    return ((<Record*>at(pool, handle)).shape & 3) == (shape & 3) \
-        and group_units(shape) <= pool.units[class_at(pool, handle)]
+cdef inline bint fits(const Pool* pool, const Record* group, uint32_t shape) noexcept nogil:
+    """Whether the group can take the new shape where it is.
+
+    A record is never larger than the shape of its group asks for, so the shape tells its size.
+    """
+    if group.shape == shape:
+        return True
+    return (group.shape & 3) == (shape & 3) \
+        and class_of(pool, group_units(shape)) == class_of(pool, group_units(group.shape))
 
 
 cdef inline handle_t add_one(
@@ -209,10 +214,10 @@ cdef inline handle_t add_one(
     cdef handle_t fresh
     if handle != NONE:
         group = <Record*>at(pool, handle)
-        if group.refs == 1 and fits(pool, handle, change.shape):
+        if group.refs == 1 and fits(pool, group, change.shape):
             insert(group, which, state, change)
             return handle
-    fresh = take(pool, class_of(group_units(change.shape)))
+    fresh = take(pool, class_of(pool, group_units(change.shape)))
     target = <Record*>at(pool, fresh)
     target.refs = 1
     if handle == NONE:
@@ -249,8 +254,8 @@ cdef inline handle_t* children(const Pool* pool, handle_t node) noexcept nogil:
     return <handle_t*>(<char*>at(pool, node) + sizeof(Record))
 
 
-cdef inline uint32_t node_class() noexcept nogil:
-    return class_of((sizeof(Record) + NODE_SIZE * sizeof(handle_t)) // UNIT_BYTES)
+cdef inline uint32_t node_class(const Pool* pool) noexcept nogil:
+    return class_of(pool, (sizeof(Record) + NODE_SIZE * sizeof(handle_t)) // UNIT_BYTES)
 
 
 cdef inline handle_t columns(
@@ -291,7 +296,7 @@ cdef inline handle_t* own_path(System* system, handle_t* root, uint32_t symbol) 
     while level > 0:
         node = place[0]
         if node == NONE or (<Record*>at(pool, node)).refs > 1:
-            fresh = take(pool, node_class())
+            fresh = take(pool, node_class(pool))
             (<Record*>at(pool, fresh)).refs = 1
             (<Record*>at(pool, fresh)).shape = 0
             if node == NONE:

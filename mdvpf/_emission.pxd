@@ -12,12 +12,19 @@ from libc.stdint cimport int32_t, uint32_t
 
 from mdvpf._counts cimport columns, count_in, row_in, state_in
 from mdvpf._pool cimport at
-from mdvpf._types cimport GROUP, NONE, Model, Record, Row, System, View, handle_t
+from mdvpf._types cimport GROUP, INVERSES, NONE, Model, Record, Row, System, View, handle_t
 
 
 cdef inline double as_double(uint32_t count) noexcept nogil:
     """The count as a double, in a form that compilers turn into vector code."""
     return <double><int32_t>(count ^ 0x80000000u) + 2147483648.0
+
+
+cdef inline double inverse_of(const Model* model, uint32_t emitted) noexcept nogil:
+    """1 / (emitted + prior), from a table where it can be."""
+    if emitted < INVERSES:
+        return model.inverse[emitted]
+    return 1.0 / (as_double(emitted) + model.prior)
 
 
 cdef inline void emission_scores(
@@ -28,23 +35,20 @@ cdef inline void emission_scores(
     The new state is the last, and up to three zeros follow it.
     """
     cdef double beta = model.beta
-    cdef double prior = model.n_symbols * beta
+    cdef double prior = model.prior
     cdef double per_beta = 1.0 / beta
-    cdef const uint32_t* into = view.into
-    cdef uint32_t i, state
+    cdef const uint32_t* emitted = view.emitted
+    cdef uint32_t i
     cdef double a, b, c, d
     for i in range(0, view.n_states, 4):
-        a = beta / (as_double(into[i]) + prior)
-        b = beta / (as_double(into[i + 1]) + prior)
-        c = beta / (as_double(into[i + 2]) + prior)
-        d = beta / (as_double(into[i + 3]) + prior)
+        a = beta / (as_double(emitted[i]) + prior)
+        b = beta / (as_double(emitted[i + 1]) + prior)
+        c = beta / (as_double(emitted[i + 2]) + prior)
+        d = beta / (as_double(emitted[i + 3]) + prior)
         out[i] = a
         out[i + 1] = b
         out[i + 2] = c
         out[i + 3] = d
-    for i in range(view.missing.n):
-        state = state_in(&view.missing, i)
-        out[state] = beta / (as_double(into[state] - count_in(&view.missing, i)) + prior)
     for i in range(counts.n):
         out[state_in(counts, i)] *= as_double(count_in(counts, i)) * per_beta + 1.0
     out[view.n_states] = 1.0 / model.n_symbols
@@ -64,7 +68,6 @@ cdef inline void add_predictive(
     none) is `moved_column` instead of what the tree holds.
     """
     cdef const Model* model = &system.model
-    cdef double prior = model.n_symbols * model.beta
     cdef double base = 0.0
     cdef double more
     cdef const Record* group
@@ -72,11 +75,7 @@ cdef inline void add_predictive(
     cdef handle_t handle
     cdef uint32_t i, symbol
     for i in range(view.n_states):
-        rate[i] = as_double(view.into[i])
-    for i in range(view.missing.n):
-        rate[state_in(&view.missing, i)] -= count_in(&view.missing, i)
-    for i in range(view.n_states):
-        rate[i] = weight * transition[i] / (rate[i] + prior)
+        rate[i] = weight * transition[i] / (as_double(view.emitted[i]) + model.prior)
         base += rate[i]
     base *= model.beta
     if view.offers_new:

@@ -2,16 +2,18 @@
 """Memory: growing buffers, and a pool of small records in pages of one record size.
 
 Records are named by 32-bit handles, which halves what a particle needs to name its rows and
-lets a whole system be copied page by page. Handing out a record never fails: `reserve`
-makes room beforehand, and that is where an allocation may fail.
+lets a whole system be copied as it is. Handing out a record never fails: `reserve` makes room
+beforehand, and that is where an allocation may fail. It may also move the arena, so no pointer
+to a record outlives a reservation.
 """
 
-from libc.stdint cimport int64_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from mdvpf._types cimport (
-    MAX_PAGES, N_CLASSES, NO_MEMORY, NONE, OK, PAGE_BITS, PAGE_BYTES, UNIT_BYTES,
+    MAX_PAGES, N_CLASSES, NO_MEMORY, NONE, OK, PAGE_BITS, PAGE_BYTES, PAGE_UNITS, SIZE_TABLE,
+    UNIT_BYTES,
     Buffer, Memory, Page, Pool, Status, handle_t,
 )
 
@@ -59,7 +61,7 @@ cdef inline Status duplicate(Memory* memory, Buffer* target, const Buffer* sourc
 
 # ---- size classes ------------------------------------------------------------------------
 
-cdef inline uint32_t class_of(uint32_t units) noexcept nogil:
+cdef inline uint32_t find_class(uint32_t units) noexcept nogil:
     """The smallest size class whose records have that many units."""
     cdef uint32_t octave = 3
     cdef uint32_t quarter
@@ -79,32 +81,30 @@ cdef inline uint32_t class_units(uint32_t size_class) noexcept nogil:
     return (1u << octave) + (1 + (size_class - 7) % 4) * (1u << (octave - 2))
 
 
+cdef inline uint32_t class_of(const Pool* pool, uint32_t units) noexcept nogil:
+    return pool.class_of_size[units] if units < SIZE_TABLE else find_class(units)
+
+
 # ---- the pool ----------------------------------------------------------------------------
 
 cdef inline void open_pool(Pool* pool, Memory* memory) noexcept nogil:
-    cdef int size_class
+    cdef int i
     memset(pool, 0, sizeof(Pool))
     pool.memory = memory
-    for size_class in range(N_CLASSES):
-        pool.units[size_class] = class_units(<uint32_t>size_class)
+    for i in range(N_CLASSES):
+        pool.units[i] = class_units(<uint32_t>i)
+    for i in range(SIZE_TABLE):
+        pool.class_of_size[i] = <uint8_t>find_class(<uint32_t>i)
     pool.n_pages = 1
 
 
 cdef inline void close_pool(Pool* pool) noexcept nogil:
-    cdef char** base = <char**>pool.base.data
-    cdef Page* pages = <Page*>pool.pages.data
-    cdef uint32_t number
-    for number in range(1, pool.n_pages):
-        if base[number] != NULL:
-            free(base[number])
-            pool.memory.allocated -= <int64_t>pages[number].bytes
-    dispose(pool.memory, &pool.base)
+    dispose(pool.memory, &pool.arena)
     dispose(pool.memory, &pool.pages)
 
 
 cdef inline void* at(const Pool* pool, handle_t handle) noexcept nogil:
-    return ((<char**>pool.base.data)[handle >> PAGE_BITS]
-            + UNIT_BYTES * <size_t>(handle & ((1u << PAGE_BITS) - 1)))
+    return <char*>pool.arena.data + UNIT_BYTES * (<size_t>handle - PAGE_UNITS)
 
 
 cdef inline uint32_t class_at(const Pool* pool, handle_t handle) noexcept nogil:
@@ -112,49 +112,33 @@ cdef inline uint32_t class_at(const Pool* pool, handle_t handle) noexcept nogil:
 
 
 cdef inline Status add_page(Pool* pool, uint32_t size_class) noexcept nogil:
-    """Add a page for records of the class: small at first, so that small filters stay small."""
-    cdef size_t record = <size_t>pool.units[size_class] * UNIT_BYTES
-    cdef size_t bytes = PAGE_BYTES
-    cdef uint32_t number
+    """Add a page for records of the class; a record that is longer than a page gets several."""
+    cdef uint32_t units = pool.units[size_class]
+    cdef uint32_t n_new = (units + PAGE_UNITS - 1) // PAGE_UNITS
+    cdef uint32_t number = pool.unused
     cdef Page* page
-    cdef void* memory
-    if pool.n_pages_of[size_class] < 6:
-        bytes = 1024u << pool.n_pages_of[size_class]
-    if bytes < record:
-        bytes = record
-    bytes -= bytes % record
-    number = pool.unused
-    if number == NONE:
+    if n_new > 1 or number == NONE:
         number = pool.n_pages
-        if number >= MAX_PAGES:
+        if number + <uint64_t>n_new > MAX_PAGES:
             return NO_MEMORY
-        if resize(pool.memory, &pool.base, (number + 1) * sizeof(char*)) != OK:
+        if resize(pool.memory, &pool.arena, (number - 1 + <size_t>n_new) * PAGE_BYTES) != OK:
             return NO_MEMORY
-        if resize(pool.memory, &pool.pages, (number + 1) * sizeof(Page)) != OK:
+        if resize(pool.memory, &pool.pages, (number + <size_t>n_new) * sizeof(Page)) != OK:
             return NO_MEMORY
-    if refuse(pool.memory):
-        return NO_MEMORY
-    memory = malloc(bytes)
-    if memory == NULL:
-        return NO_MEMORY
+        pool.n_pages += n_new
+        memset(&(<Page*>pool.pages.data)[number], 0, n_new * sizeof(Page))
     page = &(<Page*>pool.pages.data)[number]
-    if number == pool.n_pages:
-        pool.n_pages += 1
-    else:
+    if number == pool.unused:
         pool.unused = page.next_open
-    (<char**>pool.base.data)[number] = <char*>memory
-    page.bytes = bytes
-    page.n_slots = <uint32_t>(bytes // record)
+    page.n_slots = PAGE_UNITS // units if n_new == 1 else 1
     page.n_live = 0
     page.n_touched = 0
     page.freed = 0
     page.size_class = size_class
     page.next_open = pool.open[size_class]
     pool.open[size_class] = number
-    pool.n_pages_of[size_class] += 1
     pool.n_free[size_class] += page.n_slots
-    pool.page_bytes += <int64_t>bytes
-    pool.memory.allocated += <int64_t>bytes
+    pool.n_empty += 1
     return OK
 
 
@@ -170,85 +154,68 @@ cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
     """Hand out a record of the class, which was reserved. Its content is undefined."""
     cdef uint32_t number = pool.open[size_class]
     cdef Page* page = &(<Page*>pool.pages.data)[number]
-    cdef char* base = (<char**>pool.base.data)[number]
-    cdef uint32_t unit
+    cdef handle_t handle = number << PAGE_BITS
     if page.freed:
-        unit = page.freed - 1
-        page.freed = (<uint32_t*>(base + UNIT_BYTES * <size_t>unit))[0]
+        handle += page.freed - 1
+        page.freed = (<uint32_t*>at(pool, handle))[0]
     else:
-        unit = page.n_touched * pool.units[size_class]
+        handle += page.n_touched * pool.units[size_class]
         page.n_touched += 1
+    pool.n_empty -= page.n_live == 0
     page.n_live += 1
     if page.n_live == page.n_slots:
         pool.open[size_class] = page.next_open
     pool.n_free[size_class] -= 1
     pool.live_bytes += pool.units[size_class] * UNIT_BYTES
-    return number << PAGE_BITS | unit
+    return handle
 
 
 cdef inline void give_back(Pool* pool, handle_t handle) noexcept nogil:
     cdef uint32_t number = handle >> PAGE_BITS
-    cdef uint32_t unit = handle & ((1u << PAGE_BITS) - 1)
     cdef Page* page = &(<Page*>pool.pages.data)[number]
     (<uint32_t*>at(pool, handle))[0] = page.freed
-    page.freed = unit + 1
+    page.freed = (handle & (PAGE_UNITS - 1)) + 1
     if page.n_live == page.n_slots:
         page.next_open = pool.open[page.size_class]
         pool.open[page.size_class] = number
     page.n_live -= 1
+    pool.n_empty += page.n_live == 0
     pool.n_free[page.size_class] += 1
     pool.live_bytes -= pool.units[page.size_class] * UNIT_BYTES
 
 
-cdef inline void trim(Pool* pool) noexcept nogil:
-    """Return empty pages to the system once most of the pool is empty."""
-    cdef char** base = <char**>pool.base.data
+cdef inline void recycle(Pool* pool) noexcept nogil:
+    """Let other classes have the pages that hold no record, once they are many."""
     cdef Page* pages = <Page*>pool.pages.data
     cdef Page* page
-    cdef uint32_t number, size_class
-    if pool.page_bytes < 16 * PAGE_BYTES or pool.page_bytes < 2 * pool.live_bytes:
+    cdef uint32_t number, size_class, i, n_spanned
+    if pool.n_empty < 16 + pool.n_pages // 8:
         return
     memset(pool.open, 0, sizeof(pool.open))
     for number in range(1, pool.n_pages):
         page = &pages[number]
-        if base[number] == NULL:
-            continue
         size_class = page.size_class
+        if page.n_slots == 0:
+            continue
         if page.n_live == 0:
-            free(base[number])
-            base[number] = NULL
+            n_spanned = (pool.units[size_class] + PAGE_UNITS - 1) // PAGE_UNITS
             pool.n_free[size_class] -= page.n_slots
-            pool.n_pages_of[size_class] -= 1
-            pool.page_bytes -= <int64_t>page.bytes
-            pool.memory.allocated -= <int64_t>page.bytes
-            page.next_open = pool.unused
-            pool.unused = number
+            page.n_slots = 0
+            for i in range(n_spanned):
+                pages[number + i].next_open = pool.unused
+                pool.unused = number + i
         elif page.n_live < page.n_slots:
             page.next_open = pool.open[size_class]
             pool.open[size_class] = number
+    pool.n_empty = 0
 
 
 cdef inline Status copy_pool(Pool* target, const Pool* source, Memory* memory) noexcept nogil:
     """Make `target` a copy of `source`. On failure it holds what `close_pool` can release."""
-    cdef char** base
-    cdef const Page* pages = <const Page*>source.pages.data
-    cdef uint32_t number
     memcpy(target, source, sizeof(Pool))
     target.memory = memory
-    target.n_pages = 1
-    memset(&target.base, 0, sizeof(Buffer))
+    memset(&target.arena, 0, sizeof(Buffer))
     memset(&target.pages, 0, sizeof(Buffer))
     if duplicate(memory, &target.pages, &source.pages) != OK:
         return NO_MEMORY
-    if duplicate(memory, &target.base, &source.base) != OK:
-        return NO_MEMORY
-    base = <char**>target.base.data
-    for number in range(1, source.n_pages):
-        if base[number] != NULL:
-            base[number] = NULL if refuse(memory) else <char*>malloc(pages[number].bytes)
-            if base[number] == NULL:
-                return NO_MEMORY
-            memcpy(base[number], (<char**>source.base.data)[number], pages[number].bytes)
-            memory.allocated += <int64_t>pages[number].bytes
-        target.n_pages = number + 1
-    return OK
+    return duplicate(memory, &target.arena, &source.arena)

@@ -10,22 +10,18 @@ product underflows, and only where weights are too small for that are scores kep
 Arrays over states are padded, so that loops over them run in whole steps of four.
 """
 
-from libc.math cimport INFINITY, log
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._counts cimport columns, count_in, overlaid, row_in, state_in
 from mdvpf._emission cimport as_double, emission_scores
 from mdvpf._pool cimport at
-from mdvpf._select cimport key_value, kth_largest, order_key
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
-    Candidate, CandidateSet, Model, Record, Row, Scratch, System, View, handle_t, prefetch,
+    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_SPREAD, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
+    Model, Record, Row, Scratch, System, View, handle_t, prefetch,
 )
 
 cdef enum:
-    SAMPLE_FROM = 6000      # candidates: with fewer, a bound does not pay
-    SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound
     FETCH_BLOCK = 8         # particles ahead whose blocks are asked for
     FETCH_ROWS = 4          # and whose rows, once the block is there
 
@@ -75,6 +71,21 @@ cdef inline Row column_of(
     )
 
 
+cdef inline double* spread_of(uint32_t* block) noexcept nogil:
+    """Sum over the states of a block of into / (emitted + prior)."""
+    return <double*>(block + BLOCK_SPREAD)
+
+
+cdef inline const uint32_t* emitted_by(const View* view, uint32_t* work) noexcept nogil:
+    """How often each state emitted a symbol that was observed, with zeros to pad."""
+    cdef uint32_t i
+    memcpy(work, view.into, view.n_states * sizeof(uint32_t))
+    memset(work + view.n_states, 0, 4 * sizeof(uint32_t))
+    for i in range(view.missing.n):
+        work[state_in(&view.missing, i)] -= count_in(&view.missing, i)
+    return work
+
+
 cdef inline void view_particle(
     const System* system, uint32_t* block, View* view
 ) noexcept nogil:
@@ -83,10 +94,14 @@ cdef inline void view_particle(
     view.entered = system.n_steps
     view.into = into_of(system, block)
     view.row = transition_row(system, block, block[BLOCK_CURRENT])
+    view.emitted = view.into
     if system.met_missing:
         view.missing = column_of(system, block, system.model.n_symbols)
+        if view.missing.n:
+            view.emitted = emitted_by(view, <uint32_t*>system.scratch.emitted.data)
     else:
         view.missing.n = 0
+    view.spread = spread_of(block)[0]
     view.offers_new = view.n_states < system.model.max_states
 
 
@@ -114,6 +129,9 @@ cdef inline void view_moved(
         view.missing = overlaid(
             &view.missing, state, <uint32_t*>scratch.overlay_missing.data
         )
+    view.emitted = into
+    if view.missing.n:
+        view.emitted = emitted_by(view, <uint32_t*>scratch.emitted.data)
     view.offers_new = view.n_states < system.model.max_states
 
 
@@ -130,6 +148,23 @@ cdef inline Row column_moved(
 
 # ---- probabilities -----------------------------------------------------------------------
 
+cdef inline void oracle(
+    const Model* model, const View* view, int64_t left, int64_t visited,
+    double* scale, double* share,
+) noexcept nogil:
+    """What a transition seen once, and an entry known to the oracle, are worth.
+
+    `left` is how often the current state was left, `visited` how often the states reached from
+    it were entered.
+    """
+    cdef double offered = <double>(view.entered if model.any_state else view.entered - visited)
+    if view.offers_new:
+        scale[0] = 1.0 / (left + model.alpha)
+    else:
+        scale[0] = 1.0 / (left + model.alpha * (offered / (offered + model.gamma)))
+    share[0] = scale[0] * (model.alpha / (offered + model.gamma))
+
+
 cdef inline uint32_t transition_scores(
     const Model* model, const View* view, const double* factor, double* out
 ) noexcept nogil:
@@ -141,19 +176,13 @@ cdef inline uint32_t transition_scores(
     cdef const Row* row = &view.row
     cdef uint32_t n_states = view.n_states
     cdef uint32_t i, state
-    cdef int64_t left = 0           # t[j]: transitions seen from here
-    cdef int64_t visited = 0        # how often the states reached from here were entered
-    cdef double offered             # U or s: what the oracle knows of
+    cdef int64_t left = 0
+    cdef int64_t visited = 0
     cdef double scale, share, a, b, c, d
     for i in range(row.n):
         left += count_in(row, i)
         visited += into[state_in(row, i)]
-    offered = <double>(view.entered if model.any_state else view.entered - visited)
-    if view.offers_new:
-        scale = 1.0 / (left + model.alpha)
-    else:
-        scale = 1.0 / (left + model.alpha * (offered / (offered + model.gamma)))
-    share = scale * (model.alpha / (offered + model.gamma))
+    oracle(model, view, left, visited, &scale, &share)
     for i in range(0, n_states, 4):
         a = as_double(into[i]) * share * factor[i]
         b = as_double(into[i + 1]) * share * factor[i + 1]
@@ -284,106 +313,3 @@ cdef inline double moved_probability(
         &system.model, &view, &counts, False, scratch, <double*>scratch.transition.data, &total
     )
     return total
-
-
-# ---- expansion ---------------------------------------------------------------------------
-
-cdef inline uint32_t score_particle(
-    System* system, int64_t particle, int32_t symbol, bint logarithmic, double* out
-) noexcept nogil:
-    """Write the base scores of a particle's candidates and note what it makes of the symbol."""
-    cdef double total
-    cdef double weight
-    cdef uint32_t i
-    cdef uint32_t n = particle_potentials(system, particle, symbol, out, &total)
-    (<double*>system.future.data)[particle] = total
-    if logarithmic:
-        weight = (<double*>system.log_weight.data)[particle]
-        for i in range(n):
-            out[i] = weight + log(out[i])
-    elif system.carry_weights:
-        weight = (<double*>system.weight.data)[particle]
-        for i in range(0, n, 4):
-            out[i] *= weight
-            out[i + 1] *= weight
-            out[i + 2] *= weight
-            out[i + 3] *= weight
-    return n
-
-
-cdef inline double sampled_bound(
-    System* system, int32_t symbol, bint logarithmic
-) noexcept nogil:
-    """A value that most likely at least K candidates reach, from every 16th particle."""
-    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
-    cdef double* scores = <double*>system.scratch.transition.data
-    cdef int64_t n_sampled = 0
-    cdef int64_t n = 0
-    cdef int64_t rank, slack
-    cdef int64_t k = SAMPLE_STRIDE // 2
-    cdef uint32_t i, n_states
-    while k < system.n_particles:
-        fetch_ahead(system, k, SAMPLE_STRIDE, symbol)
-        n_states = score_particle(system, k, symbol, logarithmic, scores)
-        for i in range(n_states):
-            keys[n] = order_key(scores[i])
-            n += 1
-        n_sampled += 1
-        k += SAMPLE_STRIDE
-    # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
-    # four standard deviations.
-    rank = n_sampled * system.budget // system.n_particles
-    slack = 4
-    while slack * slack < 16 * rank:
-        slack += 1
-    rank += slack
-    if rank >= n:
-        return -INFINITY
-    return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
-
-
-cdef inline void expand_with_bound(
-    System* system, int32_t symbol, double bound
-) noexcept nogil:
-    cdef CandidateSet* candidates = &system.candidates
-    cdef Candidate* items = <Candidate*>candidates.items.data
-    cdef double* scores = <double*>system.scratch.transition.data
-    cdef double* weight = <double*>system.weight.data
-    cdef double* future = <double*>system.future.data
-    cdef int64_t n = 0
-    cdef int64_t n_offered = 0
-    cdef int64_t k
-    cdef uint64_t place
-    cdef uint32_t i, n_states
-    cdef double predictive = 0.0
-    cdef double total = 0.0
-    cdef double best = -INFINITY
-    for k in range(system.n_particles):
-        fetch_ahead(system, k, 1, symbol)
-        n_states = score_particle(system, k, symbol, candidates.logarithmic, scores)
-        n_offered += n_states
-        predictive += weight[k] * future[k]
-        total += future[k]
-        place = <uint64_t>k << 32
-        for i in range(n_states):  # without a branch: written always, kept if it passes
-            items[n].value = scores[i]
-            items[n].place = place | i
-            n += scores[i] >= bound
-    for k in range(n):
-        best = items[k].value if items[k].value > best else best
-    candidates.n = n
-    candidates.best = best
-    candidates.bound = bound
-    candidates.complete = n == n_offered
-    candidates.predictive = predictive
-    candidates.total = predictive if system.carry_weights else total
-
-
-cdef inline void expand(System* system, int32_t symbol, bint everything) noexcept nogil:
-    """Score all candidates of the symbol; collect all of them, or most likely the K best."""
-    cdef double bound = -INFINITY
-    system.candidates.logarithmic = system.carry_weights and system.logarithmic
-    if not everything and system.n_candidates > SAMPLE_FROM \
-            and system.n_candidates > 2 * system.budget:
-        bound = sampled_bound(system, symbol, system.candidates.logarithmic)
-    expand_with_bound(system, symbol, bound)

@@ -10,11 +10,12 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
+from mdvpf._expand cimport expand
 from mdvpf._lookahead cimport look_ahead, reserve_lookahead, tilt
 from mdvpf._pool cimport resize
 from mdvpf._score cimport (
-    block_of, column_of, emission_or_one, expand, fetch_ahead, moved_probability,
-    particle_potentials, transition_scores, view_particle,
+    block_of, column_of, emission_or_one, fetch_ahead, moved_probability, particle_potentials,
+    transition_scores, view_particle,
 )
 from mdvpf._select cimport (
     draw, first_above, normalize, residual_part, select_optimal, select_top, weigh,
@@ -54,6 +55,14 @@ cdef inline Status reserve_step(
             return NO_MEMORY
         for i in range(scratch.ones.bytes // sizeof(double)):
             (<double*>scratch.ones.data)[i] = 1.0
+    if states * sizeof(uint64_t) > scratch.stamp.bytes:
+        if resize(&system.memory, &scratch.stamp, states * sizeof(uint64_t)) != OK:
+            return NO_MEMORY
+        memset(scratch.stamp.data, 0, scratch.stamp.bytes)  # of no visit
+    if resize(&system.memory, &scratch.seen, states * sizeof(double)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &scratch.emitted, states * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_into, states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_row, 2 * states * sizeof(uint32_t)) != OK:

@@ -13,10 +13,13 @@ cdef enum:
     NONE = 0                # no record, no page, no history node
     MISSING = -1            # a symbol that was not observed
 
-    PAGE_BITS = 13          # low bits of a handle: the unit within the page
     UNIT_BYTES = 8
-    PAGE_BYTES = 65536      # UNIT_BYTES << PAGE_BITS: a page of many records is never larger
-    MAX_PAGES = 524288      # what the high bits of a handle can number
+    PAGE_BITS = 9           # a page has 2**9 units
+    PAGE_UNITS = 512
+    PAGE_BYTES = 4096
+    MAX_PAGES = 8388607     # what handles can name
+    INVERSES = 1024
+    SIZE_TABLE = 256        # record sizes, in units, whose class is looked up
     N_CLASSES = 112         # record sizes: 2..8 units, then four to a doubling
 
     GROUP_BITS = 2          # a record holds four rows
@@ -91,8 +94,7 @@ cdef struct Buffer:
 # ---- records -----------------------------------------------------------------------------
 
 cdef struct Page:
-    size_t bytes
-    uint32_t n_slots        # records that fit
+    uint32_t n_slots        # records that fit; 0: the page is unused or inside a longer one
     uint32_t n_live         # records in use
     uint32_t n_touched      # records ever handed out; those beyond are untouched memory
     uint32_t freed          # chain of freed records: unit offset + 1, 0 at its end
@@ -101,16 +103,16 @@ cdef struct Page:
 
 cdef struct Pool:
     Memory* memory
-    Buffer base             # char*[]: where each page is; NULL for a number not in use
-    Buffer pages            # Page[]
-    uint32_t n_pages        # page numbers in use or chained as unused; number 0 is never used
+    Buffer arena            # the pages, page 1 first
+    Buffer pages            # Page[]; page 0 is never used
+    uint32_t n_pages        # page numbers in use or chained as unused
+    uint32_t n_empty        # pages of a class that hold no record
     uint32_t unused         # chain of page numbers to use again, through next_open
     uint32_t[N_CLASSES] units           # size of a record of the class
+    uint8_t[SIZE_TABLE] class_of_size   # class of a record of so many units
     uint32_t[N_CLASSES] open            # first page of the class with room
-    uint32_t[N_CLASSES] n_pages_of      # pages of the class
     int64_t[N_CLASSES] n_free           # records of the class that can be handed out
     int64_t live_bytes
-    int64_t page_bytes      # of all pages
 
 # A group of rows: GROUP ends, then (state, count) pairs. A node of the symbol tree: NODE_SIZE
 # handles. Both start with this header.
@@ -143,7 +145,8 @@ cdef enum:
     BLOCK_STATES = 0        # number of states
     BLOCK_CURRENT = 1       # 1 + current state; 0: start state
     BLOCK_LEAF = 2          # history node
-    BLOCK_HEADER = 4
+    BLOCK_SPREAD = 4        # a double: sum over states of into / (emitted + V * beta)
+    BLOCK_HEADER = 6
 
 cdef struct Model:
     uint32_t n_symbols
@@ -152,6 +155,8 @@ cdef struct Model:
     double beta
     bint any_state          # oracle "any"
     uint32_t max_states     # UINT32_MAX: unbounded
+    double prior            # V * beta
+    const double* inverse   # 1 / (n + prior) for n < INVERSES
 
 # A candidate: a particle and the state it would move to.
 cdef struct Candidate:
@@ -181,7 +186,9 @@ cdef struct Survivors:
 cdef struct View:
     uint32_t n_states
     int64_t entered         # sum of into
+    double spread           # sum over states of into / (emitted + prior), as stored
     const uint32_t* into
+    const uint32_t* emitted  # times that a symbol was observed; `into` if none was missing
     Row row                 # transitions from the current state
     Row missing             # emissions that were not observed
     bint offers_new         # whether a new state is a candidate
@@ -190,6 +197,9 @@ cdef struct Scratch:
     Buffer transition       # double[]: p(m | x)
     Buffer emission         # double[]: p(y | m)
     Buffer ones             # double[]: all of them 1
+    Buffer stamp            # uint64_t[]: the latest visit in which a state was met
+    Buffer seen             # double[]: what was noted of it then
+    Buffer emitted          # uint32_t[]: emissions of each state, where some are missing
     Buffer times            # uint32_t[]: how often each state is drawn
     Buffer keys             # uint64_t[]: order keys of a selection
     Buffer order            # uint64_t[], int64_t[] or double[]: work space of a selection
@@ -246,6 +256,8 @@ cdef struct System:
     uint32_t root_size      # handles of the symbol tree kept in a block
     uint32_t depth          # levels of the symbol tree, the root included
 
+    Buffer inverses         # double[]: what model.inverse points to
+    uint64_t visit          # number of the latest visit: see Scratch.stamp
     Buffer blocks           # uint32_t[n_slots * stride]
     uint32_t stride
     uint32_t state_capacity  # a multiple of 4

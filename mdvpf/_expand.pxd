@@ -1,0 +1,259 @@
+# cython: language_level=3
+"""Expansion: the candidates of a symbol, without ever writing down all of their scores.
+
+Of K particles with M states each, K (M + 1) candidates compete for K places. A sample of the
+particles tells a score that about K of all candidates reach; then only those that reach it are
+collected. If it turns out to have been too high, the expansion is repeated without it, so the
+selection stays exact.
+
+Most states of a particle were neither reached from the present one nor emitted the symbol before.
+Their scores are small, and bounded by what the particle knows without looking at them; their sum
+follows from a sum over all states that is kept up to date (the *spread*). Where that bound is below
+the score to reach, only the pairs of one row and one column are looked at.
+"""
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from mdvpf._counts cimport count_in, state_in
+from mdvpf._emission cimport inverse_of
+from mdvpf._score cimport (
+    block_of, column_of, fetch_ahead, oracle, potentials, view_particle,
+)
+from mdvpf._select cimport key_value, kth_largest, order_key
+from mdvpf._types cimport (
+    MISSING, Candidate, CandidateSet, Model, Row, System, View,
+)
+
+cdef enum:
+    SAMPLE_FROM = 2000      # candidates: with fewer, a bound does not pay
+    SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound
+
+
+cdef inline uint32_t score_all(
+    System* system, int64_t particle, const View* view, const Row* counts, bint missing,
+    double* out,
+) noexcept nogil:
+    """Write the base scores of a particle's candidates and note what it makes of the symbol."""
+    cdef double total
+    cdef double weight
+    cdef uint32_t i
+    cdef uint32_t n = potentials(
+        &system.model, view, counts, missing, &system.scratch, out, &total
+    )
+    (<double*>system.future.data)[particle] = total
+    if system.candidates.logarithmic:
+        weight = (<double*>system.log_weight.data)[particle]
+        for i in range(n):
+            out[i] = weight + log(out[i])
+    elif system.carry_weights:
+        weight = (<double*>system.weight.data)[particle]
+        for i in range(0, n, 4):
+            out[i] *= weight
+            out[i + 1] *= weight
+            out[i + 2] *= weight
+            out[i + 3] *= weight
+    return n
+
+
+cdef inline void view_for(
+    const System* system, int64_t particle, int32_t symbol, View* view, Row* counts
+) noexcept nogil:
+    """View a particle and the column of the symbol."""
+    cdef uint32_t* block = block_of(system, particle)
+    view_particle(system, block, view)
+    counts.n = 0
+    if symbol != MISSING:
+        counts[0] = column_of(system, block, <uint32_t>symbol)
+
+
+cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
+    """A score that most likely at least K candidates reach, from every 16th particle."""
+    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
+    cdef double* scores = <double*>system.scratch.transition.data
+    cdef int64_t n_sampled = 0
+    cdef int64_t n = 0
+    cdef int64_t rank, slack
+    cdef int64_t k = SAMPLE_STRIDE // 2
+    cdef uint32_t i, n_states
+    cdef View view
+    cdef Row counts
+    while k < system.n_particles:
+        fetch_ahead(system, k, SAMPLE_STRIDE, symbol)
+        view_for(system, k, symbol, &view, &counts)
+        n_states = score_all(system, k, &view, &counts, symbol == MISSING, scores)
+        for i in range(n_states):
+            keys[n] = order_key(scores[i])
+            n += 1
+        n_sampled += 1
+        k += SAMPLE_STRIDE
+    # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
+    # four standard deviations.
+    rank = n_sampled * system.budget // system.n_particles
+    slack = 4
+    while slack * slack < 16 * rank:
+        slack += 1
+    rank += slack
+    if rank >= n:
+        return -INFINITY
+    return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
+
+
+cdef inline int64_t collect_all(
+    const double* scores, uint32_t n_states, int64_t particle, double bound, Candidate* items
+) noexcept nogil:
+    """Collect the candidates of a particle that reach the bound; return how many."""
+    cdef uint64_t place = <uint64_t>particle << 32
+    cdef int64_t n = 0
+    cdef uint32_t i
+    for i in range(n_states):  # without a branch: written always, kept if it passes
+        items[n].value = scores[i]
+        items[n].place = place | i
+        n += scores[i] >= bound
+    return n
+
+
+cdef inline int64_t append_in_order(
+    Candidate* items, int64_t n, double value, uint64_t place
+) noexcept nogil:
+    """Insert a candidate by its place among a few; return how many there are."""
+    cdef int64_t i = n
+    while i > 0 and items[i - 1].place > place:
+        items[i] = items[i - 1]
+        i -= 1
+    items[i].value = value
+    items[i].place = place
+    return n + 1
+
+
+cdef inline int64_t collect_few(
+    System* system, int64_t particle, const View* view, const Row* counts, double bound,
+    Candidate* items,
+) noexcept nogil:
+    """Collect the candidates of a particle that reach a bound on linear scores; return how many.
+
+    Looks only at the row of the present state and the column of the symbol. Returns -1 if
+    that does not suffice, because a state that is in neither could reach the bound. Notes what
+    the particle makes of the symbol.
+    """
+    cdef const Model* model = &system.model
+    cdef double* seen = <double*>system.scratch.seen.data
+    cdef uint64_t* stamp = <uint64_t*>system.scratch.stamp.data
+    cdef const uint32_t* into = view.into
+    cdef const uint32_t* emitted = view.emitted
+    cdef const Row* row = &view.row
+    cdef double weight = 1.0
+    cdef double threshold
+    cdef double row_sum = 0.0           # of t[x, c] / (emitted + prior)
+    cdef double row_largest = 0.0
+    cdef double spread = view.spread    # of the states that the oracle offers
+    cdef double scale, share, total, inverse, number, part
+    cdef int64_t left = 0
+    cdef int64_t visited = 0
+    cdef int64_t n = 0
+    cdef uint64_t visit
+    cdef uint64_t place = <uint64_t>particle << 32
+    cdef uint32_t i, state
+    system.visit += 1
+    visit = system.visit
+    for i in range(row.n):
+        state = state_in(row, i)
+        inverse = inverse_of(model, emitted[state])
+        part = <double>count_in(row, i) * inverse
+        left += count_in(row, i)
+        visited += into[state]
+        row_sum += part
+        row_largest = part if part > row_largest else row_largest
+        spread -= <double>into[state] * inverse
+        seen[state] = part
+        stamp[state] = visit
+    if visited == view.entered:
+        spread = 0.0
+    oracle(model, view, left, visited, &scale, &share)
+    if system.carry_weights:
+        weight = (<double*>system.weight.data)[particle]
+    threshold = bound / weight
+    if not model.beta * share < threshold:
+        return -1
+    total = model.beta * (share * spread + scale * row_sum)
+    for i in range(counts.n):
+        state = state_in(counts, i)
+        number = <double>count_in(counts, i)
+        part = 0.0
+        if stamp[state] == visit:
+            part = scale * seen[state]
+            seen[state] = 0.0  # it has had its turn
+        else:
+            part = share * <double>into[state] * inverse_of(model, emitted[state])
+        total += part * number
+        part *= number + model.beta
+        if part >= threshold:
+            n = append_in_order(items, n, weight * part, place | state)
+    if model.beta * scale * row_largest >= threshold:
+        for i in range(row.n):
+            state = state_in(row, i)
+            part = model.beta * scale * seen[state]
+            if part >= threshold:
+                n = append_in_order(items, n, weight * part, place | state)
+    if view.offers_new:
+        part = share * model.gamma / model.n_symbols
+        total += part
+        if part >= threshold:
+            n = append_in_order(items, n, weight * part, place | view.n_states)
+    (<double*>system.future.data)[particle] = total
+    return n
+
+
+cdef inline void expand_with_bound(
+    System* system, int32_t symbol, double bound
+) noexcept nogil:
+    cdef CandidateSet* candidates = &system.candidates
+    cdef Candidate* items = <Candidate*>candidates.items.data
+    cdef double* scores = <double*>system.scratch.transition.data
+    cdef double* weight = <double*>system.weight.data
+    cdef double* future = <double*>system.future.data
+    # The shortcut is for the default oracle: the other one gives every state two terms.
+    cdef bint sparse = bound > 0.0 and not candidates.logarithmic and symbol != MISSING \
+        and not system.model.any_state
+    cdef int64_t n = 0
+    cdef int64_t n_offered = 0
+    cdef int64_t k, more
+    cdef uint32_t n_states
+    cdef double predictive = 0.0
+    cdef double total = 0.0
+    cdef double best = -INFINITY
+    cdef View view
+    cdef Row counts
+    for k in range(system.n_particles):
+        fetch_ahead(system, k, 1, symbol)
+        view_for(system, k, symbol, &view, &counts)
+        more = -1
+        if sparse:
+            more = collect_few(system, k, &view, &counts, bound, items + n)
+        if more < 0:
+            n_states = score_all(system, k, &view, &counts, symbol == MISSING, scores)
+            more = collect_all(scores, n_states, k, bound, items + n)
+        n += more
+        n_offered += view.n_states + view.offers_new
+        predictive += weight[k] * future[k]
+        total += future[k]
+    for k in range(n):
+        best = items[k].value if items[k].value > best else best
+    candidates.n = n
+    candidates.best = best
+    candidates.bound = bound
+    if bound > 0.0:
+        candidates.bound *= 1.0 + 1e-12  # a product and a quotient may round apart
+    candidates.complete = n == n_offered
+    candidates.predictive = predictive
+    candidates.total = predictive if system.carry_weights else total
+
+
+cdef inline void expand(System* system, int32_t symbol, bint everything) noexcept nogil:
+    """Score all candidates of the symbol; collect all of them, or most likely the K best."""
+    cdef double bound = -INFINITY
+    system.candidates.logarithmic = system.carry_weights and system.logarithmic
+    if not everything and system.n_candidates > SAMPLE_FROM \
+            and system.n_candidates > 2 * system.budget:
+        bound = sampled_bound(system, symbol)
+    expand_with_bound(system, symbol, bound)
