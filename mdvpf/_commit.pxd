@@ -13,22 +13,21 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._counts cimport (
-    add_one, columns, fits, group_units, hold_all, node_class, own_path, path_is_shared, plan_add,
-    release_group, release_tree, count_in, state_in,
+    add_one, count_in, hold_all, own_path, release_group, release_tree, state_in,
 )
 from mdvpf._emission cimport as_double, inverse_of
 from mdvpf._history cimport (
     append_node, begin_generation, hold_leaf, release_leaf, reserve_history,
 )
-from mdvpf._pool cimport at, class_of, dispose, recycle, reserve, resize
+from mdvpf._pool cimport at, dispose, pages_for, recycle, reserve_pages, resize
 from mdvpf._score cimport (
-    FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, group_at, into_of,
-    root_of, rows_of, spread_of, view_particle, column_of,
+    FETCH_BLOCK, FETCH_ROWS, block_in, block_of, column_of, fetch_block, fetch_rows, into_of,
+    root_of, rows_of, spread_of, view_particle,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS,
-    MISSING, N_CLASSES, NO_MEMORY, NONE, OK,
-    Buffer, Change, Model, Move, Record, Row, Status, Survivors, System, View, handle_t, prefetch,
+    MISSING, NO_MEMORY, NODE_UNITS, NONE, OK,
+    Buffer, Model, Row, Status, Survivors, System, View, handle_t, prefetch,
 )
 
 cdef enum:
@@ -97,8 +96,6 @@ cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
         return NO_MEMORY
     if resize(&system.memory, &system.n_children, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.moves, n * sizeof(Move)) != OK:
-        return NO_MEMORY
     if resize(&system.memory, &system.weight, n * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.log_weight, n * sizeof(double)) != OK:
@@ -124,53 +121,21 @@ cdef inline Status reserve_survivors(System* system, Survivors* chosen, int64_t 
     return resize(&system.memory, &chosen.log_weight, <size_t>n * sizeof(double))
 
 
-cdef inline void count_need(
-    System* system, handle_t handle, const Change* change, bint shared, int64_t* needs
-) noexcept nogil:
-    """Count the record that a change to a group may take."""
-    cdef const Record* group = group_at(system, handle)
-    if group == NULL or shared or group.refs > 1 \
-            or not fits(&system.pool, group, change.shape):
-        needs[class_of(&system.pool, group_units(change.shape))] += 1
+cdef inline Status check_limits(const System* system, const Survivors* chosen) noexcept nogil:
+    """Whether every count that the chosen would raise can be one larger.
 
-
-cdef inline Status plan_moves(
-    System* system, const Survivors* chosen, int32_t symbol, int64_t* needs, uint32_t* most_states
-) noexcept nogil:
-    """Plan the moves of the chosen; count the records they may need and the states they reach."""
-    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
-    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
-    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
-    cdef Move* move
-    cdef handle_t handle
+    No count of a state is larger than how often it was entered, and that is at most the number
+    of steps, so this is hardly ever looked into.
+    """
+    cdef uint32_t state
     cdef uint32_t* block
-    cdef uint32_t row
     cdef int64_t i
-    cdef bint shared
+    if system.n_steps < 0xFFFFFFFFu:
+        return OK
     for i in range(chosen.n):
-        if i + FETCH_BLOCK < chosen.n:
-            fetch_block(system, parents[i + FETCH_BLOCK])
-        if i + FETCH_ROWS < chosen.n:
-            fetch_rows(system, parents[i + FETCH_ROWS], symbol)
-        if i > 0 and parents[i] == parents[i - 1] and states[i] == states[i - 1]:
-            continue
-        block = block_of(system, parents[i])
-        move = &(<Move*>system.moves.data)[i]
-        shared = i + 1 < chosen.n and parents[i + 1] == parents[i]
-        if states[i] >= most_states[0]:
-            most_states[0] = states[i] + 1
-        if states[i] < block[BLOCK_STATES] and into_of(system, block)[states[i]] == 0xFFFFFFFFu:
-            return COUNT_LIMIT
-        row = block[BLOCK_CURRENT]
-        handle = rows_of(system, block)[row >> GROUP_BITS]
-        move.transition = plan_add(group_at(system, handle), row & (GROUP - 1), states[i])
-        count_need(system, handle, &move.transition, shared, needs)
-        handle = columns(system, root_of(system, block), emitted)
-        move.emission = plan_add(group_at(system, handle), emitted & (GROUP - 1), states[i])
-        if system.depth > 1:
-            shared = shared or path_is_shared(system, root_of(system, block), emitted)
-        count_need(system, handle, &move.emission, shared, needs)
-        if move.transition.shape == 0 or move.emission.shape == 0:
+        block = block_of(system, (<const uint32_t*>chosen.parent.data)[i])
+        state = (<const uint32_t*>chosen.state.data)[i]
+        if state < block[BLOCK_STATES] and into_of(system, block)[state] == 0xFFFFFFFFu:
             return COUNT_LIMIT
     return OK
 
@@ -178,26 +143,29 @@ cdef inline Status plan_moves(
 cdef inline Status reserve_commit(
     System* system, const Survivors* chosen, int32_t symbol
 ) noexcept nogil:
-    """Plan the moves of the chosen, and make all the room that `commit` may take."""
-    cdef int64_t[N_CLASSES] needs
+    """Make all the room that `commit` may take."""
+    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t most_states = 0
     cdef uint32_t capacity
     cdef int64_t i
-    cdef Status status = grow_slots(
+    if check_limits(system, chosen) != OK:
+        return COUNT_LIMIT
+    if grow_slots(
         system, chosen.n if chosen.n > system.n_particles else system.n_particles
-    )
-    if status != OK:
-        return status
-    memset(needs, 0, sizeof(needs))
-    status = plan_moves(system, chosen, symbol, needs, &most_states)
-    if status != OK:
-        return status
-    needs[node_class(&system.pool)] += chosen.n * (system.depth - 1)
-    for i in range(N_CLASSES):
-        if needs[i] and reserve(&system.pool, <uint32_t>i, needs[i]) != OK:
-            return NO_MEMORY
+    ) != OK:
+        return NO_MEMORY
+    # A child takes at most two groups and a path of nodes. A group grows by a pair, or to twice
+    # its width.
+    if reserve_pages(
+        &system.pool,
+        pages_for(2 * <size_t>chosen.n, 2 * system.pool.largest + 4)
+        + pages_for((system.depth - 1) * <size_t>chosen.n, NODE_UNITS),
+    ) != OK:
+        return NO_MEMORY
     if reserve_history(&system.history, &system.memory, chosen.n) != OK:
         return NO_MEMORY
+    for i in range(chosen.n):
+        most_states = states[i] + 1 if states[i] >= most_states else most_states
     if most_states > system.state_capacity:
         capacity = most_states + most_states // 8
         return grow_states(system, (capacity + 3) & ~3u)
@@ -287,16 +255,16 @@ cdef inline void refresh_spread(System* system) noexcept nogil:
 
 
 cdef inline void move_particle(
-    System* system, uint32_t slot, uint32_t state, uint32_t emitted, const Move* move
+    System* system, uint32_t slot, uint32_t state, uint32_t emitted
 ) noexcept nogil:
-    """Move the particle in the slot to the state on the symbol, as planned."""
+    """Move the particle in the slot to the state on the symbol."""
     cdef uint32_t* block = block_in(system, slot)
     cdef uint32_t row = block[BLOCK_CURRENT]
     cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
-    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state, &move.transition)
+    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state)
     spread_of(block)[0] += spread_gain(system, block, state, emitted)
     place = own_path(system, root_of(system, block), emitted)
-    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state, &move.emission)
+    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     into_of(system, block)[state] += 1
@@ -331,9 +299,7 @@ cdef inline void make_children(
     new_slot[final] = slot
     for i in range(first, final + 1):
         if i == first or states[i] != states[i - 1]:
-            move_particle(
-                system, new_slot[i], states[i], emitted, &(<Move*>system.moves.data)[i]
-            )
+            move_particle(system, new_slot[i], states[i], emitted)
     if system.history.enabled and system.history.lag != 1 and leaf != NONE:
         (<uint32_t*>system.history.refs.data)[leaf] -= 1  # the children hold it now
     for i in range(first + 1, last):
@@ -367,8 +333,13 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.most_states = 0
     first = 0
     for k in range(system.n_particles):
-        if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] > 1:
-            fetch_groups(system, k + FETCH_ROWS)
+        if k + FETCH_BLOCK < system.n_particles:
+            fetch_block(system, k + FETCH_BLOCK)
+        if k + FETCH_ROWS < system.n_particles:
+            if n_children[k + FETCH_ROWS] > 1:
+                fetch_groups(system, k + FETCH_ROWS)
+            elif n_children[k + FETCH_ROWS] == 1:
+                fetch_rows(system, k + FETCH_ROWS, symbol)
         if n_children[k] > 0:
             make_children(system, chosen, first, first + n_children[k], emitted)
             first += n_children[k]

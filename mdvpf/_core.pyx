@@ -56,8 +56,8 @@ cdef int raise_for(Status status) except -1:
 
 
 cdef enum:
-    N_STATE_BUFFERS = 28    # what a copy needs
-    N_BUFFERS = 53          # and work space, which a copy makes anew
+    N_STATE_BUFFERS = 27    # what a copy needs
+    N_BUFFERS = 52          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -87,34 +87,33 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[22] = &system.chosen.log_weight
     out[23] = &system.match
     out[24] = &system.foresight
-    out[25] = &system.moves
-    out[26] = &system.n_children
-    out[27] = &system.inverses
-    out[28] = &system.tilted.items
-    out[29] = &system.scratch.transition
-    out[30] = &system.scratch.emission
-    out[31] = &system.scratch.ones
-    out[32] = &system.scratch.stamp
-    out[33] = &system.scratch.seen
-    out[34] = &system.scratch.emitted
-    out[35] = &system.scratch.times
-    out[36] = &system.scratch.keys
-    out[37] = &system.scratch.order
-    out[38] = &system.scratch.shares
-    out[39] = &system.scratch.overlay_into
-    out[40] = &system.scratch.overlay_row
-    out[41] = &system.scratch.overlay_column
-    out[42] = &system.scratch.overlay_missing
-    out[43] = &system.lookahead.potential
-    out[44] = &system.lookahead.log_sum
-    out[45] = &system.lookahead.product
-    out[46] = &system.lookahead.linear_sum
-    out[47] = &system.lookahead.largest
-    out[48] = &system.lookahead.smallest
-    out[49] = &system.lookahead.count
-    out[50] = &system.lookahead.normalizer
-    out[51] = &system.lookahead.highest
-    out[52] = &system.lookahead.lowest
+    out[25] = &system.n_children
+    out[26] = &system.inverses
+    out[27] = &system.tilted.items
+    out[28] = &system.scratch.transition
+    out[29] = &system.scratch.emission
+    out[30] = &system.scratch.ones
+    out[31] = &system.scratch.stamp
+    out[32] = &system.scratch.seen
+    out[33] = &system.scratch.emitted
+    out[34] = &system.scratch.times
+    out[35] = &system.scratch.keys
+    out[36] = &system.scratch.order
+    out[37] = &system.scratch.shares
+    out[38] = &system.scratch.overlay_into
+    out[39] = &system.scratch.overlay_row
+    out[40] = &system.scratch.overlay_column
+    out[41] = &system.scratch.overlay_missing
+    out[42] = &system.lookahead.potential
+    out[43] = &system.lookahead.log_sum
+    out[44] = &system.lookahead.product
+    out[45] = &system.lookahead.linear_sum
+    out[46] = &system.lookahead.largest
+    out[47] = &system.lookahead.smallest
+    out[48] = &system.lookahead.count
+    out[49] = &system.lookahead.normalizer
+    out[50] = &system.lookahead.highest
+    out[51] = &system.lookahead.lowest
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:

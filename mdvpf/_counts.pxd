@@ -8,10 +8,6 @@ whichever is the least that holds every item. Groups, not rows, are counted and 
 particle names, holds and lets go of a quarter as many records, for a few more bytes copied when
 one is cloned.
 
-Adding one to a count has two parts: `plan_add` finds the place and the new shape, and so the
-room it may take, and `add_one` does it, in place when nobody else holds the group and it still
-fits.
-
 The groups of columns of a particle hang in a tree whose nodes are shared in the same way. Up to
 4 * MAX_ROOT symbols the tree is just its root, which is part of the particle.
 """
@@ -21,8 +17,8 @@ from libc.string cimport memcpy, memmove, memset
 
 from mdvpf._pool cimport at, class_of, give_back, take
 from mdvpf._types cimport (
-    GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, UNIT_BYTES,
-    Change, Pool, Record, Row, System, handle_t,
+    GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, UNIT_BYTES,
+    Pool, Record, Row, System, handle_t,
 )
 
 
@@ -116,117 +112,122 @@ cdef inline uint32_t group_units(uint32_t shape) noexcept nogil:
     return <uint32_t>(1 + (bytes + UNIT_BYTES - 1) // UNIT_BYTES)
 
 
-cdef inline Change plan_add(const Record* group, uint32_t which, uint32_t state) noexcept nogil:
-    """Where the count of the state in a row of the group is, or goes, and the shape after it.
+cdef inline void* pairs_of(const Record* group) noexcept nogil:
+    return <char*>items_of(group) + (<size_t>GROUP << (group.shape & 3))
 
-    A shape of 0 says that the count is full.
-    """
-    cdef Change change
-    cdef uint32_t n, width, wanted, place, end
-    cdef const void* pairs
-    if group == NULL:
-        change.place = 0
-        change.shape = 1 << 2 | width_of(state)
-        return change
-    n = group.shape >> 2
-    width = group.shape & 3
-    pairs = <const char*>items_of(group) + (<size_t>GROUP << width)
-    place = row_start(group, which)
-    end = row_end(group, which)
+
+cdef inline uint32_t find(const Record* group, uint32_t which, uint32_t state) noexcept nogil:
+    """Index of the state's pair in a row of the group; the end of the row if there is none."""
+    cdef uint32_t width = group.shape & 3
+    cdef uint32_t place = row_start(group, which)
+    cdef uint32_t end = row_end(group, which)
+    cdef const void* pairs = pairs_of(group)
     while place < end and item(pairs, width, 2 * place) != state:
         place += 1
-    change.place = place
-    if place < end:
-        wanted = item(pairs, width, 2 * place + 1)
-        if wanted == 0xFFFFFFFFu:
-            change.shape = 0
-            return change
-        wanted = width_of(wanted + 1)
-    else:
-        n += 1
-        wanted = width_of(state if state > n else n)
-    change.shape = n << 2 | (wanted if wanted > width else width)
-    return change
+    return place
 
 
-cdef inline void begin_group(Record* group, uint32_t shape) noexcept nogil:
+cdef inline void begin_group(Record* group, uint32_t width) noexcept nogil:
     """Make the record a group without pairs."""
-    cdef uint32_t i
-    group.shape = shape
-    for i in range(<uint32_t>GROUP):
-        put_item(items_of(group), shape & 3, i, 0)
+    group.shape = width
+    memset(items_of(group), 0, <size_t>GROUP << width)
 
 
-cdef inline void copy_group(Record* target, const Record* group, uint32_t shape) noexcept nogil:
-    """Copy the items of a group to a record of the same width or a wider one."""
+cdef inline void copy_group(Record* target, const Record* group, uint32_t width) noexcept nogil:
+    """Copy a group to a record of the same width or a wider one."""
     cdef uint32_t n_items = GROUP + 2 * (group.shape >> 2)
     cdef uint32_t i
-    if (group.shape & 3) == (shape & 3):
-        memcpy(items_of(target), items_of(group), <size_t>n_items << (shape & 3))
+    target.shape = (group.shape & ~3u) | width
+    if (group.shape & 3) == width:
+        memcpy(items_of(target), items_of(group), <size_t>n_items << width)
     else:
         for i in range(n_items):
-            put_item(items_of(target), shape & 3, i, item(items_of(group), group.shape & 3, i))
-    target.shape = (group.shape >> 2) << 2 | (shape & 3)
+            put_item(items_of(target), width, i, item(items_of(group), group.shape & 3, i))
 
 
 cdef inline void insert(
-    Record* group, uint32_t which, uint32_t state, const Change* change
+    Record* group, uint32_t which, uint32_t place, uint32_t state
 ) noexcept nogil:
-    """Add one to the count of the state, in a record that has the room and the width."""
-    cdef uint32_t width = change.shape & 3
+    """Insert a pair with a count of one, in a record that has the room and the width."""
+    cdef uint32_t width = group.shape & 3
     cdef uint32_t n = group.shape >> 2
-    cdef char* pairs = <char*>items_of(group) + (<size_t>GROUP << width)
-    cdef size_t place = <size_t>change.place << (width + 1)
+    cdef char* pairs = <char*>pairs_of(group)
+    cdef size_t offset = <size_t>place << (width + 1)
     cdef uint32_t i
-    if change.shape >> 2 == n:
-        put_item(pairs, width, 2 * change.place + 1,
-                 item(pairs, width, 2 * change.place + 1) + 1)
-        return
-    memmove(pairs + place + (2u << width), pairs + place,
-            (<size_t>n << (width + 1)) - place)
-    put_item(pairs, width, 2 * change.place, state)
-    put_item(pairs, width, 2 * change.place + 1, 1)
+    memmove(pairs + offset + (2u << width), pairs + offset,
+            (<size_t>n << (width + 1)) - offset)
+    put_item(pairs, width, 2 * place, state)
+    put_item(pairs, width, 2 * place + 1, 1)
     for i in range(which, <uint32_t>GROUP):
         put_item(items_of(group), width, i, item(items_of(group), width, i) + 1)
-    group.shape = change.shape
+    group.shape += 4
 
 
-cdef inline bint fits(const Pool* pool, const Record* group, uint32_t shape) noexcept nogil:
-    """Whether the group can take the new shape where it is.
-
-    A record is never larger than the shape of its group asks for, so the shape tells its size.
-    """
-    if group.shape == shape:
-        return True
-    return (group.shape & 3) == (shape & 3) \
-        and class_of(pool, group_units(shape)) == class_of(pool, group_units(group.shape))
+cdef inline handle_t add_elsewhere(
+    Pool* pool, handle_t handle, uint32_t which, uint32_t state
+) noexcept nogil:
+    """`add_one` where it takes more than writing one item."""
+    cdef Record* group = NULL
+    cdef Record* target
+    cdef handle_t fresh = handle
+    cdef uint32_t place = 0
+    cdef uint32_t old_shape = 0
+    cdef uint32_t shape = 0     # after
+    cdef uint32_t width = 0
+    cdef bint found = False
+    if handle != NONE:
+        group = <Record*>at(pool, handle)
+        old_shape = group.shape
+        shape = old_shape & ~3u
+        width = old_shape & 3
+        place = find(group, which, state)
+        found = place < row_end(group, which)
+    if found:
+        width = max(width, width_of(item(pairs_of(group), width, 2 * place + 1) + 1))
+    else:
+        shape += 4
+        width = max(width, width_of(max(state, shape >> 2)))
+    shape |= width
+    # A record is never larger than the shape of its group asks for: the shape tells its size.
+    if group == NULL or group.refs > 1 or (old_shape & 3) != width \
+            or class_of(pool, group_units(shape)) != class_of(pool, group_units(old_shape)):
+        fresh = take(pool, class_of(pool, group_units(shape)))
+        target = <Record*>at(pool, fresh)
+        target.refs = 1
+        if handle == NONE:
+            begin_group(target, width)
+        else:
+            copy_group(target, <Record*>at(pool, handle), width)
+            release_group(pool, handle)
+    target = <Record*>at(pool, fresh)
+    if found:
+        put_item(pairs_of(target), width, 2 * place + 1,
+                 item(pairs_of(target), width, 2 * place + 1) + 1)
+    else:
+        insert(target, which, place, state)
+    return fresh
 
 
 cdef inline handle_t add_one(
-    Pool* pool, handle_t handle, uint32_t which, uint32_t state, const Change* change
+    Pool* pool, handle_t handle, uint32_t which, uint32_t state
 ) noexcept nogil:
-    """Add one to a count in a group that the caller holds, as planned; return its new handle.
+    """Add one to a count in a group that the caller holds; return its new handle.
 
-    The room was reserved: see `_commit.pxd`.
+    Written in place when nobody else holds the group and it still fits. Otherwise a record is
+    taken, for which `_commit.pxd` has reserved the room.
     """
     cdef Record* group
-    cdef Record* target
-    cdef handle_t fresh
+    cdef uint8_t* count
+    cdef uint32_t place
     if handle != NONE:
         group = <Record*>at(pool, handle)
-        if group.refs == 1 and fits(pool, group, change.shape):
-            insert(group, which, state, change)
-            return handle
-    fresh = take(pool, class_of(pool, group_units(change.shape)))
-    target = <Record*>at(pool, fresh)
-    target.refs = 1
-    if handle == NONE:
-        begin_group(target, change.shape & 3)
-    else:
-        copy_group(target, group, change.shape)
-        release_group(pool, handle)
-    insert(target, which, state, change)
-    return fresh
+        if group.refs == 1 and (group.shape & 3) == 0:
+            place = find(group, which, state)
+            count = <uint8_t*>pairs_of(group) + 2 * place + 1
+            if place < row_end(group, which) and count[0] < 255:
+                count[0] += 1
+                return handle
+    return add_elsewhere(pool, handle, which, state)
 
 
 # ---- sharing -----------------------------------------------------------------------------
@@ -254,10 +255,6 @@ cdef inline handle_t* children(const Pool* pool, handle_t node) noexcept nogil:
     return <handle_t*>(<char*>at(pool, node) + sizeof(Record))
 
 
-cdef inline uint32_t node_class(const Pool* pool) noexcept nogil:
-    return class_of(pool, (sizeof(Record) + NODE_SIZE * sizeof(handle_t)) // UNIT_BYTES)
-
-
 cdef inline handle_t columns(
     const System* system, const handle_t* root, uint32_t symbol
 ) noexcept nogil:
@@ -271,21 +268,6 @@ cdef inline handle_t columns(
     return handle
 
 
-cdef inline bint path_is_shared(
-    const System* system, const handle_t* root, uint32_t symbol
-) noexcept nogil:
-    """Whether a node on the way to the symbol's column has other holders."""
-    cdef uint32_t level = system.depth - 1
-    cdef uint32_t group = symbol >> GROUP_BITS
-    cdef handle_t handle = root[group >> (NODE_BITS * level)]
-    while level > 0 and handle != NONE:
-        if (<Record*>at(&system.pool, handle)).refs > 1:
-            return True
-        level -= 1
-        handle = children(&system.pool, handle)[(group >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
-    return False
-
-
 cdef inline handle_t* own_path(System* system, handle_t* root, uint32_t symbol) noexcept nogil:
     """Where the handle of the symbol's group stands, after making the way to it the caller's."""
     cdef Pool* pool = &system.pool
@@ -296,7 +278,7 @@ cdef inline handle_t* own_path(System* system, handle_t* root, uint32_t symbol) 
     while level > 0:
         node = place[0]
         if node == NONE or (<Record*>at(pool, node)).refs > 1:
-            fresh = take(pool, node_class(pool))
+            fresh = take(pool, class_of(pool, NODE_UNITS))
             (<Record*>at(pool, fresh)).refs = 1
             (<Record*>at(pool, fresh)).shape = 0
             if node == NONE:

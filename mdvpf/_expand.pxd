@@ -127,8 +127,8 @@ cdef inline int64_t append_in_order(
 
 
 cdef inline int64_t collect_few(
-    System* system, int64_t particle, const View* view, const Row* counts, double bound,
-    Candidate* items,
+    const System* system, int64_t particle, const View* view, const Row* counts, double bound,
+    uint64_t visit, Candidate* items,
 ) noexcept nogil:
     """Collect the candidates of a particle that reach a bound on linear scores; return how many.
 
@@ -145,17 +145,13 @@ cdef inline int64_t collect_few(
     cdef double weight = 1.0
     cdef double threshold
     cdef double row_sum = 0.0           # of t[x, c] / (emitted + prior)
-    cdef double row_largest = 0.0
     cdef double spread = view.spread    # of the states that the oracle offers
     cdef double scale, share, total, inverse, number, part
     cdef int64_t left = 0
     cdef int64_t visited = 0
     cdef int64_t n = 0
-    cdef uint64_t visit
     cdef uint64_t place = <uint64_t>particle << 32
     cdef uint32_t i, state
-    system.visit += 1
-    visit = system.visit
     for i in range(row.n):
         state = state_in(row, i)
         inverse = inverse_of(model, emitted[state])
@@ -163,7 +159,6 @@ cdef inline int64_t collect_few(
         left += count_in(row, i)
         visited += into[state]
         row_sum += part
-        row_largest = part if part > row_largest else row_largest
         spread -= <double>into[state] * inverse
         seen[state] = part
         stamp[state] = visit
@@ -189,7 +184,7 @@ cdef inline int64_t collect_few(
         part *= number + model.beta
         if part >= threshold:
             n = append_in_order(items, n, weight * part, place | state)
-    if model.beta * scale * row_largest >= threshold:
+    if model.beta * scale * row_sum >= threshold:
         for i in range(row.n):
             state = state_in(row, i)
             part = model.beta * scale * seen[state]
@@ -224,12 +219,16 @@ cdef inline void expand_with_bound(
     cdef double best = -INFINITY
     cdef View view
     cdef Row counts
-    for k in range(system.n_particles):
-        fetch_ahead(system, k, 1, symbol)
-        view_for(system, k, symbol, &view, &counts)
+    # What does not change in the loop, where the compiler can see that nothing else writes to it.
+    cdef System fixed = system[0]
+    for k in range(fixed.n_particles):
+        fetch_ahead(&fixed, k, 1, symbol)
+        view_for(&fixed, k, symbol, &view, &counts)
         more = -1
         if sparse:
-            more = collect_few(system, k, &view, &counts, bound, items + n)
+            more = collect_few(
+                &fixed, k, &view, &counts, bound, fixed.visit + <uint64_t>k + 1, items + n
+            )
         if more < 0:
             n_states = score_all(system, k, &view, &counts, symbol == MISSING, scores)
             more = collect_all(scores, n_states, k, bound, items + n)
@@ -237,6 +236,7 @@ cdef inline void expand_with_bound(
         n_offered += view.n_states + view.offers_new
         predictive += weight[k] * future[k]
         total += future[k]
+    system.visit += <uint64_t>fixed.n_particles
     for k in range(n):
         best = items[k].value if items[k].value > best else best
     candidates.n = n

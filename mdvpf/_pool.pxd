@@ -2,9 +2,9 @@
 """Memory: growing buffers, and a pool of small records in pages of one record size.
 
 Records are named by 32-bit handles, which halves what a particle needs to name its rows and
-lets a whole system be copied as it is. Handing out a record never fails: `reserve` makes room
-beforehand, and that is where an allocation may fail. It may also move the arena, so no pointer
-to a record outlives a reservation.
+lets a whole system be copied as it is. Handing out a record never fails: `reserve_pages` makes
+room beforehand, and that is where an allocation may fail. It may also move the arena, so no
+pointer to a record outlives a reservation.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -111,7 +111,26 @@ cdef inline uint32_t class_at(const Pool* pool, handle_t handle) noexcept nogil:
     return (<Page*>pool.pages.data)[handle >> PAGE_BITS].size_class
 
 
-cdef inline Status add_page(Pool* pool, uint32_t size_class) noexcept nogil:
+cdef inline size_t pages_for(size_t n, size_t units) noexcept nogil:
+    """Pages that n records of at most so many units fill, but for one page a class."""
+    if units > PAGE_UNITS:
+        return n * ((units + PAGE_UNITS - 1) // PAGE_UNITS)
+    return n // (PAGE_UNITS // units) + 1
+
+
+cdef inline Status reserve_pages(Pool* pool, size_t n) noexcept nogil:
+    """Make sure that n pages can be added. This only claims addresses: memory that is never
+    written costs none.
+    """
+    n += pool.n_pages + N_CLASSES
+    if n > MAX_PAGES:
+        return NO_MEMORY
+    if resize(pool.memory, &pool.arena, n * PAGE_BYTES) != OK:
+        return NO_MEMORY
+    return resize(pool.memory, &pool.pages, n * sizeof(Page))
+
+
+cdef inline void add_page(Pool* pool, uint32_t size_class) noexcept nogil:
     """Add a page for records of the class; a record that is longer than a page gets several."""
     cdef uint32_t units = pool.units[size_class]
     cdef uint32_t n_new = (units + PAGE_UNITS - 1) // PAGE_UNITS
@@ -119,12 +138,6 @@ cdef inline Status add_page(Pool* pool, uint32_t size_class) noexcept nogil:
     cdef Page* page
     if n_new > 1 or number == NONE:
         number = pool.n_pages
-        if number + <uint64_t>n_new > MAX_PAGES:
-            return NO_MEMORY
-        if resize(pool.memory, &pool.arena, (number - 1 + <size_t>n_new) * PAGE_BYTES) != OK:
-            return NO_MEMORY
-        if resize(pool.memory, &pool.pages, (number + <size_t>n_new) * sizeof(Page)) != OK:
-            return NO_MEMORY
         pool.n_pages += n_new
         memset(&(<Page*>pool.pages.data)[number], 0, n_new * sizeof(Page))
     page = &(<Page*>pool.pages.data)[number]
@@ -137,24 +150,19 @@ cdef inline Status add_page(Pool* pool, uint32_t size_class) noexcept nogil:
     page.size_class = size_class
     page.next_open = pool.open[size_class]
     pool.open[size_class] = number
-    pool.n_free[size_class] += page.n_slots
     pool.n_empty += 1
-    return OK
-
-
-cdef inline Status reserve(Pool* pool, uint32_t size_class, int64_t n) noexcept nogil:
-    """Make sure that `n` records of the class can be taken."""
-    while pool.n_free[size_class] < n:
-        if add_page(pool, size_class) != OK:
-            return NO_MEMORY
-    return OK
+    if units > pool.largest:
+        pool.largest = units
 
 
 cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
-    """Hand out a record of the class, which was reserved. Its content is undefined."""
-    cdef uint32_t number = pool.open[size_class]
-    cdef Page* page = &(<Page*>pool.pages.data)[number]
-    cdef handle_t handle = number << PAGE_BITS
+    """Hand out a record of the class; pages were reserved. Its content is undefined."""
+    cdef Page* page
+    cdef handle_t handle
+    if pool.open[size_class] == NONE:
+        add_page(pool, size_class)
+    handle = pool.open[size_class] << PAGE_BITS
+    page = &(<Page*>pool.pages.data)[pool.open[size_class]]
     if page.freed:
         handle += page.freed - 1
         page.freed = (<uint32_t*>at(pool, handle))[0]
@@ -165,7 +173,6 @@ cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
     page.n_live += 1
     if page.n_live == page.n_slots:
         pool.open[size_class] = page.next_open
-    pool.n_free[size_class] -= 1
     pool.live_bytes += pool.units[size_class] * UNIT_BYTES
     return handle
 
@@ -180,7 +187,6 @@ cdef inline void give_back(Pool* pool, handle_t handle) noexcept nogil:
         pool.open[page.size_class] = number
     page.n_live -= 1
     pool.n_empty += page.n_live == 0
-    pool.n_free[page.size_class] += 1
     pool.live_bytes -= pool.units[page.size_class] * UNIT_BYTES
 
 
@@ -199,7 +205,6 @@ cdef inline void recycle(Pool* pool) noexcept nogil:
             continue
         if page.n_live == 0:
             n_spanned = (pool.units[size_class] + PAGE_UNITS - 1) // PAGE_UNITS
-            pool.n_free[size_class] -= page.n_slots
             page.n_slots = 0
             for i in range(n_spanned):
                 pages[number + i].next_open = pool.unused

@@ -27,6 +27,7 @@ cdef enum:
 
     NODE_BITS = 4           # a node of the symbol tree has 16 children
     NODE_SIZE = 16
+    NODE_UNITS = 9
     MAX_ROOT = 64           # handles kept in the particle itself
 
 cdef extern from *:
@@ -111,7 +112,7 @@ cdef struct Pool:
     uint32_t[N_CLASSES] units           # size of a record of the class
     uint8_t[SIZE_TABLE] class_of_size   # class of a record of so many units
     uint32_t[N_CLASSES] open            # first page of the class with room
-    int64_t[N_CLASSES] n_free           # records of the class that can be handed out
+    uint32_t largest        # units of the largest record ever handed out
     int64_t live_bytes
 
 # A group of rows: GROUP ends, then (state, count) pairs. A node of the symbol tree: NODE_SIZE
@@ -125,16 +126,6 @@ cdef struct Row:
     const void* pairs
     uint32_t n
     uint32_t width
-
-# One more in a count, planned.
-cdef struct Change:
-    uint32_t place          # index of the pair in its group
-    uint32_t shape          # of the group after it; 0: the count is full
-
-# A particle's move to a state on a symbol, planned.
-cdef struct Move:
-    Change transition
-    Change emission
 
 # ---- particles ---------------------------------------------------------------------------
 
@@ -289,7 +280,6 @@ cdef struct System:
     Buffer foresight        # double[]: MD-VPA: the same under the provisional set
     Buffer match            # int64_t[]: MD-VPA: index in `chosen` of each of `shown`, or -1
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
-    Buffer moves            # Move[]: of the chosen
     Buffer n_children       # uint32_t[]: of each particle
     Scratch scratch
     Lookahead lookahead
