@@ -57,7 +57,7 @@ cdef int raise_for(Status status) except -1:
 
 cdef enum:
     N_STATE_BUFFERS = 27    # what a copy needs
-    N_BUFFERS = 52          # and work space, which a copy makes anew
+    N_BUFFERS = 49          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -109,11 +109,8 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[44] = &system.lookahead.product
     out[45] = &system.lookahead.linear_sum
     out[46] = &system.lookahead.largest
-    out[47] = &system.lookahead.smallest
-    out[48] = &system.lookahead.count
-    out[49] = &system.lookahead.normalizer
-    out[50] = &system.lookahead.highest
-    out[51] = &system.lookahead.lowest
+    out[47] = &system.lookahead.count
+    out[48] = &system.lookahead.normalizer
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:

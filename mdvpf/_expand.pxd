@@ -12,7 +12,7 @@ follows from a sum over all states that is kept up to date (the *spread*). Where
 the score to reach, only the pairs of one row and one column are looked at.
 """
 
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._counts cimport count_in, state_in
@@ -256,4 +256,9 @@ cdef inline void expand(System* system, int32_t symbol, bint everything) noexcep
     if not everything and system.n_candidates > SAMPLE_FROM \
             and system.n_candidates > 2 * system.budget:
         bound = sampled_bound(system, symbol)
+        if system.margin > 0.0:
+            if system.candidates.logarithmic:
+                bound -= system.margin
+            else:
+                bound *= exp(-system.margin)
     expand_with_bound(system, symbol, bound)

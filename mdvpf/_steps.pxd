@@ -237,6 +237,7 @@ cdef inline Status complete(
     cdef uint64_t* work = <uint64_t*>system.scratch.order.data
     cdef CandidateSet* tilted = &system.tilted
     if lookahead == MISSING or discount == 0.0:
+        system.margin = 0.0
         if not system.select_optimal:
             copy_survivors(chosen, &system.shown)
             return OK
@@ -245,7 +246,7 @@ cdef inline Status complete(
     if system.select_optimal:
         expand(system, system.pending_symbol, True)
     look_ahead(system, lookahead)
-    tilt(system, discount, system.select_optimal)
+    tilt(system, discount)
     if not isfinite(tilted.best):
         return NOT_A_NUMBER
     if system.select_optimal:
@@ -253,9 +254,9 @@ cdef inline Status complete(
     if not select_top(tilted, system.budget, keys, work, chosen):
         expand(system, system.pending_symbol, True)
         look_ahead(system, lookahead)
-        tilt(system, discount, False)
+        tilt(system, discount)
         select_top(tilted, system.budget, keys, work, chosen)
-    weigh(chosen, tilted.logarithmic)
+    weigh(chosen, True)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 

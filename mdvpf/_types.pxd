@@ -36,7 +36,6 @@ cdef extern from *:
     #define MDVPF_BAND 1e-9
     #define MDVPF_SMALLEST_WEIGHT 1e-43
     #define MDVPF_SMALLEST_PRODUCT 1e-80
-    #define MDVPF_LARGEST_TILT 1e26
     static inline void mdvpf_prefetch(const void* address) {
     #if defined(__GNUC__)
         __builtin_prefetch(address);
@@ -52,11 +51,9 @@ cdef extern from *:
     const double BAND "MDVPF_BAND"
     # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
     # product with a product of potentials above SMALLEST_PRODUCT, or with a weight above
-    # SMALLEST_WEIGHT and a tilt of LARGEST_TILT at the most, up or down, does not underflow.
-    # Beyond those limits scores are logs.
+    # SMALLEST_WEIGHT, does not underflow. With smaller weights scores are logs.
     const double SMALLEST_WEIGHT "MDVPF_SMALLEST_WEIGHT"
     const double SMALLEST_PRODUCT "MDVPF_SMALLEST_PRODUCT"
-    const double LARGEST_TILT "MDVPF_LARGEST_TILT"
     void prefetch "mdvpf_prefetch"(const void* address) noexcept nogil
 
 cdef enum Status:
@@ -207,11 +204,8 @@ cdef struct Lookahead:
     Buffer product          # double[]: of the potentials not yet in log_sum
     Buffer linear_sum       # double[]
     Buffer largest          # double[]
-    Buffer smallest         # double[]
     Buffer count            # int64_t[]: particles that have such a candidate
     Buffer normalizer       # double[]: G of the paper
-    Buffer highest          # double[]: most that a score can be tilted, as a factor
-    Buffer lowest           # double[]: least
     uint32_t n_labels
 
 # ---- history -----------------------------------------------------------------------------
@@ -283,6 +277,7 @@ cdef struct System:
     Buffer n_children       # uint32_t[]: of each particle
     Scratch scratch
     Lookahead lookahead
+    double margin           # MD-VPA: how far below the K best candidates are collected, as a log
 
 # What a step reports.
 cdef struct Report:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+import reprlib
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 # Probabilities are products of two ratios of counts and hyper-parameters. Within these limits no
 # such product, nor its product with a weight of e**-180, leaves the range of normal doubles.
@@ -21,11 +23,17 @@ LARGEST_PARAMETER = 1e60
 
 LARGEST_INT = 2**31 - 2
 
+_NOT_SEQUENCES = (str, bytes, bytearray, Mapping, Set)  # iterable, but a mistake for numbers
 
-def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT) -> int:
-    """Return `value` as an int in ``low..high``, or raise."""
-    expected = f"an integer in {low}..{high}"
-    if isinstance(value, (bool, np.bool_)):
+
+def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT, also: str = "") -> int:
+    """Return `value` as an int in ``low..high``, or raise.
+
+    `also` ends the message: what else the caller takes.
+    """
+    expected = f"an integer in {low}..{high}{also}"
+    # An array of no dimension counts as an index, even if it is masked.
+    if isinstance(value, (bool, np.bool_, np.ndarray)):
         raise TypeError(f"{name}={value!r}: expected {expected}")
     try:
         number = operator.index(value)
@@ -34,6 +42,39 @@ def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT) -> int:
     if not low <= number <= high:
         raise ValueError(f"{name}={value!r}: expected {expected}")
     return number
+
+
+def integers(
+    name: str, values: Any, *, low: int, high: int = LARGEST_INT, missing: int | None = None
+) -> NDArray[np.int64]:
+    """Return `values`, an array or an iterable, as an array of integers in ``low..high``, or raise.
+
+    With `missing`, that number stands for None and for masked entries; without, they are errors.
+    """
+    also = "" if missing is None else ", or None where one is missing"
+    expected = f"a sequence of integers in {low}..{high}{also}"
+    if hasattr(values, "__array__"):
+        array = np.asanyarray(values)
+        if array.ndim != 1:
+            raise ValueError(f"{name} of shape {array.shape}: expected {expected}")
+        if array.size and array.dtype.kind not in "iuO":
+            raise TypeError(f"{name} of dtype {array.dtype}: expected {expected}")
+        if array.dtype.kind in "iu" and not np.ma.is_masked(array):
+            data = np.ma.getdata(array)
+            if np.all((low <= data) & (data <= high)):
+                return data.astype(np.int64)
+        values = array.tolist()  # None where masked
+    elif isinstance(values, _NOT_SEQUENCES) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}={reprlib.repr(values)}: expected {expected}")
+    return np.array(
+        [
+            missing
+            if value is None and missing is not None
+            else integer(f"{name}[{i}]", value, low=low, high=high, also=also)
+            for i, value in enumerate(values)
+        ],
+        dtype=np.int64,
+    )
 
 
 def real(name: str, value: Any, *, low: float, high: float, expected: str) -> float:

@@ -31,10 +31,17 @@ _NAMED_DISCOUNTS: dict[str, Callable[[NDArray[np.int64]], NDArray[np.float64]]] 
     "1/sqrt(n)": lambda n: 1.0 / np.sqrt(n),
 }
 
+_LARGEST_DISCOUNT = 1e300  # its product with the log of any potential is finite
+_LARGEST_STEP = 2**62
 
-def _discount_value(name: str, value: Any) -> float:
+
+def _discount_value(name: str, value: Any, also: str = "") -> float:
     return _validate.real(
-        name, value, low=0.0, high=np.finfo(float).max, expected="a finite number >= 0"
+        name,
+        value,
+        low=0.0,
+        high=_LARGEST_DISCOUNT,
+        expected=f"a number in 0..{_LARGEST_DISCOUNT:g}{also}",
     )
 
 
@@ -92,21 +99,22 @@ class MDVPA:
         >>> mdvpf.MDVPA(discount="1/n").discounts([1, 2, 4]).tolist()
         [1.0, 0.5, 0.25]
         """
-        n = np.asarray(list(steps) if not isinstance(steps, np.ndarray) else steps, dtype=np.int64)
+        n = _validate.integers("steps", steps, low=1, high=_LARGEST_STEP)
         discount = self.discount
         if isinstance(discount, str):
             return _NAMED_DISCOUNTS[discount](n)
         if isinstance(discount, float):
             return np.full(n.shape, discount)
         if callable(discount):
-            values = [_discount_value(f"discount({i})", discount(int(i))) for i in n]
+            values = [_discount_value(f"discount({i})", discount(i)) for i in n.tolist()]
             return np.array(values, dtype=np.float64)
-        if n.size and int(n.max()) > len(discount):
+        last = int(n.max(initial=0))
+        if last > len(discount):
             raise ValueError(
-                f"discount has {len(discount)} values: step {int(n.max())} needs one more; "
-                "expected a value for every step"
+                f"discount has {len(discount)} values: expected one for every step, "
+                f"and this is step {last}"
             )
-        return np.array(discount, dtype=np.float64)[n - 1]
+        return np.array([discount[i - 1] for i in n.tolist()], dtype=np.float64)
 
 
 def _checked_discount(discount: Any) -> Discount:
@@ -115,11 +123,10 @@ def _checked_discount(discount: Any) -> Discount:
     if callable(discount):
         checked: Callable[[int], float] = discount
         return checked
-    if isinstance(discount, (Sequence, np.ndarray)) and not isinstance(discount, (bytes, str)):
-        if np.ndim(discount) != 1:
-            raise ValueError(f"discount={discount!r}: expected a sequence of one dimension")
+    is_array = isinstance(discount, np.ndarray) and discount.ndim > 0
+    if is_array or (isinstance(discount, Sequence) and not isinstance(discount, bytes)):
         return tuple(_discount_value(f"discount[{i}]", value) for i, value in enumerate(discount))
-    return _discount_value("discount", discount)
+    return _discount_value("discount", discount, ", a name, a callable or a sequence")
 
 
 @dataclass(frozen=True, slots=True)

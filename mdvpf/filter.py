@@ -87,8 +87,10 @@ class ParticleFilter(Predictor):
         if not isinstance(model, InfiniteHMM):
             raise TypeError(f"model={model!r}: expected an InfiniteHMM")
         if not isinstance(algorithm, ALGORITHMS):
-            names = ", ".join(kind.__name__ for kind in ALGORITHMS)
-            raise TypeError(f"algorithm={algorithm!r}: expected an instance of one of {names}")
+            raise TypeError(
+                f"algorithm={algorithm!r}: expected an instance of one of "
+                + ", ".join(kind.__name__ for kind in ALGORITHMS)
+            )
         self.model = model
         self.algorithm = algorithm
         self.n_particles = _validate.integer("n_particles", n_particles, low=1)
@@ -99,7 +101,7 @@ class ParticleFilter(Predictor):
             **_model_codes(model),
             **_algorithm_codes(algorithm),
             budget=self.n_particles,
-            lag={None: -1, "full": 0}.get(self.history, self.history),
+            lag=_lag(self.history),
         )
 
     def __repr__(self) -> str:
@@ -184,10 +186,14 @@ class ParticleFilter(Predictor):
         >>> pf.log_evidence
         0.0
         """
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         other.rng = copy.deepcopy(self.rng)
         other._core = self._core.copy()
         return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
@@ -223,9 +229,7 @@ class ParticleFilter(Predictor):
             )
 
     @contextmanager
-    def _drawn(
-        self, n_steps: int
-    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    def _drawn(self, n_steps: int) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
         """Draw all the uniforms that some steps may use, and put back those that they did not.
 
         Yields the uniforms and an array whose entry 1 receives how many were used.
@@ -280,7 +284,7 @@ class ParticleFilter(Predictor):
     def _particle(self, k: int | None) -> int:
         if k is None:
             return int(self.weights.argmax())
-        return _validate.integer("k", k, low=0, high=self._core.n_particles - 1)
+        return _validate.integer("k", k, low=0, high=self._core.n_particles - 1, also=", or None")
 
     def path(self, k: int | None = None) -> NDArray[np.int64]:
         """Return the states on the path of a particle, all sequences joined.
@@ -394,11 +398,22 @@ def _algorithm_codes(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def _read_history(history: Any) -> History:
-    if history is None or (isinstance(history, str) and history == "full"):
-        return history
+    if history is None:
+        return None
     if isinstance(history, str):
-        raise ValueError(f'history={history!r}: expected None, an integer >= 1 or "full"')
-    return _validate.integer("history", history, low=1)
+        _validate.choice("history", history, ["full"])
+        return "full"
+    return _validate.integer("history", history, low=1, also=', None or "full"')
+
+
+def _lag(history: History) -> int:
+    """Return how the core is told what to keep of the paths: -1 nothing, 0 everything."""
+    match history:
+        case None:
+            return -1
+        case "full":
+            return 0
+    return history
 
 
 def _read_rng(rng: Any) -> np.random.Generator:

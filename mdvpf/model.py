@@ -66,4 +66,5 @@ class InfiniteHMM:
         put(self, "beta", _validate.hyper_parameter("beta", self.beta))
         _validate.choice("oracle", self.oracle, ORACLES)
         if self.max_states is not None:
-            put(self, "max_states", _validate.integer("max_states", self.max_states, low=1))
+            most = _validate.integer("max_states", self.max_states, low=1, also=", or None")
+            put(self, "max_states", most)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -56,59 +56,24 @@ def read_symbol(symbol: Any, n_symbols: int) -> int:
     """Return a symbol as an int, `MISSING` for None, or raise."""
     if symbol is None:
         return MISSING
-    return _validate.integer("symbol", symbol, low=0, high=n_symbols - 1)
+    return _validate.integer(
+        "symbol", symbol, low=0, high=n_symbols - 1, also=", or None if it is missing"
+    )
 
 
 def _read_symbols(symbols: Any, n_symbols: int) -> NDArray[np.int32]:
-    expected = f"a sequence of integers in 0..{n_symbols - 1}, or None where one is missing"
-    if isinstance(symbols, (str, bytes, bytearray, Mapping, Set)):
-        raise TypeError(f"symbols={symbols!r}: expected {expected}")
-    if not isinstance(symbols, np.ndarray) and hasattr(symbols, "__array__"):
-        symbols = np.asarray(symbols)
-    if not isinstance(symbols, np.ndarray):
-        if not isinstance(symbols, Iterable):
-            raise TypeError(f"symbols={symbols!r}: expected {expected}")
-        symbols = list(symbols)
-    if len(np.shape(symbols)) != 1 if isinstance(symbols, np.ndarray) else False:
-        raise ValueError(f"symbols of shape {symbols.shape}: expected one dimension")
-    if len(symbols) == 0:
+    values = _validate.integers("symbols", symbols, low=0, high=n_symbols - 1, missing=MISSING)
+    if len(values) == 0:
         raise ValueError("symbols: got none; expected at least one")
-    if not isinstance(symbols, np.ndarray) or symbols.dtype == object:
-        return np.array(
-            [_read_item(i, symbol, n_symbols) for i, symbol in enumerate(symbols)], dtype=np.int32
-        )
-    if symbols.dtype.kind not in "iu":
-        raise TypeError(f"symbols of dtype {symbols.dtype}: expected {expected}")
-    missing = np.ma.getmaskarray(symbols) if isinstance(symbols, np.ma.MaskedArray) else None
-    values = np.ma.getdata(symbols)
-    wrong = (values < 0) | (values >= n_symbols)
-    if missing is not None:
-        wrong &= ~missing
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise ValueError(
-            f"symbols[{first}]={values[first]}: expected an integer in 0..{n_symbols - 1}"
-        )
-    result = np.where(missing, MISSING, values) if missing is not None else values
-    return np.ascontiguousarray(result, dtype=np.int32)
-
-
-def _read_item(i: int, symbol: Any, n_symbols: int) -> int:
-    if symbol is None or symbol is np.ma.masked:
-        return MISSING
-    return _validate.integer(f"symbols[{i}]", symbol, low=0, high=n_symbols - 1)
+    return values.astype(np.int32)
 
 
 def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
     """Return where the sequences of the given lengths start."""
-    if isinstance(lengths, (str, bytes)) or not isinstance(lengths, Iterable):
-        raise TypeError(f"lengths={lengths!r}: expected a sequence of positive integers")
-    values = [
-        _validate.integer(f"lengths[{i}]", length, low=1) for i, length in enumerate(lengths)
-    ]
-    if sum(values) != n:
-        raise ValueError(f"lengths sum to {sum(values)}: expected {n}, the number of symbols")
-    return np.cumsum([0, *values[:-1]], dtype=np.int64)
+    values = _validate.integers("lengths", lengths, low=1)
+    if values.sum() != n:
+        raise ValueError(f"lengths sum to {values.sum()}: expected {n}, the number of symbols")
+    return np.cumsum(values) - values
 
 
 @contextmanager
@@ -176,9 +141,7 @@ class Predictor(ABC):
         """Check and compute what a run over the stream needs beforehand; change nothing."""
 
     @abstractmethod
-    def _absorb(
-        self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]
-    ) -> None:
+    def _absorb(self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]) -> None:
         """Absorb a part of the stream, writing one row of `reports` a symbol."""
 
     @property
@@ -237,9 +200,7 @@ class Predictor(ABC):
             log_evidence=math.fsum(log_evidence),
         )
 
-    def score(
-        self, symbols: ArrayLike, lengths: ArrayLike | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, symbols: ArrayLike, lengths: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the log predictives of a continuation; the predictor is left unchanged.
 
         Parameters

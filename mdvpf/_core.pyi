@@ -1,0 +1,60 @@
+"""Types of the compiled core; `tests/unit/test_stub.py` checks them against the module."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+class ParticleSystem:
+    def __init__(
+        self,
+        *,
+        n_symbols: int,
+        alpha: float,
+        gamma: float,
+        beta: float,
+        any_state: bool,
+        max_states: int,
+        algorithm: int,
+        budget: int,
+        carry_weights: bool,
+        normalizer: int,
+        select_optimal: bool,
+        resampling: int,
+        ess_threshold: float,
+        lag: int,
+    ) -> None: ...
+    def __sizeof__(self) -> int: ...
+    @property
+    def n_particles(self) -> int: ...
+    @property
+    def n_steps(self) -> int: ...
+    @property
+    def log_evidence(self) -> float: ...
+    @property
+    def pending(self) -> bool: ...
+    def advance(
+        self,
+        symbols: NDArray[np.int32],
+        starts: NDArray[np.uint8],
+        discounts: NDArray[np.float64],
+        uniforms: NDArray[np.float64],
+        reports: NDArray[np.float64],
+        progress: NDArray[np.int64],
+    ) -> None: ...
+    def new_sequence(self, uniforms: NDArray[np.float64]) -> int: ...
+    def copy(self) -> ParticleSystem: ...
+    def describe(
+        self,
+        weights: NDArray[np.float64],
+        states: NDArray[np.int64],
+        n_states: NDArray[np.int64],
+        parents: NDArray[np.int64],
+    ) -> None: ...
+    def predict(self, out: NDArray[np.float64]) -> None: ...
+    def path_length(self) -> int: ...
+    def path(self, particle: int, out: NDArray[np.int64]) -> None: ...
+    def counts(
+        self, particle: int, transition: NDArray[np.int64], emission: NDArray[np.int64]
+    ) -> None: ...
+    def memory(self) -> tuple[int, int, int, int, int, int]: ...
+    def verify(self) -> None: ...
+    def _fail_allocation_after(self, n: int) -> None: ...

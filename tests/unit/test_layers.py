@@ -1,0 +1,129 @@
+"""Dependencies point down only: what each file may import, read from the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "mdvpf"
+
+# What each module may import from the package. A new module gets its line here.
+PYTHON_LAYERS: dict[str, set[str]] = {
+    "_validate": set(),
+    "result": set(),
+    "model": {"_validate"},
+    "algorithms": {"_validate"},
+    "predictor": {"_validate", "result"},
+    "reference": {"_validate", "algorithms", "model", "result"},
+    "filter": {"_core", "_validate", "algorithms", "model", "predictor", "result"},
+    "__init__": {"algorithms", "filter", "model", "predictor", "result"},
+}
+
+# The parts of the core, from the ground up: each may use those before it.
+CORE_LAYERS = [
+    "_types.pxd",
+    "_pool.pxd",
+    "_counts.pxd",
+    "_emission.pxd",
+    "_select.pxd",
+    "_history.pxd",
+    "_score.pxd",
+    "_expand.pxd",
+    "_commit.pxd",
+    "_lookahead.pxd",
+    "_steps.pxd",
+    "_core.pyx",
+]
+
+
+def python_imports(path: Path) -> set[str]:
+    """Return the modules of the package that a Python file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: a relative import"
+            if node.module == "mdvpf":
+                found |= {f"mdvpf.{alias.name}" for alias in node.names}
+            else:
+                found.add(node.module or "")
+    assert "mdvpf" not in found, f"{path.name}: imports the whole package"
+    return {name.removeprefix("mdvpf.") for name in found if name.startswith("mdvpf.")}
+
+
+def core_imports(source: str) -> tuple[set[str], set[str]]:
+    """Return what Cython source cimports from the package, and what it imports or includes."""
+    cimported = set(re.findall(r"^\s*from\s+mdvpf\.(\w+)\s+cimport\b", source, re.MULTILINE))
+    others = r"^\s*(?:from\s+(?:mdvpf|\.)\S*\s+import\b|c?import\s+mdvpf\b|include\b|from\s+\.).*"
+    imported = set(re.findall(others, source, re.MULTILINE))
+    imported |= set(re.findall(r"^\s*from\s+mdvpf\s+cimport\b.*", source, re.MULTILINE))
+    return cimported, imported
+
+
+def closure(name: str) -> set[str]:
+    """Return everything that a module imports, directly or not."""
+    reached: set[str] = set()
+    to_do = {name}
+    while to_do:
+        module = to_do.pop()
+        below = python_imports(PACKAGE / f"{module}.py") if module != "_core" else set()
+        to_do |= below - reached
+        reached |= below
+    return reached
+
+
+def test_every_file_has_a_layer() -> None:
+    assert {path.stem for path in PACKAGE.glob("*.py")} == set(PYTHON_LAYERS)
+    core = {path.name for pattern in ("*.pxd", "*.pyx") for path in PACKAGE.glob(pattern)}
+    assert core == set(CORE_LAYERS)
+
+
+@pytest.mark.parametrize("module", PYTHON_LAYERS)
+def test_python_imports_point_down(module: str) -> None:
+    assert python_imports(PACKAGE / f"{module}.py") <= PYTHON_LAYERS[module]
+
+
+def test_no_module_is_below_itself() -> None:
+    for module in PYTHON_LAYERS:
+        assert module not in closure(module)
+
+
+def test_the_reference_uses_nothing_compiled() -> None:
+    assert not closure("reference") & {"_core", "filter", "predictor"}
+
+
+@pytest.mark.parametrize("part", CORE_LAYERS)
+def test_core_imports_point_down(part: str) -> None:
+    cimported, imported = core_imports((PACKAGE / part).read_text())
+    below = {Path(name).stem for name in CORE_LAYERS[: CORE_LAYERS.index(part)]}
+    assert cimported <= below
+    assert not imported, "the core uses no Python of the package, and one way to cimport"
+
+
+def test_every_part_of_the_core_is_used() -> None:
+    used = set()
+    for part in CORE_LAYERS:
+        used |= core_imports((PACKAGE / part).read_text())[0]
+    assert used == {Path(part).stem for part in CORE_LAYERS[:-1]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from mdvpf import filter",
+        "from mdvpf.filter import ParticleFilter",
+        "    import mdvpf.filter",
+        "cimport mdvpf._pool",
+        "from . import filter",
+        "from .filter import ParticleFilter",
+        "from ._pool cimport at",
+        "from mdvpf cimport _pool",
+        'include "_pool.pxi"',
+    ],
+)
+def test_the_reader_of_imports_sees(line: str) -> None:
+    assert core_imports(f"from libc.math cimport log\n{line}\n") == (set(), {line})

@@ -1,0 +1,96 @@
+"""The typed stub of the core says what the compiled module has, and no more."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdvpf import _core
+from mdvpf._core import ParticleSystem
+
+STUB = ast.parse((Path(_core.__file__).parent / "_core.pyi").read_text())
+(CLASS,) = [node for node in STUB.body if isinstance(node, ast.ClassDef)]
+METHODS = {node.name: node for node in CLASS.body if isinstance(node, ast.FunctionDef)}
+PROPERTIES = {
+    name
+    for name, node in METHODS.items()
+    if any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list)
+}
+
+
+def declared(names: Any) -> set[str]:
+    """Return the names that a programmer wrote: Python and Cython add those with underscores."""
+    return {name for name in names if not name.startswith("__")}
+
+
+def parameters(node: ast.FunctionDef) -> list[str]:
+    arguments = node.args
+    return [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
+
+
+def test_the_module_has_one_class() -> None:
+    assert CLASS.name == "ParticleSystem"
+    assert declared(vars(_core)) == {"ParticleSystem"}
+
+
+def test_the_stub_has_all_names_of_the_class_and_no_others() -> None:
+    assert declared(METHODS) == declared(vars(ParticleSystem))
+
+
+def test_the_stub_has_nothing_but_methods() -> None:
+    assert len(METHODS) == len(CLASS.body)
+
+
+def test_properties_are_properties() -> None:
+    compiled = {
+        name
+        for name in declared(vars(ParticleSystem))
+        if inspect.isgetsetdescriptor(vars(ParticleSystem)[name])
+    }
+    assert compiled == PROPERTIES
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - PROPERTIES - {"__init__"}))
+def test_parameters(name: str) -> None:
+    compiled = inspect.signature(getattr(ParticleSystem, name))
+    assert list(compiled.parameters) == parameters(METHODS[name])
+    assert all(p.default is p.empty for p in compiled.parameters.values())
+    assert not METHODS[name].args.defaults
+
+
+def test_parameters_of_init() -> None:
+    """A type's ``__init__`` has no signature to look at: call it with the names in the stub."""
+    arguments = METHODS["__init__"].args
+    assert parameters(METHODS["__init__"])[0] == "self"
+    assert len(arguments.args) == 1
+    assert not any(arguments.kw_defaults)
+    given = {argument.arg: 1 for argument in arguments.kwonlyargs}
+    ParticleSystem(**given)
+    for name in given:
+        with pytest.raises(TypeError, match=name):
+            ParticleSystem(**{other: 1 for other in given if other != name})
+
+
+def test_types_of_what_is_returned() -> None:
+    core = ParticleSystem(**{a.arg: 1 for a in METHODS["__init__"].args.kwonlyargs})
+    returned = {
+        "n_particles": core.n_particles,
+        "n_steps": core.n_steps,
+        "log_evidence": core.log_evidence,
+        "pending": core.pending,
+        "copy": core.copy(),
+        "path_length": core.path_length(),
+        "memory": core.memory(),
+        "verify": core.verify(),
+        "__sizeof__": core.__sizeof__(),
+    }
+    for name, value in returned.items():
+        annotation = METHODS[name].returns
+        assert annotation is not None
+        kind = ast.unparse(annotation).split("[")[0]
+        assert kind == ("None" if value is None else type(value).__name__), name
+    assert [type(number) for number in core.memory()] == [int] * 6
