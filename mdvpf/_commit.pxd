@@ -6,7 +6,8 @@ can see has changed then. `commit` cannot fail. It lets go of parents without ch
 that groups of rows which only they shared can be written in place. Then, parent by parent, every
 child but the last gets a copy of the parent's block that holds the same groups, and the last
 takes over the block itself; only then is each child written, so the last one to write a group
-that nobody else holds writes in place. Equal children (resampling draws some twice) share everything.
+that nobody else holds writes in place. Equal children (resampling draws some twice) share
+everything.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -140,9 +141,7 @@ cdef inline Status check_limits(const System* system, const Survivors* chosen) n
     return OK
 
 
-cdef inline Status reserve_commit(
-    System* system, const Survivors* chosen, int32_t symbol
-) noexcept nogil:
+cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexcept nogil:
     """Make all the room that `commit` may take."""
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t most_states = 0
@@ -273,9 +272,10 @@ cdef inline void move_particle(
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
 
 
-cdef inline void count_offer(System* system, uint32_t slot) noexcept nogil:
+cdef inline void count_states(System* system, uint32_t slot, double weight) noexcept nogil:
     cdef uint32_t n_states = block_in(system, slot)[BLOCK_STATES]
     system.n_candidates += n_states + 1
+    system.mean_states += weight * n_states
     if n_states > system.most_states:
         system.most_states = n_states
 
@@ -308,7 +308,7 @@ cdef inline void make_children(
             if system.history.enabled:
                 hold_leaf(&system.history, block_in(system, new_slot[i])[BLOCK_LEAF])
     for i in range(first, last):
-        count_offer(system, new_slot[i])
+        count_states(system, new_slot[i], (<const double*>chosen.weight.data)[i])
 
 
 cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
@@ -331,6 +331,7 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     begin_generation(&system.history)
     system.n_candidates = 0
     system.most_states = 0
+    system.mean_states = 0.0
     first = 0
     for k in range(system.n_particles):
         if k + FETCH_BLOCK < system.n_particles:

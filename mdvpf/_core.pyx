@@ -7,7 +7,7 @@ buffers and go out as fresh lists of numbers in buffers that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport grow_slots, groups_for, stride_for, used_groups
@@ -26,12 +26,13 @@ from mdvpf._score cimport (
 )
 from mdvpf._steps cimport Uniforms, reserve_step, start_sequence, step
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
-    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES,
-    COUNT_LIMIT, GROUP, GROUP_BITS, INVERSES, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
+    ALGORITHM_LEARNING, ALGORITHM_SMC,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES,
+    COUNT_LIMIT, GROUP, GROUP_BITS, INVERSES, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE,
+    NONE, NOT_A_NUMBER, OK,
     PAGE_BITS,
-    AlgorithmKind, Buffer, Candidate, CandidateSet, History, NormalizerKind, Page, Record, Report,
-    ResamplingKind, Row, Status, Survivors, System, View, handle_t,
+    AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Page, Record, Report,
+    ResamplingKind, Row, Status, System, View, handle_t,
 )
 
 # Candidates scored between two looks at pending signals: some milliseconds of work.
@@ -51,7 +52,7 @@ cdef int raise_for(Status status) except -1:
             "or less extreme hyper-parameters"
         )
     if status == COUNT_LIMIT:
-        raise OverflowError("a count has reached 2**32 - 1; the filter is as it was before the step")
+        raise OverflowError("a count is 2**32 - 1; the filter is as it was before the step")
     raise ValueError("uniforms: expected one for every draw of the step")
 
 
@@ -230,12 +231,18 @@ cdef class ParticleSystem:
 
     # ---- one call at a time ----------------------------------------------------------------
 
-    cdef int enter(self) except -1:
+    # Calls that release the GIL are marked by `busy`; short ones that hold it only look.
+
+    cdef int check_idle(self) except -1:
         if self.busy:
             raise RuntimeError(
                 "this filter is in use by another thread; expected one call at a time "
                 "(copy() gives each thread its own)"
             )
+        return 0
+
+    cdef int enter(self) except -1:
+        self.check_idle()
         self.busy = True
         return 0
 
@@ -273,6 +280,10 @@ cdef class ParticleSystem:
         if starts.shape[0] != n or discounts.shape[0] != n or reports.shape[0] != n \
                 or reports.shape[1] != 6 or progress.shape[0] != 2:
             raise ValueError("symbols, starts, discounts, reports: expected the same length")
+        for i in range(n):
+            if not MISSING <= symbols[i] < <int64_t>system.model.n_symbols:
+                raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
+        i = 0
         self.enter()
         try:
             given.values = &uniforms[0] if uniforms.shape[0] else NULL
@@ -369,6 +380,7 @@ cdef class ParticleSystem:
         cdef int64_t i
         cdef uint32_t* block
         cdef uint32_t state, parent
+        self.check_idle()
         if not weights.shape[0] == states.shape[0] == n_states.shape[0] == parents.shape[0] == n:
             raise ValueError("expected one entry a particle")
         for i in range(n):
@@ -448,6 +460,7 @@ cdef class ParticleSystem:
         """Write the latest states on the path of a particle shown, the last of them last."""
         cdef System* system = &self.system
         cdef int64_t n = self.path_length()
+        self.check_idle()
         if out.shape[0] != n or not 0 <= particle < self.n_particles:
             raise ValueError("out: expected path_length() entries; particle: expected one shown")
         if n == 0:
@@ -469,6 +482,7 @@ cdef class ParticleSystem:
         cdef uint32_t* block
         cdef Row row
         cdef uint32_t j, i, symbol
+        self.check_idle()
         if not 0 <= particle < self.n_particles:
             raise ValueError("particle: expected one shown")
         if pending:

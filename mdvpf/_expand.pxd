@@ -15,7 +15,7 @@ the score to reach, only the pairs of one row and one column are looked at.
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from mdvpf._counts cimport count_in, state_in
+from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport inverse_of
 from mdvpf._score cimport (
     block_of, column_of, fetch_ahead, oracle, potentials, view_particle,
@@ -28,6 +28,14 @@ from mdvpf._types cimport (
 cdef enum:
     SAMPLE_FROM = 2000      # candidates: with fewer, a bound does not pay
     SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound
+
+
+# Sums over the row of the present state.
+cdef struct RowSums:
+    int64_t left            # transitions from it
+    int64_t visited         # entries into the states reached from it
+    double part             # count / (emitted + prior)
+    double spread           # into / (emitted + prior)
 
 
 cdef inline uint32_t score_all(
@@ -88,10 +96,10 @@ cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
         n_sampled += 1
         k += SAMPLE_STRIDE
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
-    # four standard deviations.
+    # about three standard deviations: to collect too few costs a second expansion.
     rank = n_sampled * system.budget // system.n_particles
     slack = 4
-    while slack * slack < 16 * rank:
+    while slack * slack < 9 * rank:
         slack += 1
     rank += slack
     if rank >= n:
@@ -126,6 +134,32 @@ cdef inline int64_t append_in_order(
     return n + 1
 
 
+cdef inline void scan_row(
+    const Model* model, const View* view, uint32_t width, uint64_t visit,
+    double* seen, uint64_t* stamp, RowSums* sums,
+) noexcept nogil:
+    """Sum over the row of the present state; note each part under its state.
+
+    `width` is that of the row: as a constant it gives each width a loop of its own.
+    """
+    cdef const uint32_t* into = view.into
+    cdef const uint32_t* emitted = view.emitted
+    cdef const void* pairs = view.row.pairs
+    cdef uint32_t i, state, count
+    cdef double inverse, part
+    for i in range(view.row.n):
+        state = item(pairs, width, 2 * i)
+        count = item(pairs, width, 2 * i + 1)
+        inverse = inverse_of(model, emitted[state])
+        part = <double>count * inverse
+        sums.left += count
+        sums.visited += into[state]
+        sums.part += part
+        sums.spread += <double>into[state] * inverse
+        seen[state] = part
+        stamp[state] = visit
+
+
 cdef inline int64_t collect_few(
     const System* system, int64_t particle, const View* view, const Row* counts, double bound,
     uint64_t visit, Candidate* items,
@@ -144,33 +178,30 @@ cdef inline int64_t collect_few(
     cdef const Row* row = &view.row
     cdef double weight = 1.0
     cdef double threshold
-    cdef double row_sum = 0.0           # of t[x, c] / (emitted + prior)
-    cdef double spread = view.spread    # of the states that the oracle offers
-    cdef double scale, share, total, inverse, number, part
-    cdef int64_t left = 0
-    cdef int64_t visited = 0
+    cdef double spread                  # of the states that the oracle offers
+    cdef double scale, share, total, number, part
     cdef int64_t n = 0
+    cdef RowSums sums
     cdef uint64_t place = <uint64_t>particle << 32
     cdef uint32_t i, state
-    for i in range(row.n):
-        state = state_in(row, i)
-        inverse = inverse_of(model, emitted[state])
-        part = <double>count_in(row, i) * inverse
-        left += count_in(row, i)
-        visited += into[state]
-        row_sum += part
-        spread -= <double>into[state] * inverse
-        seen[state] = part
-        stamp[state] = visit
-    if visited == view.entered:
-        spread = 0.0
-    oracle(model, view, left, visited, &scale, &share)
+    sums.left = 0
+    sums.visited = 0
+    sums.part = 0.0
+    sums.spread = 0.0
+    if row.width == 0:
+        scan_row(model, view, 0, visit, seen, stamp, &sums)
+    elif row.width == 1:
+        scan_row(model, view, 1, visit, seen, stamp, &sums)
+    else:
+        scan_row(model, view, 2, visit, seen, stamp, &sums)
+    spread = view.spread - sums.spread if sums.visited < view.entered else 0.0
+    oracle(model, view, sums.left, sums.visited, &scale, &share)
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
     threshold = bound / weight
     if not model.beta * share < threshold:
         return -1
-    total = model.beta * (share * spread + scale * row_sum)
+    total = model.beta * (share * spread + scale * sums.part)
     for i in range(counts.n):
         state = state_in(counts, i)
         number = <double>count_in(counts, i)
@@ -184,7 +215,7 @@ cdef inline int64_t collect_few(
         part *= number + model.beta
         if part >= threshold:
             n = append_in_order(items, n, weight * part, place | state)
-    if model.beta * scale * row_sum >= threshold:
+    if model.beta * scale * sums.part >= threshold:
         for i in range(row.n):
             state = state_in(row, i)
             part = model.beta * scale * seen[state]

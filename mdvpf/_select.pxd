@@ -348,7 +348,7 @@ cdef inline bint normalize(Survivors* chosen) noexcept nogil:
 # ---- resampling --------------------------------------------------------------------------
 
 cdef inline int64_t first_above(const double* cumulative, int64_t n, double target) noexcept nogil:
-    """The first i with ``cumulative[i] > target``; if rounding leaves none, the last with weight."""
+    """The first i with ``cumulative[i] > target``; if rounding leaves none, the last that adds."""
     cdef int64_t low = 0
     cdef int64_t high = n - 1
     cdef int64_t middle

@@ -120,7 +120,7 @@ cdef inline double mean_states_of(const System* system, const Survivors* chosen)
 cdef inline void describe(
     const System* system, const Survivors* chosen, Report* report
 ) noexcept nogil:
-    report.mean_states = mean_states_of(system, chosen)
+    """Report on survivors, but for their number of states."""
     report.ess = effective_size(chosen)
     report.n_particles = chosen.n
     report.discarded = chosen.discarded
@@ -187,10 +187,11 @@ cdef inline Status finish(
     System* system, Survivors* chosen, int32_t symbol, Report* report
 ) noexcept nogil:
     """Describe and commit the chosen survivors."""
-    cdef Status status = reserve_commit(system, chosen, symbol)
+    cdef Status status = reserve_commit(system, chosen)
     if status == OK:
-        describe(system, chosen, report)
         commit(system, chosen, symbol)
+        describe(system, chosen, report)
+        report.mean_states = system.mean_states
     return status
 
 
@@ -311,7 +312,7 @@ cdef inline Status complete_pending(
     cdef int64_t i
     cdef Status status = complete(system, lookahead, discount, uniforms)
     if status == OK:
-        status = reserve_commit(system, &system.chosen, system.pending_symbol)
+        status = reserve_commit(system, &system.chosen)
     if status != OK:
         return status
     parent = <const uint32_t*>system.chosen.parent.data
@@ -347,6 +348,7 @@ cdef inline Status step_lookahead(
     if status != OK:
         return status
     describe(system, &system.shown, report)
+    report.mean_states = mean_states_of(system, &system.shown)
     system.pending = True
     system.pending_symbol = symbol
     return OK
@@ -359,13 +361,13 @@ cdef inline void spread(
 ) noexcept nogil:
     """Choose each moved particle as often as it has offspring, all with the same weight."""
     cdef Survivors* chosen = &system.chosen
-    cdef int64_t k, i
+    cdef int64_t k, _i
     cdef int64_t n = 0
     chosen.discarded = 0.0
     for k in range(moved.n):
         if offspring[k] == 0:
             chosen.discarded += (<double*>moved.weight.data)[k]
-        for i in range(offspring[k]):
+        for _i in range(offspring[k]):
             (<uint32_t*>chosen.parent.data)[n] = (<uint32_t*>moved.parent.data)[k]
             (<uint32_t*>chosen.state.data)[n] = (<uint32_t*>moved.state.data)[k]
             n += 1
@@ -503,7 +505,7 @@ cdef inline void draw_children(
     cdef double weight = (<double*>system.weight.data)[parent]
     cdef double total
     cdef int64_t i
-    cdef uint32_t state, repeat
+    cdef uint32_t state, _i
     cdef uint32_t n = particle_potentials(system, parent, symbol, potential, &total)
     memset(times, 0, n * sizeof(uint32_t))
     for i in range(1, n):
@@ -511,7 +513,7 @@ cdef inline void draw_children(
     for i in range(n_children):
         times[first_above(potential, n, uniforms[i] * potential[n - 1])] += 1
     for state in range(n):
-        for repeat in range(times[state]):
+        for _i in range(times[state]):
             (<uint32_t*>chosen.parent.data)[chosen.n] = <uint32_t>parent
             (<uint32_t*>chosen.state.data)[chosen.n] = state
             chosen.n += 1

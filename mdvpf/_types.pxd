@@ -262,6 +262,7 @@ cdef struct System:
     bint met_missing        # whether a missing symbol was ever absorbed
     int64_t n_candidates    # what the particles offer at the most: sum of states + 1
     uint32_t most_states    # of any particle
+    double mean_states      # weighted
     double log_evidence     # of all symbols seen
 
     bint pending            # MD-VPA: one symbol is seen but its step is not completed

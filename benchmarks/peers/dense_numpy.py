@@ -1,34 +1,15 @@
-"""VPA in NumPy: what a careful programmer gets without compiled code.
+"""VPA in NumPy, as one would write it: dense int32 tables, `take` copies, `argpartition`.
 
-Every particle has its own dense int32 tables and a step is a handful of operations on whole
-arrays. Survivors get copies of their parents' tables (`take` into a second buffer). The
-mathematics is that of `mdvpf` with ``oracle="unvisited"``, no bound on the states, no missing
-symbols and one sequence. What makes it fast for NumPy:
-
-- Scores are products of weights and probabilities: a logarithm is taken only of candidates
-  that tie at the cut.
-- Whatever a step reads of a particle lies together: the row of the state it stands in, the
-  column of the symbol seen. Columns reach one past the states that any particle has.
-- The column after a particle's last state stands for the new one: with gamma entries and no
-  emissions it needs no case of its own. Columns after that have no entries and score 0.
-- A partition of the scores yields the value at the cut, and one comparison the survivors, in
-  order. `partition` is several times faster than `argpartition`.
+The pinned peer of the benchmarks. The mathematics is that of `mdvpf` with
+``oracle="unvisited"``, no bound on the states, no missing symbols and one sequence. Survivors are
+the same, ties included: scores are ordered by their keys on a grid of 2**-32. `tuned_numpy.py` is
+the same filter after a day of profiling.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
-
-# Scores are ordered by rint(2**32 * log score). Outside this band around the cut the order of
-# the products themselves is the same, with room for rounding.
-BAND = 2e-9
-KEYS_PER_NAT = 2.0**32
-
-# Below this a product may have lost digits. It would take weights e**600 apart.
-SMALLEST_SCORE = 1e-280
 
 SPARE_STATES = 2
 
@@ -48,138 +29,79 @@ class DenseVPA:
         self.n_symbols = n_symbols
         self.budget = n_particles
         self.alpha, self.gamma, self.beta = alpha, gamma, beta
-        self.n_candidates = 0
-
-        self.weight = np.ones(1)
-        self.state = np.zeros(1, np.intp)  # 0 is the start state, c + 1 is state c
-        self.n_states = np.zeros(1, np.intp)
-        self._allocate(1 + SPARE_STATES)
-        self.into[0, 0] = gamma
-
-    def _allocate(self, columns: int) -> None:
-        """Make empty tables with this many columns, the one for the new state included."""
-        k, v = self.budget, self.n_symbols
-        self.columns = columns
-        # Two of each: survivors are copied from the first to the second, then they swap.
-        self._transition = [np.zeros((k, columns + 1, columns), np.int32) for _ in range(2)]
-        self._emission = [np.zeros((k, v, columns), np.int32) for _ in range(2)]
-        self._departures = [np.zeros((k, columns + 1)) for _ in range(2)]
-        self._into = [np.zeros((k, columns)) for _ in range(2)]
-        self._emission_scale = [np.full((k, columns), 1 / (v * self.beta)) for _ in range(2)]
-        self._work = np.empty((3, k, columns))
-
-    @property
-    def into(self) -> NDArray[np.float64]:
-        """Times each state was entered; gamma for the one that would be new."""
-        return self._into[0]
-
-    def _grow(self) -> None:
-        """Add columns, and copy the tables."""
-        old = self.columns
-        names = ("_transition", "_emission", "_departures", "_into", "_emission_scale")
-        before = {name: getattr(self, name)[0] for name in names}
-        self._allocate(old + SPARE_STATES)
-        self._transition[0][:, : old + 1, :old] = before["_transition"]
-        self._emission[0][:, :, :old] = before["_emission"]
-        self._departures[0][:, : old + 1] = before["_departures"]
-        self._into[0][:, :old] = before["_into"]
-        self._emission_scale[0][:, :old] = before["_emission_scale"]
+        columns = 1 + SPARE_STATES
+        self.transition = np.zeros((1, columns + 1, columns), np.int32)  # the last row: start
+        self.emission = np.zeros((1, n_symbols, columns), np.int32)
+        self.into = np.zeros((1, columns), np.int32)
+        self.state = np.array([-1])
+        self.n_states = np.array([0])
+        self.log_weight = np.zeros(1)
 
     def run(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
         """Absorb the symbols; return the log predictive of each, fixed before it was used."""
         return np.array([self._step(symbol) for symbol in symbols.tolist()])
 
     def _step(self, symbol: int) -> float:
-        scores = self._scores(symbol)
-        survivors = self._select(scores)
-        total = float(scores.sum())
-        self._advance(symbol, survivors, scores.ravel()[survivors])
-        return math.log(total)
+        log_scores = self._log_scores(symbol).ravel()
+        largest = log_scores.max()
+        log_predictive = largest + np.log(np.exp(log_scores - largest).sum())
+        self._advance(symbol, log_scores, self._select(log_scores))
+        return float(log_predictive)
 
-    def _scores(self, symbol: int) -> NDArray[np.float64]:
-        """Weight times transition times emission of every candidate, one row a particle."""
-        n = len(self.weight)
-        self.n_candidates += n + int(self.n_states.sum())
-        scores, oracle, emission = self._work[:, :n]
-        flat_rows = np.arange(n) * (self.columns + 1) + self.state
-        rows = self._transition[0].reshape(-1, self.columns).take(flat_rows, axis=0)
-        departures = self._departures[0].ravel().take(flat_rows)
+    def _log_scores(self, symbol: int) -> NDArray[np.float64]:
+        """Log score of every candidate, one row a particle; -inf past the new state."""
+        label = np.arange(self.into.shape[1])
+        rows = self.transition[np.arange(len(self.state)), self.state]
+        offered = np.where(rows == 0, self.into, 0)
+        share = self.alpha / (offered.sum(axis=1) + self.gamma)
+        transition = np.where(rows > 0, rows, share[:, None] * self.into)
+        emission = (self.emission[:, symbol] + self.beta) / (
+            self.into + self.n_symbols * self.beta
+        )
+        new = label == self.n_states[:, None]
+        transition = np.where(new, (share * self.gamma)[:, None], transition)
+        emission = np.where(new, 1 / self.n_symbols, emission)
+        total = rows.sum(axis=1) + self.alpha
+        with np.errstate(divide="ignore"):
+            return np.log(transition * emission) + (self.log_weight - np.log(total))[:, None]
 
-        # A transition was either seen, or it is the oracle's: one of the two terms is zero.
-        np.multiply(self._into[0][:n], rows == 0, out=oracle)
-        share = self.alpha / np.einsum("ij->i", oracle)
-        np.multiply(oracle, share[:, None], out=scores)
-        scores += rows
-        np.add(self._emission[0][:n, symbol], self.beta, out=emission)
-        scores *= emission
-        scores *= self._emission_scale[0][:n]
-        scores *= (self.weight / (departures + self.alpha))[:, None]
-        return scores
-
-    def _select(self, scores: NDArray[np.float64]) -> NDArray[np.intp]:
+    def _select(self, log_scores: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return the flat indices of the best candidates, ascending."""
-        flat = scores.ravel()
-        n_candidates = len(self.weight) + int(self.n_states.sum())
+        n_candidates = int(self.n_states.sum()) + len(self.n_states)
         if n_candidates <= self.budget:
-            survivors = np.flatnonzero(flat)
-            assert len(survivors) == n_candidates, "a score underflowed"
-            return survivors
-        cut = np.partition(flat, flat.size - self.budget)[flat.size - self.budget]
-        assert cut > SMALLEST_SCORE, "scores are too far apart for products"
-        survivors = np.flatnonzero(flat >= cut * (1 - BAND))
-        if len(survivors) == self.budget:
-            return survivors
-
-        # Ties, but for rounding. The largest keys win, and of equal keys the earliest.
-        values = flat[survivors]
-        tied = np.flatnonzero(values <= cut * (1 + BAND))
-        keys = np.rint(np.log(values[tied] / flat.max()) * KEYS_PER_NAT)
-        surplus = len(survivors) - self.budget
-        losers = tied[np.argsort(-keys, kind="stable")[len(tied) - surplus :]]
-        return np.delete(survivors, losers)
+            return np.flatnonzero(log_scores > -np.inf)
+        keys = np.rint((log_scores - log_scores.max()) * 2.0**32)
+        best = np.argpartition(keys, keys.size - self.budget)[keys.size - self.budget :]
+        cut = keys[best].min()
+        above = best[keys[best] > cut]
+        equal = np.flatnonzero(keys == cut)[: self.budget - len(above)]
+        return np.sort(np.concatenate([above, equal]))
 
     def _advance(
-        self, symbol: int, survivors: NDArray[np.intp], scores: NDArray[np.float64]
+        self, symbol: int, log_scores: NDArray[np.float64], survivors: NDArray[np.intp]
     ) -> None:
         """Replace the particles by the survivors, each with its transition and emission added."""
-        n = len(survivors)
-        parent, entered = np.divmod(survivors, self.columns)
-        particle = np.arange(n)
+        parent, entered = np.divmod(survivors, self.into.shape[1])
+        self.transition = self.transition.take(parent, axis=0)
+        self.emission = self.emission.take(parent, axis=0)
+        self.into = self.into.take(parent, axis=0)
+        self.n_states = self.n_states.take(parent)
+        particle = np.arange(len(parent))
+        self.transition[particle, self.state.take(parent), entered] += 1
+        self.emission[particle, symbol, entered] += 1
+        self.into[particle, entered] += 1
+        self.state = entered
+        self.n_states += entered == self.n_states
+        weight = np.exp(log_scores[survivors] - log_scores[survivors].max())
+        self.log_weight = np.log(weight / weight.sum())
+        if self.n_states.max() == self.into.shape[1]:
+            self._grow()
 
-        tables = (
-            self._transition,
-            self._emission,
-            self._departures,
-            self._into,
-            self._emission_scale,
-        )
-        for pair in tables:
-            pair[0].take(parent, axis=0, out=pair[1][:n], mode="clip")  # "raise" would buffer
-            pair.reverse()
-        transition, emission, departures, into, emission_scale = (pair[0] for pair in tables)
-
-        # Flat indices: NumPy takes twice as long over a tuple of them.
-        row = particle * (self.columns + 1) + self.state.take(parent)
-        entry = particle * self.columns + entered
-        transition.reshape(-1)[row * self.columns + entered] += 1
-        departures.reshape(-1)[row] += 1
-        column = (particle * self.n_symbols + symbol) * self.columns
-        emission.reshape(-1)[column + entered] += 1
-
-        n_states = self.n_states.take(parent)
-        new = np.flatnonzero(entered == n_states)
-        n_states[new] += 1
-        times_entered = into.reshape(-1)[entry] + 1
-        times_entered[new] = 1  # not gamma + 1
-        into.reshape(-1)[entry] = times_entered
-
-        # There are no missing symbols: a state has emitted once for every time it was entered.
-        emission_scale.reshape(-1)[entry] = 1 / (times_entered + self.n_symbols * self.beta)
-        self.weight = scores / scores.sum()
-        self.state = entered + 1
-        self.n_states = n_states
-
-        if new.size:
-            if int(n_states[new].max()) == self.columns:
-                self._grow()
-            self._into[0][new, n_states[new]] = self.gamma
+    def _grow(self) -> None:
+        """Add columns; the row of the start state stays the last."""
+        spare = ((0, 0), (0, 0), (0, SPARE_STATES))
+        start = np.pad(self.transition[:, -1:], spare)
+        rows = np.pad(self.transition[:, :-1], ((0, 0), (0, SPARE_STATES), (0, SPARE_STATES)))
+        self.transition = np.concatenate([rows, start], axis=1)
+        self.emission = np.pad(self.emission, spare)
+        self.into = np.pad(self.into, spare[1:])
