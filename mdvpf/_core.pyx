@@ -24,7 +24,8 @@ from mdvpf._score cimport (
     block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, transition_row,
     transition_scores, view_moved, view_particle,
 )
-from mdvpf._steps cimport Uniforms, reserve_step, start_sequence, step
+from mdvpf._step cimport Uniforms, reserve_step
+from mdvpf._steps cimport start_sequence, step
 from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES,

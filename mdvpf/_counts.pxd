@@ -12,7 +12,7 @@ The groups of columns of a particle hang in a tree whose nodes are shared in the
 4 * MAX_ROOT symbols the tree is just its root, which is part of the particle.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
 from mdvpf._pool cimport at, class_of, give_back, take

@@ -7,7 +7,7 @@ room beforehand, and that is where an allocation may fail. It may also move the 
 pointer to a record outlives a reservation.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 

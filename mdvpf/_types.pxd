@@ -4,7 +4,7 @@
 Sizes and indices of particles, states and symbols are 32 bits wide; steps and bytes 64.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 # A record in the pool: page number and offset within the page, in units of 8 bytes. 0 is no record.
 ctypedef uint32_t handle_t

@@ -55,9 +55,7 @@ class DenseVPA:
         offered = np.where(rows == 0, self.into, 0)
         share = self.alpha / (offered.sum(axis=1) + self.gamma)
         transition = np.where(rows > 0, rows, share[:, None] * self.into)
-        emission = (self.emission[:, symbol] + self.beta) / (
-            self.into + self.n_symbols * self.beta
-        )
+        emission = (self.emission[:, symbol] + self.beta) / (self.into + self.n_symbols * self.beta)
         new = label == self.n_states[:, None]
         transition = np.where(new, (share * self.gamma)[:, None], transition)
         emission = np.where(new, 1 / self.n_symbols, emission)

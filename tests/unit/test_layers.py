@@ -34,6 +34,10 @@ CORE_LAYERS = [
     "_expand.pxd",
     "_commit.pxd",
     "_lookahead.pxd",
+    "_resample.pxd",
+    "_step.pxd",
+    "_step_mdvpa.pxd",
+    "_step_draws.pxd",
     "_steps.pxd",
     "_core.pyx",
 ]

@@ -1,0 +1,237 @@
+# cython: language_level=3
+"""One step of the filters that draw: SMC and ParticleLearning."""
+
+from libc.math cimport log
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._score cimport (
+    block_of, column_of, emission_or_one, fetch_ahead, particle_potentials, transition_scores,
+    view_particle,
+)
+from mdvpf._select cimport normalize, weigh
+from mdvpf._resample cimport draw, first_above, residual_part
+from mdvpf._step cimport Uniforms, finish, predict, effective_size
+from mdvpf._types cimport (
+    MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
+    Report, Row, Scratch, Status, Survivors, System, View,
+)
+
+
+cdef inline void take_offspring(
+    System* system, const Survivors* moved, const int64_t* offspring
+) noexcept nogil:
+    """Choose each moved particle as often as it has offspring, all with the same weight."""
+    cdef Survivors* chosen = &system.chosen
+    cdef int64_t k, _i
+    cdef int64_t n = 0
+    chosen.discarded = 0.0
+    for k in range(moved.n):
+        if offspring[k] == 0:
+            chosen.discarded += (<double*>moved.weight.data)[k]
+        for _i in range(offspring[k]):
+            (<uint32_t*>chosen.parent.data)[n] = (<uint32_t*>moved.parent.data)[k]
+            (<uint32_t*>chosen.state.data)[n] = (<uint32_t*>moved.state.data)[k]
+            n += 1
+    chosen.n = n
+    weigh_equally(chosen)
+
+
+cdef inline void weigh_equally(Survivors* chosen) noexcept nogil:
+    cdef double weight = 1.0 / chosen.n
+    cdef int64_t i
+    for i in range(chosen.n):
+        (<double*>chosen.weight.data)[i] = weight
+    chosen.logarithmic = False
+
+
+cdef inline Status move_all(
+    System* system, int32_t symbol, const double* uniforms, Survivors* moved, Report* report
+) noexcept nogil:
+    """Draw a state for every particle and weigh it by the emission."""
+    cdef Scratch* scratch = &system.scratch
+    cdef double* transition = <double*>scratch.transition.data
+    cdef double* emission = <double*>scratch.emission.data
+    cdef double* score = <double*>moved.weight.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* log_weight = <const double*>system.log_weight.data
+    cdef double predictive = 0.0
+    cdef double evidence = 0.0
+    cdef uint32_t* block
+    cdef uint32_t i, n, state
+    cdef int64_t k
+    cdef View view
+    cdef Row counts
+    counts.n = 0
+    moved.n = system.n_particles
+    for k in range(moved.n):
+        fetch_ahead(system, k, 1, symbol)
+        block = block_of(system, k)
+        view_particle(system, block, &view)
+        if symbol != MISSING:
+            counts = column_of(system, block, <uint32_t>symbol)
+        emission_or_one(&system.model, &view, &counts, symbol == MISSING, emission)
+        n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
+        predictive += weight[k] * weighted_sum(transition, emission, n)
+        for i in range(1, n):
+            transition[i] += transition[i - 1]
+        state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
+        (<uint32_t*>moved.parent.data)[k] = <uint32_t>k
+        (<uint32_t*>moved.state.data)[k] = state
+        evidence += weight[k] * emission[state]
+        if system.logarithmic:
+            score[k] = log_weight[k] + log(emission[state])
+        else:
+            score[k] = weight[k] * emission[state]
+    weigh(moved, system.logarithmic)
+    if not normalize(moved) or not predictive > 0.0:
+        return NOT_A_NUMBER
+    report.log_predictive = 0.0 if symbol == MISSING else log(predictive)
+    report.log_evidence = 0.0 if symbol == MISSING else log(evidence)
+    return OK
+
+
+cdef inline double weighted_sum(
+    const double* transition, const double* emission, uint32_t n
+) noexcept nogil:
+    """The sum of n products; zeros follow the transition scores up to a multiple of four."""
+    cdef double a = 0.0
+    cdef double b = 0.0
+    cdef double c = 0.0
+    cdef double d = 0.0
+    cdef uint32_t i
+    for i in range(0, n, 4):
+        a += transition[i] * emission[i]
+        b += transition[i + 1] * emission[i + 1]
+        c += transition[i + 2] * emission[i + 2]
+        d += transition[i + 3] * emission[i + 3]
+    return (a + b) + (c + d)
+
+
+cdef inline Status resample(
+    System* system, Survivors* moved, Uniforms* uniforms
+) noexcept nogil:
+    """Choose among the moved particles in proportion to their weights."""
+    cdef double* weight = <double*>system.scratch.shares.data
+    cdef int64_t* offspring = <int64_t*>system.scratch.order.data
+    cdef int64_t n_draws = system.budget
+    cdef int64_t n_uniforms
+    memcpy(weight, moved.weight.data, <size_t>moved.n * sizeof(double))
+    memset(offspring, 0, <size_t>moved.n * sizeof(int64_t))
+    if system.resampling == RESAMPLING_RESIDUAL:
+        n_draws = residual_part(weight, moved.n, system.budget, offspring)
+    n_uniforms = 1 if system.resampling == RESAMPLING_SYSTEMATIC else n_draws
+    if uniforms.used + n_uniforms > uniforms.n:
+        return TOO_FEW_UNIFORMS
+    draw(
+        system.resampling, weight, moved.n, n_draws, uniforms.values + uniforms.used, offspring
+    )
+    uniforms.used += n_uniforms
+    take_offspring(system, moved, offspring)
+    return OK
+
+
+cdef inline Status step_bootstrap(
+    System* system, int32_t symbol, Uniforms* uniforms, Report* report
+) noexcept nogil:
+    """One step of SMC."""
+    cdef Survivors* moved = &system.shown
+    cdef Survivors* chosen = moved
+    cdef double ess
+    cdef Status status
+    if uniforms.used + system.n_particles > uniforms.n:
+        return TOO_FEW_UNIFORMS
+    status = move_all(system, symbol, uniforms.values + uniforms.used, moved, report)
+    if status != OK:
+        return status
+    uniforms.used += system.n_particles
+    moved.discarded = 0.0
+    ess = effective_size(moved)
+    if system.ess_threshold >= 1.0 or ess < system.ess_threshold * system.budget:
+        status = resample(system, moved, uniforms)
+        if status != OK:
+            return status
+        chosen = &system.chosen
+    status = finish(system, chosen, symbol, report)
+    report.ess = ess
+    return status
+
+
+cdef inline void draw_children(
+    System* system, int64_t parent, int32_t symbol, const double* uniforms, int64_t n_children,
+    Survivors* chosen, double* carried,
+) noexcept nogil:
+    """Draw the states of one parent's children; `carried` gains the weight of distinct ones."""
+    cdef double* potential = <double*>system.scratch.transition.data
+    cdef uint32_t* times = <uint32_t*>system.scratch.times.data
+    cdef double weight = (<double*>system.weight.data)[parent]
+    cdef double total
+    cdef int64_t i
+    cdef uint32_t state, _i
+    cdef uint32_t n = particle_potentials(system, parent, symbol, potential, &total)
+    memset(times, 0, n * sizeof(uint32_t))
+    for i in range(1, n):
+        potential[i] += potential[i - 1]
+    for i in range(n_children):
+        times[first_above(potential, n, uniforms[i] * potential[n - 1])] += 1
+    for state in range(n):
+        for _i in range(times[state]):
+            (<uint32_t*>chosen.parent.data)[chosen.n] = <uint32_t>parent
+            (<uint32_t*>chosen.state.data)[chosen.n] = state
+            chosen.n += 1
+        if times[state]:
+            carried[0] += weight * (potential[state] - (potential[state - 1] if state else 0.0))
+
+
+cdef inline Status step_learning(
+    System* system, int32_t symbol, Uniforms* uniforms, Report* report
+) noexcept nogil:
+    """One step of ParticleLearning."""
+    cdef Survivors* chosen = &system.chosen
+    cdef int64_t n = system.n_particles
+    cdef int64_t budget = system.budget
+    cdef double* cumulative = <double*>system.scratch.shares.data
+    cdef double* potential = <double*>system.scratch.transition.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef double* sorted_uniforms = <double*>system.foresight.data
+    cdef int64_t* place = <int64_t*>system.scratch.order.data  # where the parent's draws go
+    cdef int64_t* drawn = <int64_t*>system.match.data          # parent of each draw
+    cdef const double* first
+    cdef double total = 0.0
+    cdef double mass
+    cdef double carried = 0.0
+    cdef int64_t k, i, next_place
+    if uniforms.used + 2 * budget > uniforms.n:
+        return TOO_FEW_UNIFORMS
+    first = uniforms.values + uniforms.used
+    for k in range(n):
+        fetch_ahead(system, k, 1, symbol)
+        particle_potentials(system, k, symbol, potential, &mass)
+        total += weight[k] * mass
+        cumulative[k] = total
+        place[k] = 0
+    system.candidates.predictive = total
+    if predict(system, symbol, report) != OK:
+        return NOT_A_NUMBER
+    for i in range(budget):
+        drawn[i] = first_above(cumulative, n, first[i] * total)
+        place[drawn[i]] += 1
+    next_place = 0
+    for k in range(n):  # counts become places
+        i = place[k]
+        place[k] = next_place
+        next_place += i
+    for i in range(budget):
+        sorted_uniforms[place[drawn[i]]] = first[budget + i]
+        place[drawn[i]] += 1
+    chosen.n = 0
+    for k in range(n):  # place[k] is now where the draws of k end
+        if place[k] > chosen.n:
+            draw_children(
+                system, k, symbol, sorted_uniforms + chosen.n, place[k] - chosen.n, chosen,
+                &carried,
+            )
+    chosen.discarded = 1.0 - carried / total if carried < total else 0.0
+    weigh_equally(chosen)
+    uniforms.used += 2 * budget
+    return finish(system, chosen, symbol, report)
