@@ -13,22 +13,20 @@ everything.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._counts cimport (
-    add_one, count_in, hold_all, own_path, release_group, release_tree, state_in,
-)
+from mdvpf._counts cimport add_one, hold_all, own_path, release_group, release_tree
 from mdvpf._emission cimport as_double, inverse_of
 from mdvpf._history cimport (
     append_node, begin_generation, hold_leaf, release_leaf, reserve_history,
 )
 from mdvpf._pool cimport at, dispose, pages_for, recycle, reserve_pages, resize
 from mdvpf._score cimport (
-    FETCH_BLOCK, FETCH_ROWS, block_in, block_of, column_of, fetch_block, fetch_rows, into_of,
-    root_of, rows_of, spread_of, view_particle,
+    FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of, root_of,
+    rows_of, spread_of,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS,
     MISSING, NO_MEMORY, NODE_UNITS, NONE, OK,
-    Buffer, Model, Row, Status, Survivors, System, View, handle_t, prefetch,
+    Buffer, Model, Status, Survivors, System, handle_t, prefetch,
 )
 
 cdef enum:
@@ -216,25 +214,8 @@ cdef inline uint32_t fork_block(System* system, uint32_t slot) noexcept nogil:
     return copy
 
 
-cdef inline double spread_gain(
-    const System* system, uint32_t* block, uint32_t state, uint32_t emitted
-) noexcept nogil:
-    """What moving to the state on the symbol adds to the spread."""
-    cdef const Model* model = &system.model
-    cdef uint32_t into = into_of(system, block)[state]
-    cdef uint32_t observed = into
-    cdef uint32_t i
-    cdef double gain
-    cdef Row missing
-    if system.met_missing:
-        missing = column_of(system, block, model.n_symbols)
-        for i in range(missing.n):
-            if state_in(&missing, i) == state:
-                observed -= count_in(&missing, i)
-    gain = -as_double(into) * inverse_of(model, observed)
-    if emitted != model.n_symbols:
-        observed += 1
-    return gain + (as_double(into) + 1.0) * inverse_of(model, observed)
+cdef inline double spread_term(const Model* model, uint32_t into) noexcept nogil:
+    return as_double(into) * inverse_of(model, into)
 
 
 cdef inline void refresh_spread(System* system) noexcept nogil:
@@ -243,13 +224,11 @@ cdef inline void refresh_spread(System* system) noexcept nogil:
     cdef double spread
     cdef uint32_t i
     cdef int64_t k
-    cdef View view
     for k in range(system.n_particles):
         block = block_of(system, k)
-        view_particle(system, block, &view)
         spread = 0.0
-        for i in range(view.n_states):
-            spread += as_double(view.into[i]) * inverse_of(&system.model, view.emitted[i])
+        for i in range(block[BLOCK_STATES]):
+            spread += spread_term(&system.model, into_of(system, block)[i])
         spread_of(block)[0] = spread
 
 
@@ -258,15 +237,17 @@ cdef inline void move_particle(
 ) noexcept nogil:
     """Move the particle in the slot to the state on the symbol."""
     cdef uint32_t* block = block_in(system, slot)
+    cdef uint32_t* into = into_of(system, block)
     cdef uint32_t row = block[BLOCK_CURRENT]
     cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
     place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state)
-    spread_of(block)[0] += spread_gain(system, block, state, emitted)
     place = own_path(system, root_of(system, block), emitted)
     place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
-    into_of(system, block)[state] += 1
+    spread_of(block)[0] -= spread_term(&system.model, into[state])
+    into[state] += 1
+    spread_of(block)[0] += spread_term(&system.model, into[state])
     block[BLOCK_CURRENT] = state + 1
     if system.history.enabled:
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)

@@ -21,8 +21,8 @@ from mdvpf._pool cimport (
     resize,
 )
 from mdvpf._score cimport (
-    block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, transition_row,
-    transition_scores, view_moved, view_particle,
+    block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, spread_of,
+    transition_row, transition_scores, view_moved, view_particle,
 )
 from mdvpf._step cimport Uniforms, reserve_step
 from mdvpf._steps cimport start_sequence, step
@@ -627,7 +627,6 @@ cdef void verify_particle(System* system, int64_t k, dict references) except *:
     cdef uint32_t* block = block_of(system, k)
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef uint32_t i
-    cdef View view
     check(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")
     check(system.most_states <= system.state_capacity, "a block is too short")
     check(n_states <= system.model.max_states, "a particle has too many states")
@@ -661,11 +660,8 @@ cdef void verify_particle(System* system, int64_t k, dict references) except *:
             for state, count in row.items():
                 emitted[state] += count
     check(emitted == into, "emissions do not sum to entries")
-    view_particle(system, block, &view)
-    spread = sum([
-        view.into[i] / (view.emitted[i] + system.model.prior) for i in range(n_states)
-    ])
-    check(abs(view.spread - spread) <= 1e-9 * spread, "the spread is off")
+    spread = sum([count / (count + system.model.prior) for count in into])
+    check(abs(spread_of(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
 
 
 cdef void verify_pool(System* system, dict references) except *:

@@ -34,8 +34,8 @@ cdef enum:
 cdef struct RowSums:
     int64_t left            # transitions from it
     int64_t visited         # entries into the states reached from it
-    double part             # count / (emitted + prior)
-    double spread           # into / (emitted + prior)
+    double part             # count / (into + prior)
+    double spread           # into / (into + prior)
 
 
 cdef inline uint32_t score_all(
@@ -143,14 +143,13 @@ cdef inline void scan_row(
     `width` is that of the row: as a constant it gives each width a loop of its own.
     """
     cdef const uint32_t* into = view.into
-    cdef const uint32_t* emitted = view.emitted
     cdef const void* pairs = view.row.pairs
     cdef uint32_t i, state, count
     cdef double inverse, part
     for i in range(view.row.n):
         state = item(pairs, width, 2 * i)
         count = item(pairs, width, 2 * i + 1)
-        inverse = inverse_of(model, emitted[state])
+        inverse = inverse_of(model, into[state])
         part = <double>count * inverse
         sums.left += count
         sums.visited += into[state]
@@ -174,7 +173,6 @@ cdef inline int64_t collect_few(
     cdef double* seen = <double*>system.scratch.seen.data
     cdef uint64_t* stamp = <uint64_t*>system.scratch.stamp.data
     cdef const uint32_t* into = view.into
-    cdef const uint32_t* emitted = view.emitted
     cdef const Row* row = &view.row
     cdef double weight = 1.0
     cdef double threshold
@@ -210,7 +208,7 @@ cdef inline int64_t collect_few(
             part = scale * seen[state]
             seen[state] = 0.0  # it has had its turn
         else:
-            part = share * <double>into[state] * inverse_of(model, emitted[state])
+            part = share * <double>into[state] * inverse_of(model, into[state])
         total += part * number
         part *= number + model.beta
         if part >= threshold:
@@ -238,9 +236,11 @@ cdef inline void expand_with_bound(
     cdef double* scores = <double*>system.scratch.transition.data
     cdef double* weight = <double*>system.weight.data
     cdef double* future = <double*>system.future.data
-    # The shortcut is for the default oracle: the other one gives every state two terms.
-    cdef bint sparse = bound > 0.0 and not candidates.logarithmic and symbol != MISSING \
-        and not system.model.any_state
+    # The shortcut is for the default oracle, since the other one gives every state two terms, and
+    # for streams where nothing is missing: a state that emitted nothing but was entered has a
+    # term of into / prior, next to which the others of the spread would be lost.
+    cdef bint sparse = bound > 0.0 and not candidates.logarithmic \
+        and not system.model.any_state and symbol != MISSING and not system.met_missing
     cdef int64_t n = 0
     cdef int64_t n_offered = 0
     cdef int64_t k, more

@@ -72,7 +72,7 @@ cdef inline Row column_of(
 
 
 cdef inline double* spread_of(uint32_t* block) noexcept nogil:
-    """Sum over the states of a block of into / (emitted + prior)."""
+    """Sum over the states of a block of into / (into + prior)."""
     return <double*>(block + BLOCK_SPREAD)
 
 

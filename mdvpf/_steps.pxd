@@ -35,6 +35,7 @@ cdef inline Status step(
 
 cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept nogil:
     """Complete what is pending without a look-ahead; the next symbol comes from the start state."""
+    cdef int64_t used = uniforms.used
     cdef int64_t k
     cdef Status status
     if system.pending:
@@ -42,6 +43,7 @@ cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept n
         if status == OK:
             status = complete_pending(system, MISSING, 0.0, uniforms)
         if status != OK:
+            uniforms.used = used
             return status
     for k in range(system.n_particles):
         block_of(system, k)[BLOCK_CURRENT] = 0

@@ -133,7 +133,7 @@ cdef enum:
     BLOCK_STATES = 0        # number of states
     BLOCK_CURRENT = 1       # 1 + current state; 0: start state
     BLOCK_LEAF = 2          # history node
-    BLOCK_SPREAD = 4        # a double: sum over states of into / (emitted + V * beta)
+    BLOCK_SPREAD = 4        # a double: sum over states of into / (into + prior)
     BLOCK_HEADER = 6
 
 cdef struct Model:
@@ -174,7 +174,7 @@ cdef struct Survivors:
 cdef struct View:
     uint32_t n_states
     int64_t entered         # sum of into
-    double spread           # sum over states of into / (emitted + prior), as stored
+    double spread           # sum over states of into / (into + prior), as stored
     const uint32_t* into
     const uint32_t* emitted  # times that a symbol was observed; `into` if none was missing
     Row row                 # transitions from the current state

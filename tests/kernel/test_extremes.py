@@ -1,0 +1,238 @@
+"""The ends of every scale: weights, alphabets, budgets and ties, against the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mdvpf
+from mdvpf.algorithms import Algorithm
+from tests.kernel.comparing import BREAK, EVERY_ALGORITHM, Event, Pair
+
+every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
+every_oracle = pytest.mark.parametrize("oracle", ["unvisited", "any"])
+
+
+def random_symbols(seed: int, length: int, n_symbols: int) -> list[Event]:
+    rng = np.random.default_rng(seed)
+    jumps = np.where(rng.random(length) < 0.4, rng.integers(n_symbols, size=length), 1)
+    return (np.cumsum(jumps) % n_symbols).tolist()
+
+
+def log_weight_range(pair: Pair) -> float:
+    """How many factors of e there are between the heaviest particle and the lightest."""
+    log_weights = [particle.log_weight for particle in pair.slow.particles]
+    return max(log_weights) - min(log_weights)
+
+
+# --- Weights
+
+
+FAR_APART: dict[str, Algorithm] = {
+    "VPA": mdvpf.VPA(),
+    "MD-VPA": mdvpf.MDVPA(),
+    "MD-VPA bold": mdvpf.MDVPA(discount=2.0, normalizer="sum"),
+    "MD-VPA optimal": mdvpf.MDVPA(selection="optimal"),
+    "OptimalResampling": mdvpf.OptimalResampling(),
+}
+
+
+@pytest.mark.parametrize("algorithm", FAR_APART)
+def test_weights_too_far_apart_for_a_double_are_kept_as_logs(algorithm: str) -> None:
+    # All 877 ways to label seven symbols are kept, and a state hardly emits a second symbol: the
+    # path of one state loses sixty orders of magnitude with each.
+    model = mdvpf.InfiniteHMM(7, beta=1e-60)
+    pair = Pair(model, FAR_APART[algorithm], n_particles=900)
+    assert pair.follow(range(7), predictions=1000, tables=1000) is None
+    assert len(pair.core.weights) == 877
+    assert log_weight_range(pair) > 700
+    assert float(pair.core.weights.min()) == 0.0
+    # The budget is spent: now they are selected, by scores that are logs.
+    assert pair.follow([None, 6], predictions=1000, tables=1000) is None
+
+
+@pytest.mark.parametrize("algorithm", FAR_APART)
+def test_weights_come_back_from_logs_once_they_are_close_again(algorithm: str) -> None:
+    model = mdvpf.InfiniteHMM(6, beta=1e-60)
+    pair = Pair(model, FAR_APART[algorithm], n_particles=60)
+    farthest = 0.0
+    for symbol in (0, 1, 2, 3, 4, 4, 4, 4, 4, None, None, None, 0, 1):
+        assert pair.update(symbol) is None
+        farthest = max(farthest, log_weight_range(pair))
+    assert farthest > 400
+    assert log_weight_range(pair) < 200
+
+
+@pytest.mark.parametrize("resampling", ["multinomial", "residual", "systematic", "stratified"])
+def test_smc_that_does_not_resample_keeps_weights_far_apart(resampling: str) -> None:
+    model = mdvpf.InfiniteHMM(30, gamma=10.0, beta=1e-60)
+    pair = Pair(model, mdvpf.SMC(resampling, ess_threshold=0.0), n_particles=40, seed=3)
+    assert pair.follow(range(30)) is None
+    assert log_weight_range(pair) > 700
+    # And resamples from such weights when it is time.
+    pair = Pair(model, mdvpf.SMC(resampling, ess_threshold=0.1), n_particles=30, seed=3)
+    assert pair.follow([None] * 4 + list(range(16))) is None
+
+
+@pytest.mark.parametrize("discount", [50.0, 1000.0])
+@pytest.mark.parametrize("normalizer", ["geometric", "sum", "none"])
+def test_a_lookahead_that_outweighs_everything(normalizer: str, discount: float) -> None:
+    model = mdvpf.InfiniteHMM(4, beta=1e-3)
+    algorithm = mdvpf.MDVPA(discount, normalizer=normalizer)
+    pair = Pair(model, algorithm, n_particles=25)
+    assert pair.follow(random_symbols(6, 25, 4), predictions=1) is None
+
+
+@every_algorithm
+@every_oracle
+@pytest.mark.parametrize("parameters", [(1e-60, 1e60, 1e-60), (1e60, 1e-60, 1e60)])
+def test_hyper_parameters_at_their_limits(
+    parameters: tuple[float, float, float], oracle: str, algorithm: str
+) -> None:
+    alpha, gamma, beta = parameters
+    model = mdvpf.InfiniteHMM(3, alpha, gamma, beta, oracle=oracle)
+    pair = Pair(model, EVERY_ALGORITHM[algorithm], n_particles=10, seed=1)
+    events: list[Event] = [*random_symbols(1, 8, 3), None, BREAK, *random_symbols(2, 6, 3)]
+    assert pair.follow(events, predictions=1) is None
+
+
+# --- Alphabets and budgets
+
+
+@every_algorithm
+@every_oracle
+def test_an_alphabet_of_one_symbol(oracle: str, algorithm: str) -> None:
+    model = mdvpf.InfiniteHMM(1, alpha=0.7, gamma=1.3, oracle=oracle)
+    pair = Pair(model, EVERY_ALGORITHM[algorithm], n_particles=12, seed=2)
+    assert pair.follow([0, 0, None, 0, 0, BREAK, 0, None, None, 0, 0, 0]) is None
+    np.testing.assert_allclose(pair.core.predict_proba(), [1.0], rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(pair.core.log_evidence, 0.0, rtol=0.0, atol=1e-12)
+
+
+@every_algorithm
+@every_oracle
+def test_a_budget_of_one_particle(oracle: str, algorithm: str) -> None:
+    model = mdvpf.InfiniteHMM(3, beta=0.2, oracle=oracle)
+    pair = Pair(model, EVERY_ALGORITHM[algorithm], n_particles=1, seed=4)
+    events: list[Event] = [*random_symbols(3, 15, 3), None, BREAK, *random_symbols(4, 10, 3)]
+    assert pair.follow(events, predictions=1) is None
+    assert pair.core.weights.tolist() == [1.0]
+
+
+@every_algorithm
+@every_oracle
+def test_a_budget_that_is_never_spent(oracle: str, algorithm: str) -> None:
+    model = mdvpf.InfiniteHMM(2, oracle=oracle)
+    pair = Pair(model, EVERY_ALGORITHM[algorithm], n_particles=210, seed=5)
+    for symbol in (0, 1, None, 0, 1, 1):
+        assert pair.update(symbol) is None
+    if algorithm.startswith(("VPA", "MD-VPA", "OptimalResampling")):
+        assert len(pair.core.weights) == 203  # the ways to label six symbols
+        assert pair.core.copy().update(None).discarded > 0.0
+
+
+def test_a_history_of_one_generation_and_a_budget_far_beyond_the_candidates() -> None:
+    pair = Pair(mdvpf.InfiniteHMM(2), mdvpf.MDVPA(), n_particles=100_000, history=1)
+    assert pair.follow([0, 1, 0, 0, 1]) is None
+    assert len(pair.core.weights) == 52
+
+
+# --- Many candidates: most are dropped by a bound from a sample
+
+
+BOUNDED: dict[str, Algorithm] = {
+    "VPA": mdvpf.VPA(),
+    "VPA without weights": mdvpf.VPA(carry_weights=False),
+    "MD-VPA": mdvpf.MDVPA(),
+    "MD-VPA, discount 1": mdvpf.MDVPA(1.0),
+    # The look-ahead turns the order around: what the bound dropped is needed after all.
+    "MD-VPA, discount 10": mdvpf.MDVPA(10.0, normalizer="none"),
+    "MD-VPA optimal": mdvpf.MDVPA(1.0, selection="optimal"),
+}
+
+
+def compare_bounded(algorithm: Algorithm, n_particles: int, length: int, **model: object) -> None:
+    pair = Pair(
+        mdvpf.InfiniteHMM(4, **{"alpha": 2.0, "beta": 0.5, **model}),
+        algorithm,
+        n_particles,
+        history=None,
+        verify=False,
+    )
+    edge = pair.follow(random_symbols(7, length, 4), predictions=1000, tables=1000)
+    assert edge is None
+    n_candidates = int((pair.core.n_states + 1).sum())
+    assert n_candidates > 6000
+    assert n_candidates > 2 * n_particles
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_thousands_of_candidates_are_selected_as_if_all_were_sorted(name: str) -> None:
+    compare_bounded(BOUNDED[name], 2000, 15)
+
+
+@pytest.mark.parametrize("beta", [0.03, 1e-6, 1e-30])
+@pytest.mark.parametrize("name", ["VPA", "MD-VPA, discount 1"])
+@every_oracle
+def test_thousands_of_candidates_whose_states_have_emitted_less_than_they_were_entered(
+    oracle: str, name: str, beta: float
+) -> None:
+    # Missing symbols: a state that was entered often may have emitted nothing, and emits
+    # anything with the probability of a new one.
+    model = mdvpf.InfiniteHMM(3, beta=beta, oracle=oracle)
+    pair = Pair(model, BOUNDED[name], 1500, history=None, verify=False)
+    events: list[Event] = [*[None] * 8, 0, 0, 1, None, 1]
+    assert pair.follow(events, predictions=1000, tables=1000) is None
+    assert int((pair.core.n_states + 1).sum()) > 5000
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("name", BOUNDED)
+@every_oracle
+def test_tens_of_thousands_of_candidates_are_selected_as_if_all_were_sorted(
+    oracle: str, name: str, torture_scale: float
+) -> None:
+    compare_bounded(BOUNDED[name], 5000, int(14 + 40 * torture_scale), oracle=oracle)
+
+
+# --- Ties
+
+
+TIED: dict[str, Algorithm] = {
+    "VPA": mdvpf.VPA(),
+    "MD-VPA": mdvpf.MDVPA(),
+    "MD-VPA without weights": mdvpf.MDVPA(0.5, carry_weights=False),
+    "OptimalResampling": mdvpf.OptimalResampling(),
+}
+
+
+def n_tied_pairs(pair: Pair) -> int:
+    """How many particles weigh the same as one before them, but for rounding."""
+    weights = np.sort([particle.log_weight for particle in pair.slow.particles])
+    return int(np.count_nonzero(np.diff(weights) < 1e-12))
+
+
+@pytest.mark.parametrize("name", TIED)
+@pytest.mark.parametrize("events", ["constant", "missing", "one symbol"])
+def test_masses_of_ties_are_broken_by_order(events: str, name: str) -> None:
+    model = mdvpf.InfiniteHMM(1 if events == "one symbol" else 3, beta=1.0)
+    pair = Pair(model, TIED[name], n_particles=1000, history=None, verify=False)
+    stream: list[Event] = [None] * 10 if events == "missing" else [0] * 10
+    assert pair.follow(stream, predictions=1000, tables=1000) is None
+    assert len(pair.core.weights) == 1000
+    if name != "OptimalResampling":
+        assert n_tied_pairs(pair) > 20
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("name", TIED)
+@pytest.mark.parametrize("n_particles", [1000, 1999, 2000, 4000])
+def test_masses_of_ties_are_broken_by_order_over_longer_streams(
+    n_particles: int, name: str, torture_scale: float
+) -> None:
+    model = mdvpf.InfiniteHMM(2, beta=1.0)
+    pair = Pair(model, TIED[name], n_particles, history=None, verify=False)
+    length = int(12 + 30 * torture_scale)
+    edge = pair.follow([0, 0, 1, 1] * length, predictions=1000, tables=1000)
+    assert edge is None or edge[0] in ("grid", "heavy or light")
+    assert pair.core._core.n_steps > 10
