@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import mdvpf
 from benchmarks.common import N_SYMBOLS, load_text
 from benchmarks.peers.dense_numpy import DenseVPA
+from benchmarks.peers.tuned_numpy import TunedVPA
 from mdvpf.reference import ReferenceFilter
 
 BETA = 0.01
@@ -36,6 +37,10 @@ def compiled(algorithm: mdvpf.VPA | mdvpf.MDVPA, symbols: NDArray[np.int32]) -> 
 
 def dense(symbols: NDArray[np.int32]) -> NDArray[np.float64]:
     return DenseVPA(N_SYMBOLS, N_PARTICLES, beta=BETA).run(symbols)
+
+
+def tuned(symbols: NDArray[np.int32]) -> NDArray[np.float64]:
+    return TunedVPA(N_SYMBOLS, N_PARTICLES, beta=BETA).run(symbols)
 
 
 def reference(symbols: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -98,6 +103,13 @@ def test_dense_numpy(timed, text, expected, stretch):
         "NumPy VPA (dense)", dense, text[:stretch], result=expected, stretch=stretch, rounds=3
     )
     assert_same_predictions(log_predictive, expected.log_predictive[:stretch])
+
+
+def test_tuned_numpy(timed, text, expected):
+    log_predictive = timed(
+        "NumPy VPA (tuned)", tuned, text, result=expected, stretch=STRETCH, rounds=3
+    )
+    assert_same_predictions(log_predictive, expected.log_predictive)
 
 
 def test_reference(timed, text, expected):
