@@ -31,7 +31,7 @@ cdef inline Status reserve_lookahead(
     System* system, int64_t n_candidates, uint32_t n_labels
 ) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
-    cdef size_t labels = n_labels * sizeof(double)
+    cdef size_t labels = (n_labels + 4) * sizeof(double)  # loops run in steps of four
     if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.tilted.items,
@@ -51,16 +51,52 @@ cdef inline Status reserve_lookahead(
     return resize(&system.memory, &ahead.normalizer, labels)
 
 
-cdef inline void multiply_in(Lookahead* ahead, const double* potential, uint32_t n) noexcept nogil:
+cdef inline double larger(double a, double b) noexcept nogil:
+    return a if a > b else b
+
+
+cdef inline double smaller(double a, double b) noexcept nogil:
+    return a if a < b else b
+
+
+cdef inline void note_largest(double* largest, const double* potential, uint32_t n) noexcept nogil:
+    """Raise the largest potential of each label; zeros follow the n up to a multiple of four."""
+    cdef uint32_t i
+    cdef double a, b, c, d
+    for i in range(0, n, 4):
+        a = larger(largest[i], potential[i])
+        b = larger(largest[i + 1], potential[i + 1])
+        c = larger(largest[i + 2], potential[i + 2])
+        d = larger(largest[i + 3], potential[i + 3])
+        largest[i] = a
+        largest[i + 1] = b
+        largest[i + 2] = c
+        largest[i + 3] = d
+
+
+cdef inline void multiply_in(Lookahead* ahead, double* potential, uint32_t n) noexcept nogil:
     """Multiply the potentials of one particle's candidates into the products of their labels."""
     cdef double* product = <double*>ahead.product.data
     cdef double* log_sum = <double*>ahead.log_sum.data
-    cdef double least = 1.0
+    cdef double least_a = 1.0
+    cdef double least_b = 1.0
+    cdef double a, b, c, d
     cdef uint32_t i
-    for i in range(n):
-        product[i] *= potential[i]
-        least = product[i] if product[i] < least else least
-    if least < SMALLEST_PRODUCT:
+    potential[n] = 1.0
+    potential[n + 1] = 1.0
+    potential[n + 2] = 1.0
+    for i in range(0, n, 4):
+        a = product[i] * potential[i]
+        b = product[i + 1] * potential[i + 1]
+        c = product[i + 2] * potential[i + 2]
+        d = product[i + 3] * potential[i + 3]
+        product[i] = a
+        product[i + 1] = b
+        product[i + 2] = c
+        product[i + 3] = d
+        least_a = smaller(smaller(a, c), least_a)
+        least_b = smaller(smaller(b, d), least_b)
+    if smaller(least_a, least_b) < SMALLEST_PRODUCT:
         for i in range(n):
             if product[i] < SMALLEST_PRODUCT:
                 log_sum[i] += log(product[i])
@@ -89,25 +125,25 @@ cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     cdef int64_t k
     cdef uint32_t i, n
     cdef double total
-    for i in range(ahead.n_labels):
+    for i in range(ahead.n_labels + 4):
         (<double*>ahead.log_sum.data)[i] = 0.0
         (<double*>ahead.product.data)[i] = 1.0
         (<double*>ahead.linear_sum.data)[i] = 0.0
         largest[i] = 0.0
+    for i in range(ahead.n_labels):
         count[i] = 0
     for k in range(system.n_particles):
         fetch_ahead(system, k, 1, symbol)
         n = particle_potentials(system, k, symbol, potential, &total)
         count[n - 1] += 1  # made cumulative below
-        for i in range(n):
-            largest[i] = potential[i] if potential[i] > largest[i] else largest[i]
+        note_largest(largest, potential, n)
+        while place < n_candidates and items[place].place >> 32 == <uint64_t>k:
+            wanted[place] = potential[<uint32_t>items[place].place]
+            place += 1
         if system.normalizer == NORMALIZER_GEOMETRIC:
             multiply_in(ahead, potential, n)
         elif system.normalizer == NORMALIZER_SUM:
             add_in(ahead, potential, n)
-        while place < n_candidates and items[place].place >> 32 == <uint64_t>k:
-            wanted[place] = potential[<uint32_t>items[place].place]
-            place += 1
     for i in range(ahead.n_labels - 1, 0, -1):
         count[i - 1] += count[i]
     for i in range(ahead.n_labels):
