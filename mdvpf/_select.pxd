@@ -4,7 +4,7 @@
 Nothing here knows of particles; everything is arithmetic on arrays of scores.
 """
 
-from libc.math cimport exp, log, rint
+from libc.math cimport INFINITY, exp, log, rint
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -143,7 +143,7 @@ cdef inline bint select_top(
         for i in range(n):
             if low <= items[i].value <= high:
                 score = items[i].value if logarithmic else log(items[i].value)
-                keys[n_band] = order_key(rint((score - best) * GRID))
+                keys[n_band] = order_key(rint((score - best) * GRID) + 0.0)  # -0.0 is 0.0
                 n_band += 1
         # `work` may be overwritten, `keys` is read again below.
         last = kth_largest(keys, n_band, n_equal, work)
@@ -218,8 +218,11 @@ cdef inline int64_t optimal_cut(
     tail = rest
     for i in range(budget):
         tail += heavy[i]
+    light_weight[0] = INFINITY
     while n_kept < budget:
-        light_weight[0] = tail / (budget - n_kept)
+        # It never rises; where rounding says so it stays, or the loop might not end.
+        if tail / (budget - n_kept) < light_weight[0]:
+            light_weight[0] = tail / (budget - n_kept)
         n_before = n_kept
         n_kept = 0
         tail = rest

@@ -31,7 +31,7 @@ _NAMED_DISCOUNTS: dict[str, Callable[[NDArray[np.int64]], NDArray[np.float64]]] 
     "1/sqrt(n)": lambda n: 1.0 / np.sqrt(n),
 }
 
-_LARGEST_DISCOUNT = 1e300  # its product with the log of any potential is finite
+_LARGEST_DISCOUNT = 1e290  # scores stay finite, and so do their keys on the grid of the selection
 _LARGEST_STEP = 2**62
 
 
