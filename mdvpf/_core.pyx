@@ -319,6 +319,31 @@ cdef class ParticleSystem:
         finally:
             self.busy = False
 
+    def absorb(self, int32_t symbol, double discount, const double[::1] uniforms):
+        """Absorb one symbol: `advance` for a chunk of one, without its arrays.
+
+        Returns log predictive, mean states, ESS, particles, discarded and uniforms used.
+        """
+        cdef System* system = &self.system
+        cdef Uniforms given
+        cdef Report report
+        cdef Status status
+        if not MISSING <= symbol < <int64_t>system.model.n_symbols:
+            raise ValueError(f"symbol={symbol}: expected one of the alphabet, or -1")
+        self.enter()
+        try:
+            given.values = &uniforms[0] if uniforms.shape[0] else NULL
+            given.n = uniforms.shape[0]
+            given.used = 0
+            with nogil:
+                status = step(system, symbol, discount, &given, &report)
+            raise_for(status)
+            system.log_evidence += report.log_evidence
+            return (report.log_predictive, report.mean_states, report.ess, report.n_particles,
+                    report.discarded, given.used)
+        finally:
+            self.busy = False
+
     def new_sequence(self, const double[::1] uniforms):
         """Start a new sequence; return the number of uniforms used."""
         cdef Uniforms given

@@ -8,6 +8,7 @@ before it looks at the symbol.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,10 +27,7 @@ NORMALIZERS: tuple[Normalizer, ...] = ("geometric", "sum", "none")
 SELECTIONS: tuple[Selection, ...] = ("top", "optimal")
 RESAMPLINGS: tuple[Resampling, ...] = ("multinomial", "stratified", "systematic", "residual")
 
-_NAMED_DISCOUNTS: dict[str, Callable[[NDArray[np.int64]], NDArray[np.float64]]] = {
-    "1/n": lambda n: 1.0 / n,
-    "1/sqrt(n)": lambda n: 1.0 / np.sqrt(n),
-}
+NAMED_DISCOUNTS = ("1/n", "1/sqrt(n)")
 
 _LARGEST_DISCOUNT = 1e290  # scores stay finite, and so do their keys on the grid of the selection
 _LARGEST_STEP = 2**62
@@ -100,26 +98,39 @@ class MDVPA:
         [1.0, 0.5, 0.25]
         """
         n = _validate.integers("steps", steps, low=1, high=_LARGEST_STEP)
+        if self.discount == "1/n":
+            return 1.0 / n
+        if self.discount == "1/sqrt(n)":
+            return 1.0 / np.sqrt(n)
+        return np.array([self.discount_at(i) for i in n.tolist()], dtype=np.float64)
+
+    def discount_at(self, step: int) -> float:
+        """Return the discount of one step, counted from 1.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.MDVPA(discount="1/sqrt(n)").discount_at(4)
+        0.5
+        """
         discount = self.discount
         if isinstance(discount, str):
-            return _NAMED_DISCOUNTS[discount](n)
+            return 1.0 / step if discount == "1/n" else 1.0 / math.sqrt(step)
         if isinstance(discount, float):
-            return np.full(n.shape, discount)
+            return discount
         if callable(discount):
-            values = [_discount_value(f"discount({i})", discount(i)) for i in n.tolist()]
-            return np.array(values, dtype=np.float64)
-        last = int(n.max(initial=0))
-        if last > len(discount):
+            return _discount_value(f"discount({step})", discount(step))
+        if step > len(discount):
             raise ValueError(
                 f"discount has {len(discount)} values: expected one for every step, "
-                f"and this is step {last}"
+                f"and this is step {step}"
             )
-        return np.array([discount[i - 1] for i in n.tolist()], dtype=np.float64)
+        return discount[step - 1]
 
 
 def _checked_discount(discount: Any) -> Discount:
     if isinstance(discount, str):
-        return _validate.choice("discount", discount, _NAMED_DISCOUNTS)
+        return _validate.choice("discount", discount, NAMED_DISCOUNTS)
     if callable(discount):
         checked: Callable[[int], float] = discount
         return checked

@@ -97,6 +97,7 @@ class ParticleFilter(Predictor):
         self.n_threads = _validate.integer("n_threads", n_threads, low=1)
         self.history = _read_history(history)
         self.rng = _read_rng(rng)
+        self._draws = _uniforms_per_step(algorithm, self.n_particles)
         self._core = _core.ParticleSystem(
             **_model_codes(model),
             **_algorithm_codes(algorithm),
@@ -147,14 +148,16 @@ class ParticleFilter(Predictor):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
-        stream = Stream(
-            np.array([read_symbol(symbol, self.n_symbols)], dtype=np.int32),
-            np.zeros(1, dtype=np.uint8),
-        )
-        reports = np.empty((1, 6))
-        self._absorb(stream, self._plan(stream), slice(0, 1), reports)
-        log_predictive, _, mean_states, ess, n_particles, discarded = reports[0].tolist()
-        return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
+        core = self._core
+        code = read_symbol(symbol, self.model.n_symbols)
+        discount = 0.0
+        if isinstance(self.algorithm, MDVPA) and core.pending and code != MISSING:
+            discount = self.algorithm.discount_at(core.n_steps + 1)
+        if self._draws == 0:
+            return Step._make(core.absorb(code, discount, _NO_UNIFORMS)[:5])
+        with self._drawn(1) as (uniforms, progress):
+            *fields, progress[1] = core.absorb(code, discount, uniforms)
+        return Step._make(fields)
 
     def new_sequence(self) -> None:
         """End the sequence: the next symbol starts a new one.
@@ -235,7 +238,7 @@ class ParticleFilter(Predictor):
         Yields the uniforms and an array whose entry 1 receives how many were used.
         """
         progress = np.zeros(2, dtype=np.int64)
-        most = n_steps * _uniforms_per_step(self.algorithm, self.n_particles)
+        most = n_steps * self._draws
         if most == 0:
             yield _NO_UNIFORMS, progress
             return

@@ -56,6 +56,8 @@ def read_symbol(symbol: Any, n_symbols: int) -> int:
     """Return a symbol as an int, `MISSING` for None, or raise."""
     if symbol is None:
         return MISSING
+    if type(symbol) is int and 0 <= symbol < n_symbols:  # the usual case, without a message
+        return symbol
     return _validate.integer(
         "symbol", symbol, low=0, high=n_symbols - 1, also=", or None if it is missing"
     )
