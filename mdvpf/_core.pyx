@@ -140,16 +140,21 @@ cdef void visit(
     const System* system, handle_t handle, uint32_t level, unsigned char* marks,
     int64_t* rows, int64_t* shared,
 ) noexcept nogil:
-    """Count a row, or the rows below a node, unless two visits have already done so."""
+    """Count the rows of a group, or below a node, unless two visits have already done so."""
+    cdef const Record* group
+    cdef uint32_t which
     cdef int i
     if handle == NONE or marks[handle] == 2:
         return
     marks[handle] += 1
     if level == 0:
-        if marks[handle] == 1:
-            rows[0] += 1
-        else:
-            shared[0] += 1
+        group = group_at(system, handle)
+        for which in range(<uint32_t>GROUP):
+            if row_end(group, which) > row_start(group, which):
+                if marks[handle] == 1:
+                    rows[0] += 1
+                else:
+                    shared[0] += 1
         return
     for i in range(NODE_SIZE):
         visit(system, children(&system.pool, handle)[i], level - 1, marks, rows, shared)

@@ -110,7 +110,7 @@ class MemoryReport:
     dense_equivalent : int
         Bytes that plain int32 tables of the same states and symbols would take.
     rows : int
-        Distinct rows and columns of counts.
+        Distinct rows and columns of counts that hold any.
     shared_rows : int
         Those of them that more than one particle uses.
     history_nodes : int
