@@ -17,9 +17,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport inverse_of
-from mdvpf._score cimport (
-    block_of, column_of, fetch_ahead, oracle, potentials, view_particle,
-)
+from mdvpf._score cimport fetch_ahead, oracle, potentials, view_for
 from mdvpf._select cimport key_value, kth_largest, order_key
 from mdvpf._types cimport (
     MISSING, Candidate, CandidateSet, Model, Row, System, View,
@@ -62,17 +60,6 @@ cdef inline uint32_t score_all(
             out[i + 2] *= weight
             out[i + 3] *= weight
     return n
-
-
-cdef inline void view_for(
-    const System* system, int64_t particle, int32_t symbol, View* view, Row* counts
-) noexcept nogil:
-    """View a particle and the column of the symbol."""
-    cdef uint32_t* block = block_of(system, particle)
-    view_particle(system, block, view)
-    counts.n = 0
-    if symbol != MISSING:
-        counts[0] = column_of(system, block, <uint32_t>symbol)
 
 
 cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:

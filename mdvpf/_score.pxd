@@ -105,6 +105,17 @@ cdef inline void view_particle(
     view.offers_new = view.n_states < system.model.max_states
 
 
+cdef inline void view_for(
+    const System* system, int64_t particle, int32_t symbol, View* view, Row* counts
+) noexcept nogil:
+    """View a particle and the column of the symbol."""
+    cdef uint32_t* block = block_of(system, particle)
+    view_particle(system, block, view)
+    counts.n = 0
+    if symbol != MISSING:
+        counts[0] = column_of(system, block, <uint32_t>symbol)
+
+
 cdef inline void view_moved(
     const System* system, uint32_t* block, uint32_t state, int32_t symbol,
     Scratch* scratch, View* view,
@@ -254,13 +265,9 @@ cdef inline uint32_t particle_potentials(
     System* system, int64_t particle, int32_t symbol, double* out, double* total
 ) noexcept nogil:
     """The potentials of a stored particle."""
-    cdef uint32_t* block = block_of(system, particle)
     cdef View view
     cdef Row counts
-    view_particle(system, block, &view)
-    counts.n = 0
-    if symbol != MISSING:
-        counts = column_of(system, block, <uint32_t>symbol)
+    view_for(system, particle, symbol, &view, &counts)
     return potentials(
         &system.model, &view, &counts, symbol == MISSING, &system.scratch, out, total
     )

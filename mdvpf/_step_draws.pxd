@@ -6,8 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._score cimport (
-    block_of, column_of, emission_or_one, fetch_ahead, particle_potentials, transition_scores,
-    view_particle,
+    emission_or_one, fetch_ahead, particle_potentials, transition_scores, view_for,
 )
 from mdvpf._select cimport normalize, weigh
 from mdvpf._resample cimport draw, first_above, residual_part
@@ -57,19 +56,14 @@ cdef inline Status move_all(
     cdef const double* log_weight = <const double*>system.log_weight.data
     cdef double predictive = 0.0
     cdef double evidence = 0.0
-    cdef uint32_t* block
     cdef uint32_t i, n, state
     cdef int64_t k
     cdef View view
     cdef Row counts
-    counts.n = 0
     moved.n = system.n_particles
     for k in range(moved.n):
         fetch_ahead(system, k, 1, symbol)
-        block = block_of(system, k)
-        view_particle(system, block, &view)
-        if symbol != MISSING:
-            counts = column_of(system, block, <uint32_t>symbol)
+        view_for(system, k, symbol, &view, &counts)
         emission_or_one(&system.model, &view, &counts, symbol == MISSING, emission)
         n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
         predictive += weight[k] * weighted_sum(transition, emission, n)
