@@ -30,7 +30,7 @@ from mdvpf._types cimport (
 )
 
 cdef enum:
-    REFRESH_INTERVAL = 65536  # steps between two computations of the spreads
+    REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
 
 
 # ---- room --------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     """Make all the room that `commit` may take."""
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t most_states = 0
-    cdef uint32_t capacity
+    cdef uint32_t capacity, growth
     cdef int64_t i
     if check_limits(system, chosen) != OK:
         return COUNT_LIMIT
@@ -151,18 +151,19 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
         system, chosen.n if chosen.n > system.n_particles else system.n_particles
     ) != OK:
         return NO_MEMORY
-    # A child takes at most two groups and a path of nodes. A group grows by a pair, or to twice
-    # its width.
+    for i in range(chosen.n):
+        most_states = states[i] + 1 if states[i] >= most_states else most_states
+    # A child takes at most two groups and a path of nodes. A group grows by a pair, and to twice
+    # its width, or four times if the number of a state needs four bytes.
+    growth = 2 if most_states < 65536 else 4
     if reserve_pages(
         &system.pool,
-        pages_for(2 * <size_t>chosen.n, 2 * system.pool.largest + 4)
+        pages_for(2 * <size_t>chosen.n, growth * system.pool.largest + 4)
         + pages_for((system.depth - 1) * <size_t>chosen.n, NODE_UNITS),
     ) != OK:
         return NO_MEMORY
     if reserve_history(&system.history, &system.memory, chosen.n) != OK:
         return NO_MEMORY
-    for i in range(chosen.n):
-        most_states = states[i] + 1 if states[i] >= most_states else most_states
     if most_states > system.state_capacity:
         capacity = most_states + most_states // 8
         return grow_states(system, (capacity + 3) & ~3u)

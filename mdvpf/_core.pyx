@@ -17,8 +17,8 @@ from mdvpf._counts cimport (
 from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
 from mdvpf._pool cimport (
-    at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool,
-    resize,
+    at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool, resize,
+    used_bytes,
 )
 from mdvpf._score cimport (
     block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, spread_of,
@@ -315,7 +315,7 @@ cdef class ParticleSystem:
                         i += 1
                         progress[0] = i
                         progress[1] = given.used
-                        work += system.candidates.n + system.n_particles
+                        work += system.n_candidates
                         if work > SIGNAL_INTERVAL:
                             work = 0
                             with gil:
@@ -569,13 +569,18 @@ cdef class ParticleSystem:
             if system.pending:
                 live += system.shown.n * (2 * sizeof(uint32_t) + 2 * sizeof(double))
                 live += system.candidates.n * sizeof(Candidate)
-            return (live, system.memory.allocated + <int64_t>sizeof(System), dense, rows, shared,
-                    system.history.n_live)
+            return (live, self.allocated(), dense, rows, shared, system.history.n_live)
         finally:
             self.busy = False
 
+    cdef int64_t allocated(self):
+        """Bytes held, but for what the arena has only claimed."""
+        cdef System* system = &self.system
+        return (system.memory.allocated - <int64_t>system.pool.arena.bytes
+                + <int64_t>used_bytes(&system.pool) + <int64_t>sizeof(System))
+
     def __sizeof__(self):
-        return object.__sizeof__(self) + self.system.memory.allocated
+        return object.__sizeof__(self) + self.allocated()
 
     def _fail_allocation_after(self, int64_t n):
         """Make the allocation after the next n fail, for tests; -1 for none."""

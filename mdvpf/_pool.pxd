@@ -111,6 +111,11 @@ cdef inline uint32_t class_at(const Pool* pool, handle_t handle) noexcept nogil:
     return (<Page*>pool.pages.data)[handle >> PAGE_BITS].size_class
 
 
+cdef inline size_t used_bytes(const Pool* pool) noexcept nogil:
+    """Bytes of the pages; the arena beyond them was claimed but never written."""
+    return (<size_t>pool.n_pages - 1) * PAGE_BYTES
+
+
 cdef inline size_t pages_for(size_t n, size_t units) noexcept nogil:
     """Pages that n records of at most so many units fill, but for one page a class."""
     if units > PAGE_UNITS:
@@ -217,10 +222,15 @@ cdef inline void recycle(Pool* pool) noexcept nogil:
 
 cdef inline Status copy_pool(Pool* target, const Pool* source, Memory* memory) noexcept nogil:
     """Make `target` a copy of `source`. On failure it holds what `close_pool` can release."""
+    cdef size_t used = used_bytes(source)
     memcpy(target, source, sizeof(Pool))
     target.memory = memory
     memset(&target.arena, 0, sizeof(Buffer))
     memset(&target.pages, 0, sizeof(Buffer))
     if duplicate(memory, &target.pages, &source.pages) != OK:
         return NO_MEMORY
-    return duplicate(memory, &target.arena, &source.arena)
+    if resize(memory, &target.arena, used) != OK:
+        return NO_MEMORY
+    if used:
+        memcpy(target.arena.data, source.arena.data, used)
+    return OK

@@ -4,7 +4,7 @@
 Nothing here knows of particles; everything is arithmetic on arrays of scores.
 """
 
-from libc.math cimport INFINITY, exp, log, rint
+from libc.math cimport INFINITY, exp, fabs, log, rint
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -76,12 +76,12 @@ cdef inline uint64_t kth_largest(
 
 # ---- the K best --------------------------------------------------------------------------
 
-cdef inline double lowered(double value, bint logarithmic) noexcept nogil:
-    return value - BAND if logarithmic else value * (1.0 - BAND)
+cdef inline double band_around(double cut, double best, bint logarithmic) noexcept nogil:
+    """How far from the cut a score can be and still be a tie on the grid.
 
-
-cdef inline double raised(double value, bint logarithmic) noexcept nogil:
-    return value + BAND if logarithmic else value * (1.0 + BAND)
+    Logs that are large have large rounding errors of their own.
+    """
+    return BAND + 1e-15 * (fabs(cut) + fabs(best)) if logarithmic else BAND * cut
 
 
 cdef inline void keep(Survivors* chosen, const Candidate* candidate) noexcept nogil:
@@ -128,8 +128,8 @@ cdef inline bint select_top(
             keep(chosen, &items[i])
         return True
     cut = cut_value(items, n, budget, keys, work)
-    low = lowered(cut, logarithmic)
-    high = raised(cut, logarithmic)
+    low = cut - band_around(cut, candidates.best, logarithmic)
+    high = cut + band_around(cut, candidates.best, logarithmic)
     if low < candidates.bound and not candidates.complete:
         return False
     for i in range(n):

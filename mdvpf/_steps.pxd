@@ -16,7 +16,11 @@ from mdvpf._types cimport (
 cdef inline Status step(
     System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
 ) noexcept nogil:
-    """Absorb one symbol, or change nothing."""
+    """Absorb one symbol, or change nothing.
+
+    Once MD-VPA has completed the pending step nothing can fail: room was made, and potentials
+    of particles that have counts are positive numbers (see the limits in `_types.pxd`).
+    """
     cdef int64_t used = uniforms.used
     cdef Status status = reserve_step(system, system.n_candidates, system.most_states)
     if status == OK:

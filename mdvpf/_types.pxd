@@ -47,7 +47,7 @@ cdef extern from *:
     """
     # Scores are ordered on a grid of 2**-32, so that scores equal but for rounding are ties.
     const double GRID "MDVPF_GRID"
-    # Two scores further apart than this, as logs, stand in the same order on the grid.
+    # Two scores further apart than this, as logs of moderate size, stand in the same order on it.
     const double BAND "MDVPF_BAND"
     # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
     # product with a product of potentials above SMALLEST_PRODUCT, or with a weight above

@@ -53,7 +53,8 @@ class ParticleFilter(Predictor):
         Seed or generator of the random numbers, as `numpy.random.default_rng` takes it. VPA and
         MD-VPA with ``selection="top"`` draw none.
     n_threads : int, default 1
-        Upper limit on the threads of a step. Results do not depend on it.
+        Upper limit on the threads of a step. At present a step runs on one; results do not and
+        will not depend on it.
     history : None, int or "full", optional
         Which states `path` can tell: none, the last so many, or all.
 
