@@ -190,6 +190,7 @@ cdef class ParticleSystem:
         system.model.gamma = gamma
         system.model.beta = beta
         system.model.prior = n_symbols * beta
+        system.model.new_state = gamma / n_symbols
         system.model.any_state = any_state
         system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
         system.algorithm = <AlgorithmKind>algorithm

@@ -162,7 +162,6 @@ cdef inline int64_t collect_few(
     cdef const uint32_t* into = view.into
     cdef const Row* row = &view.row
     cdef double weight = 1.0
-    cdef double threshold
     cdef double spread                  # of the states that the oracle offers
     cdef double scale, share, total, number, part
     cdef int64_t n = 0
@@ -183,8 +182,7 @@ cdef inline int64_t collect_few(
     oracle(model, view, sums.left, sums.visited, &scale, &share)
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
-    threshold = bound / weight
-    if not model.beta * share < threshold:
+    if not weight * (model.beta * share) < bound:
         return -1
     total = model.beta * (share * spread + scale * sums.part)
     for i in range(counts.n):
@@ -197,20 +195,22 @@ cdef inline int64_t collect_few(
         else:
             part = share * <double>into[state] * inverse_of(model, into[state])
         total += part * number
-        part *= number + model.beta
-        if part >= threshold:
-            n = append_in_order(items, n, weight * part, place | state)
-    if model.beta * scale * sums.part >= threshold:
+        part *= weight * (number + model.beta)
+        if part >= bound:
+            n = append_in_order(items, n, part, place | state)
+    scale *= weight * model.beta
+    if scale * sums.part >= bound:
         for i in range(row.n):
             state = state_in(row, i)
-            part = model.beta * scale * seen[state]
-            if part >= threshold:
-                n = append_in_order(items, n, weight * part, place | state)
+            part = scale * seen[state]
+            if part >= bound:
+                n = append_in_order(items, n, part, place | state)
     if view.offers_new:
-        part = share * model.gamma / model.n_symbols
+        part = share * model.new_state
         total += part
-        if part >= threshold:
-            n = append_in_order(items, n, weight * part, place | view.n_states)
+        part *= weight
+        if part >= bound:
+            n = append_in_order(items, n, part, place | view.n_states)
     (<double*>system.future.data)[particle] = total
     return n
 
@@ -260,8 +260,6 @@ cdef inline void expand_with_bound(
     candidates.n = n
     candidates.best = best
     candidates.bound = bound
-    if bound > 0.0:
-        candidates.bound *= 1.0 + 1e-12  # a product and a quotient may round apart
     candidates.complete = n == n_offered
     candidates.predictive = predictive
     candidates.total = predictive if system.carry_weights else total

@@ -144,6 +144,7 @@ cdef struct Model:
     bint any_state          # oracle "any"
     uint32_t max_states     # UINT32_MAX: unbounded
     double prior            # V * beta
+    double new_state        # gamma / V
     const double* inverse   # 1 / (n + prior) for n < INVERSES
 
 # A candidate: a particle and the state it would move to.
