@@ -3,7 +3,7 @@
 
 The only owner of memory, the only place that releases and takes back the GIL, and the only one
 that raises. It draws no random numbers: the caller passes uniforms. Arrays come in as contiguous
-buffers and go out as fresh lists of numbers in buffers that the caller made.
+buffers, and what goes out is copied into arrays that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
