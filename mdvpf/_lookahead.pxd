@@ -188,12 +188,14 @@ cdef inline void tilt(System* system, double discount) noexcept nogil:
     tilted.logarithmic = True
     tilted.complete = candidates.complete
     tilted.best = -INFINITY
+    tilted.least = INFINITY
     for i in range(candidates.n):
         score = items[i].value if candidates.logarithmic else log(items[i].value)
         score += discount * (log(potential[i]) - normalizer[<uint32_t>items[i].place])
         target[i].value = score
         target[i].place = items[i].place
         tilted.best = score if score > tilted.best else tilted.best
+        tilted.least = score if score < tilted.least else tilted.least
     # A candidate that was not collected has a score below the bound before it is tilted.
     tilted.bound = -INFINITY
     if not candidates.complete:

@@ -53,7 +53,7 @@ cdef inline Status complete(
         expand(system, system.pending_symbol, True)
     look_ahead(system, lookahead)
     tilt(system, discount)
-    if not isfinite(tilted.best):
+    if not (isfinite(tilted.best) and isfinite(tilted.least)):
         return NOT_A_NUMBER
     if system.select_optimal:
         return choose_optimal(system, tilted, chosen, uniforms)

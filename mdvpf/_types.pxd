@@ -18,7 +18,7 @@ cdef enum:
     PAGE_UNITS = 512
     PAGE_BYTES = 4096
     MAX_PAGES = 8388607     # what handles can name
-    INVERSES = 1024
+    TABLED = 1024           # counts below this have their quotients in a table
     SIZE_TABLE = 256        # record sizes, in units, whose class is looked up
     N_CLASSES = 112         # record sizes: 2..8 units, then four to a doubling
 
@@ -145,7 +145,8 @@ cdef struct Model:
     uint32_t max_states     # UINT32_MAX: unbounded
     double prior            # V * beta
     double new_state        # gamma / V
-    const double* inverse   # 1 / (n + prior) for n < INVERSES
+    const double* inverse   # 1 / (n + prior) of every n < TABLED
+    const double* spread    # n / (n + prior)
 
 # A candidate: a particle and the state it would move to.
 cdef struct Candidate:
@@ -159,6 +160,7 @@ cdef struct CandidateSet:
     bint complete           # no candidate was left out
     double bound            # those left out have a smaller value
     double best             # largest value
+    double least            # smallest value
     double total            # sum of exp(score) over all candidates, those left out included
     double predictive       # sum of weight * potential over all candidates
 
@@ -175,7 +177,6 @@ cdef struct Survivors:
 cdef struct View:
     uint32_t n_states
     int64_t entered         # sum of into
-    double spread           # sum over states of into / (into + prior), as stored
     const uint32_t* into
     const uint32_t* emitted  # times that a symbol was observed; `into` if none was missing
     Row row                 # transitions from the current state
@@ -186,8 +187,8 @@ cdef struct Scratch:
     Buffer transition       # double[]: p(m | x)
     Buffer emission         # double[]: p(y | m)
     Buffer ones             # double[]: all of them 1
-    Buffer stamp            # uint64_t[]: the latest visit in which a state was met
-    Buffer seen             # double[]: what was noted of it then
+    Buffer stamp            # uint64_t[]: the number of the latest pair that named a state
+    uint64_t n_stamped      # pairs numbered so far
     Buffer emitted          # uint32_t[]: emissions of each state, where some are missing
     Buffer times            # uint32_t[]: how often each state is drawn
     Buffer keys             # uint64_t[]: order keys of a selection
@@ -242,8 +243,7 @@ cdef struct System:
     uint32_t root_size      # handles of the symbol tree kept in a block
     uint32_t depth          # levels of the symbol tree, the root included
 
-    Buffer inverses         # double[]: what model.inverse points to
-    uint64_t visit          # number of the latest visit: see Scratch.stamp
+    Buffer tabled           # double[]: what model.inverse and model.spread point to
     Buffer blocks           # uint32_t[n_slots * stride]
     uint32_t stride
     uint32_t state_capacity  # a multiple of 4
