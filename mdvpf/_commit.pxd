@@ -299,6 +299,8 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     for k in range(chosen.n):
         n_children[parents[k]] += 1
     for k in range(system.n_particles):
+        if k + FETCH_BLOCK < system.n_particles and n_children[k + FETCH_BLOCK] == 0:
+            fetch_block(system, k + FETCH_BLOCK)
         if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] == 0:
             fetch_groups(system, k + FETCH_ROWS)
         if n_children[k] == 0:

@@ -16,6 +16,7 @@ from mdvpf._counts cimport (
 )
 from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
+from mdvpf._lookahead cimport make_log_tables
 from mdvpf._pool cimport (
     at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool, resize,
     used_bytes,
@@ -27,7 +28,7 @@ from mdvpf._score cimport (
 from mdvpf._step cimport Uniforms, reserve_step
 from mdvpf._steps cimport start_sequence, step
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_SMC,
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES,
     COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE,
     NONE, NOT_A_NUMBER, OK,
@@ -58,8 +59,8 @@ cdef int raise_for(Status status) except -1:
 
 
 cdef enum:
-    N_STATE_BUFFERS = 27    # what a copy needs
-    N_BUFFERS = 48          # and work space, which a copy makes anew
+    N_STATE_BUFFERS = 28    # what a copy needs
+    N_BUFFERS = 50          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -91,27 +92,29 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[24] = &system.foresight
     out[25] = &system.n_children
     out[26] = &system.tabled
-    out[27] = &system.tilted.items
-    out[28] = &system.scratch.transition
-    out[29] = &system.scratch.emission
-    out[30] = &system.scratch.ones
-    out[31] = &system.scratch.stamp
-    out[32] = &system.scratch.emitted
-    out[33] = &system.scratch.times
-    out[34] = &system.scratch.keys
-    out[35] = &system.scratch.order
-    out[36] = &system.scratch.shares
-    out[37] = &system.scratch.overlay_into
-    out[38] = &system.scratch.overlay_row
-    out[39] = &system.scratch.overlay_column
-    out[40] = &system.scratch.overlay_missing
-    out[41] = &system.lookahead.potential
-    out[42] = &system.lookahead.log_sum
-    out[43] = &system.lookahead.product
-    out[44] = &system.lookahead.linear_sum
-    out[45] = &system.lookahead.largest
-    out[46] = &system.lookahead.count
-    out[47] = &system.lookahead.normalizer
+    out[27] = &system.lookahead.tabled
+    out[28] = &system.tilted.items
+    out[29] = &system.scratch.transition
+    out[30] = &system.scratch.emission
+    out[31] = &system.scratch.ones
+    out[32] = &system.scratch.stamp
+    out[33] = &system.scratch.emitted
+    out[34] = &system.scratch.times
+    out[35] = &system.scratch.keys
+    out[36] = &system.scratch.order
+    out[37] = &system.scratch.shares
+    out[38] = &system.scratch.overlay_into
+    out[39] = &system.scratch.overlay_row
+    out[40] = &system.scratch.overlay_column
+    out[41] = &system.scratch.overlay_missing
+    out[42] = &system.lookahead.potential
+    out[43] = &system.lookahead.log_sum
+    out[44] = &system.lookahead.share_sum
+    out[45] = &system.lookahead.linear_sum
+    out[46] = &system.lookahead.largest
+    out[47] = &system.lookahead.n_with
+    out[48] = &system.lookahead.n_offering
+    out[49] = &system.lookahead.normalizer
 
 
 cdef void find_tables(System* system) noexcept nogil:
@@ -221,6 +224,8 @@ cdef class ParticleSystem:
         for k in range(TABLED):
             (<double*>system.tabled.data)[k] = 1.0 / (k + system.model.prior)
             (<double*>system.tabled.data)[TABLED + k] = k / (k + system.model.prior)
+        if algorithm == ALGORITHM_MDVPA:
+            raise_for(make_log_tables(system))
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
         raise_for(grow_slots(system, n_start))

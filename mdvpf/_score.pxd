@@ -22,8 +22,8 @@ from mdvpf._types cimport (
 )
 
 cdef enum:
-    FETCH_BLOCK = 8         # particles ahead whose blocks are asked for
-    FETCH_ROWS = 4          # and whose rows, once the block is there
+    FETCH_BLOCK = 16        # particles ahead whose blocks are asked for
+    FETCH_ROWS = 8          # and whose rows, once the block is there
 
 
 # ---- particles ---------------------------------------------------------------------------

@@ -35,7 +35,6 @@ cdef extern from *:
     #define MDVPF_GRID 4294967296.0
     #define MDVPF_BAND 1e-9
     #define MDVPF_SMALLEST_WEIGHT 1e-43
-    #define MDVPF_SMALLEST_PRODUCT 1e-80
     static inline void mdvpf_prefetch(const void* address) {
     #if defined(__GNUC__)
         __builtin_prefetch(address);
@@ -50,10 +49,8 @@ cdef extern from *:
     # Two scores further apart than this, as logs of moderate size, stand in the same order on it.
     const double BAND "MDVPF_BAND"
     # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
-    # product with a product of potentials above SMALLEST_PRODUCT, or with a weight above
-    # SMALLEST_WEIGHT, does not underflow. With smaller weights scores are logs.
+    # product with a weight above this does not underflow. With smaller weights scores are logs.
     const double SMALLEST_WEIGHT "MDVPF_SMALLEST_WEIGHT"
-    const double SMALLEST_PRODUCT "MDVPF_SMALLEST_PRODUCT"
     void prefetch "mdvpf_prefetch"(const void* address) noexcept nogil
 
 cdef enum Status:
@@ -199,15 +196,23 @@ cdef struct Scratch:
     Buffer overlay_column   # uint32_t[]
     Buffer overlay_missing  # uint32_t[]
 
-# What all particles make of a look-ahead symbol, by label of the state.
+# What all particles make of a look-ahead symbol. Logs are in whole units, and have sums by label of
+# the state or, for what a particle's states have in common, by its number of states.
 cdef struct Lookahead:
-    Buffer potential        # double[]: f(k, m, next symbol) of each candidate of the set
-    Buffer log_sum          # double[]: sum of log potentials so far, without `product`
-    Buffer product          # double[]: of the potentials not yet in log_sum
-    Buffer linear_sum       # double[]
-    Buffer largest          # double[]
-    Buffer count            # int64_t[]: particles that have such a candidate
-    Buffer normalizer       # double[]: G of the paper
+    Buffer potential        # int64_t[]: log f(k, m, next symbol) of each candidate of the set
+    Buffer log_sum          # int64_t[]: by label, of log potentials but for `share_sum`
+    Buffer share_sum        # int64_t[]: by number of states, of the oracle's log shares
+    Buffer n_with           # int64_t[]: particles with that many states
+    Buffer n_offering       # int64_t[]: particles that have a candidate of the label
+    Buffer linear_sum       # double[]: by label, of potentials
+    Buffer largest          # int64_t[]: by label, of log potentials
+    Buffer normalizer       # double[]: by label, G of the paper
+    Buffer tabled           # int64_t[4 * TABLED]: logs of n, n / (n + prior), n / beta + 1, n + alpha
+    double unit             # units in 1
+    int64_t log_beta
+    int64_t log_new         # of model.new_state
+    int64_t new_more        # what a new state may be worth more than one the oracle offers
+    int64_t common          # no log potential is larger than both this and that of its label
     uint32_t n_labels
 
 # ---- history -----------------------------------------------------------------------------

@@ -34,6 +34,7 @@ CORE_LAYERS = [
     "_expand.pxd",
     "_commit.pxd",
     "_lookahead.pxd",
+    "_tilt.pxd",
     "_resample.pxd",
     "_step.pxd",
     "_step_mdvpa.pxd",
