@@ -19,7 +19,20 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "predictor": {"_validate", "result"},
     "reference": {"_validate", "algorithms", "model", "result"},
     "filter": {"_core", "_validate", "algorithms", "model", "predictor", "result"},
-    "__init__": {"algorithms", "filter", "model", "predictor", "result"},
+    "hmm": {"_validate"},
+    "baselines": {"_validate", "hmm", "predictor", "result"},
+    "regret": {"_validate"},
+    "datasets": {"_files", "_validate", "hmm"},
+    "__init__": {
+        "algorithms",
+        "baselines",
+        "datasets",
+        "filter",
+        "model",
+        "predictor",
+        "regret",
+        "result",
+    },
 }
 
 # The parts of the core, from the ground up: each may use those before it.
