@@ -71,7 +71,7 @@ class HMM:
     @property
     def n_symbols(self) -> int:
         """Size of the alphabet."""
-        return self.emission.shape[1]
+        return int(self.emission.shape[1])
 
 
 def _distributions(name: str, values: Any, n_dimensions: int) -> NDArray[np.float64]:
@@ -90,6 +90,23 @@ def _distributions(name: str, values: Any, n_dimensions: int) -> NDArray[np.floa
         raise ValueError(f"{name} with sums {sums.tolist()}: expected {expected}")
     array.setflags(write=False)
     return array
+
+
+# The HMM with 4 states and 8 symbols on which Beal, Ghahramani and Rasmussen (2002) showed the
+# infinite HMM: each state emits three symbols, two of them shared with its neighbours.
+EXPANSIVE = HMM(
+    start=np.array([1.0, 0, 0, 0]),
+    transition=np.array([[0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 0, 0]]) / 2,
+    emission=np.array(
+        [
+            [1, 0, 0, 0, 0, 0, 1, 1],
+            [1, 1, 1, 0, 0, 0, 0, 0],
+            [0, 0, 1, 1, 1, 0, 0, 0],
+            [0, 0, 0, 0, 1, 1, 1, 0],
+        ]
+    )
+    / 3,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,6 +231,70 @@ def sample_hmms(hmms: Sequence[HMM], lengths: ArrayLike, rng: Any = None) -> HMM
         sizes.cumsum()[:-1],
         sources,
     )
+
+
+def switching_hmm(
+    sources: Sequence[HMM | tuple[int, int]] = ((3, 3), EXPANSIVE),
+    lengths: ArrayLike = 150,
+    *,
+    concentration: float = 3.0,
+    rng: Any = None,
+) -> HMMStream:
+    """Draw a stream whose source switches; by default as in the paper's first experiment.
+
+    That is 150 symbols of an HMM with 3 states and 3 symbols, then 150 of one with 4 states and 8
+    symbols. The paper leaves their matrices open. The second is taken to be the HMM with 4 states
+    and 8 symbols of the first paper on the infinite HMM, and the rows of the first are drawn.
+
+    Parameters
+    ----------
+    sources : sequence of HMM or (n_states, n_symbols)
+        The source of each segment: an HMM, or the size of one that is to be drawn.
+    lengths : int or array_like of int, default 150
+        The number of symbols of each segment.
+    concentration : float, default 3.0
+        Concentration of the Dirichlet distribution of all rows that are drawn (see `random_hmm`).
+    rng : None, int, SeedSequence, BitGenerator or Generator, optional
+        Seed or generator of the random numbers, as `numpy.random.default_rng` takes it.
+
+    Returns
+    -------
+    HMMStream
+        Symbols, states, change points and the HMMs.
+
+    Examples
+    --------
+    >>> from mdvpf import datasets
+    >>> stream = datasets.switching_hmm(rng=0)
+    >>> [hmm.n_states for hmm in stream.hmms], stream.change_points.tolist()
+    ([3, 4], [150])
+    >>> len(datasets.switching_hmm([(2, 5), (3, 5), (2, 5)], [10, 20, 30], rng=0).symbols)
+    60
+    """
+    generator = _validate.generator("rng", rng)
+    concentration = _validate.hyper_parameter("concentration", concentration)
+    hmms = []
+    for i, source in enumerate(sources):
+        if isinstance(source, HMM):
+            hmms.append(source)
+            continue
+        try:
+            n_states, n_symbols = source
+        except (TypeError, ValueError):
+            message = f"sources[{i}]={source!r}: expected an HMM or a pair (n_states, n_symbols)"
+            raise TypeError(message) from None
+        hmms.append(
+            random_hmm(
+                n_states,
+                n_symbols,
+                transition=concentration,
+                emission=concentration,
+                rng=generator,
+            )
+        )
+    if np.ndim(lengths) == 0:
+        lengths = [_validate.integer("lengths", lengths, low=1)] * len(hmms)
+    return sample_hmms(hmms, lengths, generator)
 
 
 def _cumulative(probabilities: NDArray[np.float64]) -> list[float]:
