@@ -75,11 +75,11 @@ class _Book:
         return _files.Source(self.title, ((f"{self.file}.gz",), (self.file,)), (url,))
 
     def parse(self, contents: _files.Contents) -> str:
-        text = _decoded(contents)
+        text = _decoded(contents).split("*** END OF")[0]
         start = re.search(r"\W+".join(self.opening.split()), text)
         if start is None:
             raise ValueError(f"expected {self.title}, with the words {self.opening!r}")
-        text = text[start.start() :].split("*** END OF")[0]
+        text = text[start.start() :]
         if len(text) < self.at_least:
             raise ValueError(f"{len(text)} characters; expected {self.at_least} or more")
         return text
@@ -144,6 +144,9 @@ def books(
     files = [None] * len(_BOOKS) if paths is None else list(paths)
     if not files:
         raise ValueError("paths: got none; expected at least one, or None for the default")
+    if None in files[len(_BOOKS) :]:
+        i = files.index(None, len(_BOOKS))
+        raise ValueError(f"paths[{i}]=None: expected a path, as there are {len(_BOOKS)} defaults")
     n_characters = _validate.integer("n_characters", n_characters, low=1)
     alphabet = _read_alphabet(alphabet)
     skips = [0] * len(files)
@@ -177,8 +180,6 @@ def _read_text(i: int, path: _files.Named | None) -> tuple[str, str]:
     if path is not None:
         file = _files.existing(path)
         return file.name, _decoded(_files.unpack(file))
-    if i >= len(_BOOKS):
-        raise ValueError(f"paths[{i}]=None: expected a path, as there are {len(_BOOKS)} defaults")
     book = _BOOKS[i]
     return book.title, _files.load(book.source, None, book.parse)
 

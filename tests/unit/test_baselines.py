@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdvpf
@@ -300,6 +300,7 @@ def test_memory_grows_with_the_contexts_that_occur(order: int) -> None:
 
 
 @every
+@settings(max_examples=25)
 @given(parts=sequences)
 def test_run_is_update_after_update(
     make: Callable[[], mdvpf.Predictor], parts: list[Symbols]
