@@ -112,13 +112,11 @@ class KnownHMM(Baseline):
         state = self._state
         log_predictive = 0.0
         if symbol != MISSING:
-            probability = 0.0
-            if symbol < hmm.n_symbols:
-                joint = state * hmm.emission[:, symbol]
-                probability = float(joint.sum())
+            emitted = hmm.emission[:, symbol] if symbol < hmm.n_symbols else np.zeros(len(state))
+            probability = float(state @ emitted)
             if probability > 0.0:
                 log_predictive = math.log(probability)
-                state = joint / probability
+                state = state * emitted / probability
             else:
                 log_predictive = -math.inf
         self._time += 1

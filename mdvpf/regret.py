@@ -18,6 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate
 
+__all__ = [
+    "regret",
+    "BestSequence",
+    "best_sequence",
+    "shifting_regret",
+    "Growth",
+    "growth_exponent",
+]
+
 
 def regret(log_predictive: ArrayLike, comparator: ArrayLike) -> NDArray[np.float64]:
     """Return the regret after each symbol: how much less the predictor gave to all so far.
