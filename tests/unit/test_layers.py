@@ -19,7 +19,25 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "predictor": {"_validate", "result"},
     "reference": {"_validate", "algorithms", "model", "result"},
     "filter": {"_core", "_validate", "algorithms", "model", "predictor", "result"},
-    "__init__": {"algorithms", "filter", "model", "predictor", "result"},
+    "_files": set(),
+    "hmm": {"_validate"},
+    "_baseline": {"_validate", "predictor", "result"},
+    "_context_tree": {"_baseline", "_validate", "predictor"},
+    "baselines": {"_baseline", "_context_tree", "_validate", "hmm", "predictor"},
+    "regret": {"_validate"},
+    "_texts": {"_files", "_validate"},
+    "_logs": {"_files"},
+    "datasets": {"_logs", "_texts", "hmm"},
+    "__init__": {
+        "algorithms",
+        "baselines",
+        "datasets",
+        "filter",
+        "model",
+        "predictor",
+        "regret",
+        "result",
+    },
 }
 
 # The parts of the core, from the ground up: each may use those before it.
