@@ -23,7 +23,8 @@ from mdvpf._score cimport (
 )
 from mdvpf._select cimport key_value, kth_largest, order_key
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_STATES, MISSING, Candidate, CandidateSet, Model, Row, Scratch, System, View,
+    BLOCK_CURRENT, BLOCK_STATES, MISSING,
+    Candidate, CandidateSet, Model, Row, Scratch, System, View,
 )
 
 cdef enum:

@@ -207,7 +207,7 @@ cdef struct Lookahead:
     Buffer linear_sum       # double[]: by label, of potentials
     Buffer largest          # int64_t[]: by label, of log potentials
     Buffer normalizer       # double[]: by label, G of the paper
-    Buffer tabled           # int64_t[4 * TABLED]: logs of n, n / (n + prior), n / beta + 1, n + alpha
+    Buffer tabled           # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
     double unit             # units in 1
     int64_t log_beta
     int64_t log_new         # of model.new_state
