@@ -17,6 +17,7 @@ from mdvpf._counts cimport (
 from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
 from mdvpf._lookahead cimport make_log_tables
+from mdvpf._parts cimport watch_forks
 from mdvpf._pool cimport (
     at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool, resize,
     used_bytes,
@@ -42,6 +43,9 @@ cdef enum:
     SIGNAL_INTERVAL = 500000
 
 
+watch_forks()
+
+
 cdef int raise_for(Status status) except -1:
     """Turn a status into an exception: the one place that does."""
     if status == OK:
@@ -60,7 +64,7 @@ cdef int raise_for(Status status) except -1:
 
 cdef enum:
     N_STATE_BUFFERS = 28    # what a copy needs
-    N_BUFFERS = 50          # and work space, which a copy makes anew
+    N_BUFFERS = 52          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -115,6 +119,8 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[47] = &system.lookahead.n_with
     out[48] = &system.lookahead.n_offering
     out[49] = &system.lookahead.normalizer
+    out[50] = &system.part_space
+    out[51] = &system.part_sizes
 
 
 cdef void find_tables(System* system) noexcept nogil:
@@ -185,7 +191,7 @@ cdef class ParticleSystem:
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
         int64_t max_states, int algorithm, int64_t budget, bint carry_weights, int normalizer,
-        bint select_optimal, int resampling, double ess_threshold, int64_t lag,
+        bint select_optimal, int resampling, double ess_threshold, int64_t lag, int n_threads,
     ):
         cdef System* system = &self.system
         cdef int64_t n_start = 1
@@ -207,6 +213,7 @@ cdef class ParticleSystem:
         system.select_optimal = select_optimal
         system.ess_threshold = ess_threshold
         system.budget = budget
+        system.n_threads = n_threads
         # The symbol V stands for what was not observed, so V + 1 symbols are to be found.
         k = n_symbols >> GROUP_BITS  # the last group
         system.depth = 1

@@ -7,11 +7,11 @@ commit nothing that a user can see has changed, and after it nothing can fail.
 
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memset
 
 from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
 from mdvpf._expand cimport expand
 from mdvpf._lookahead cimport reserve_lookahead
+from mdvpf._parts cimport reserve_parts
 from mdvpf._pool cimport resize
 from mdvpf._score cimport block_of
 from mdvpf._select cimport normalize, select_optimal, select_top, weigh
@@ -37,6 +37,12 @@ cdef inline Status reserve_step(
     cdef size_t states = n_states + 8
     cdef size_t i
     cdef size_t n = <size_t>(n_candidates if n_candidates > system.budget else system.budget)
+    if system.n_threads > 1:  # parts leave gaps between what they collect
+        n = <size_t>system.budget * (n_states + 2)
+        if reserve_parts(system, n_states) != OK:
+            return NO_MEMORY
+    if resize(&system.memory, &system.part_sizes, system.n_threads * sizeof(int64_t)) != OK:
+        return NO_MEMORY
     if resize(&system.memory, &scratch.transition, states * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.emission, states * sizeof(double)) != OK:
@@ -48,10 +54,8 @@ cdef inline Status reserve_step(
             return NO_MEMORY
         for i in range(scratch.ones.bytes // sizeof(double)):
             (<double*>scratch.ones.data)[i] = 1.0
-    if states * sizeof(uint64_t) > scratch.stamp.bytes:
-        if resize(&system.memory, &scratch.stamp, states * sizeof(uint64_t)) != OK:
-            return NO_MEMORY
-        memset(scratch.stamp.data, 0, scratch.stamp.bytes)  # of no pair
+    if resize(&system.memory, &scratch.stamp, states * sizeof(uint64_t)) != OK:
+        return NO_MEMORY
     if resize(&system.memory, &scratch.emitted, states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_into, states * sizeof(uint32_t)) != OK:

@@ -242,6 +242,7 @@ cdef struct System:
     bint select_optimal     # MD-VPA: survivors of a completed step by the optimal rule
     double ess_threshold    # SMC: resample below this share of the budget; >= 1: always
     int64_t budget          # K
+    int n_threads
 
     Memory memory
     Pool pool
@@ -284,6 +285,9 @@ cdef struct System:
     Buffer n_children       # uint32_t[]: of each particle
     Scratch scratch
     Lookahead lookahead
+    Buffer part_space       # what `for_part` gives to parts after the first
+    uint32_t part_states    # for how many states
+    Buffer part_sizes       # int64_t[]: candidates that each part has collected
     double margin           # MD-VPA: how far below the K best candidates are collected, as a log
 
 # What a step reports.

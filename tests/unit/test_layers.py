@@ -49,6 +49,7 @@ CORE_LAYERS = [
     "_select.pxd",
     "_history.pxd",
     "_score.pxd",
+    "_parts.pxd",
     "_expand.pxd",
     "_commit.pxd",
     "_lookahead.pxd",
