@@ -68,7 +68,7 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.shares, n * sizeof(double)) != OK:
+    if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
         return NO_MEMORY
