@@ -32,6 +32,7 @@ CORE_LAYERS = [
     "_history.pxd",
     "_score.pxd",
     "_expand.pxd",
+    "_thin.pxd",
     "_commit.pxd",
     "_lookahead.pxd",
     "_resample.pxd",
