@@ -190,7 +190,7 @@ cdef inline void draw_children(
 cdef inline double weigh_parents(
     System* system, int32_t symbol, double* potential, double* cumulative
 ) noexcept nogil:
-    """Write the potentials of each block and cumulative weights of the parents; return the total."""
+    """Write the potentials of each block and the cumulative weights of parents; return the last."""
     cdef const double* weight = <const double*>system.weight.data
     cdef double total = 0.0
     cdef double mass
