@@ -2,7 +2,9 @@
 
 from importlib.metadata import version as _version
 
+from mdvpf import datasets, regret
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
+from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
@@ -18,10 +20,15 @@ __all__ = [
     "ParticleLearning",
     "OptimalResampling",
     "ParticleFilter",
+    "KnownHMM",
+    "Markov",
+    "ContextTree",
     "Predictor",
     "Step",
     "FilterResult",
     "Counts",
     "MemoryReport",
+    "datasets",
+    "regret",
     "__version__",
 ]

@@ -16,22 +16,23 @@ from mdvpf._counts cimport (
 )
 from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
+from mdvpf._lookahead cimport make_log_tables
 from mdvpf._pool cimport (
     at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool, resize,
     used_bytes,
 )
 from mdvpf._score cimport (
-    block_of, column_moved, column_of, group_at, into_of, is_copy, root_of, rows_of, spread_of,
+    block_of, column_moved, column_of, group_at, into_of, is_copy, root_of, rows_of, spread_in,
     transition_row, transition_scores, view_moved, view_particle,
 )
 from mdvpf._step cimport Uniforms, reserve_step
 from mdvpf._steps cimport start_sequence, step
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_SMC,
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES,
-    COUNT_LIMIT, GROUP, GROUP_BITS, INVERSES, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE,
+    COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE,
     NONE, NOT_A_NUMBER, OK,
-    PAGE_BITS,
+    PAGE_BITS, TABLED,
     AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Page, Record, Report,
     ResamplingKind, Row, Status, System, View, handle_t,
 )
@@ -58,8 +59,8 @@ cdef int raise_for(Status status) except -1:
 
 
 cdef enum:
-    N_STATE_BUFFERS = 27    # what a copy needs
-    N_BUFFERS = 49          # and work space, which a copy makes anew
+    N_STATE_BUFFERS = 28    # what a copy needs
+    N_BUFFERS = 50          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -90,13 +91,13 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[23] = &system.match
     out[24] = &system.foresight
     out[25] = &system.n_children
-    out[26] = &system.inverses
-    out[27] = &system.tilted.items
-    out[28] = &system.scratch.transition
-    out[29] = &system.scratch.emission
-    out[30] = &system.scratch.ones
-    out[31] = &system.scratch.stamp
-    out[32] = &system.scratch.seen
+    out[26] = &system.tabled
+    out[27] = &system.lookahead.tabled
+    out[28] = &system.tilted.items
+    out[29] = &system.scratch.transition
+    out[30] = &system.scratch.emission
+    out[31] = &system.scratch.ones
+    out[32] = &system.scratch.stamp
     out[33] = &system.scratch.emitted
     out[34] = &system.scratch.times
     out[35] = &system.scratch.keys
@@ -108,11 +109,17 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[41] = &system.scratch.overlay_missing
     out[42] = &system.lookahead.potential
     out[43] = &system.lookahead.log_sum
-    out[44] = &system.lookahead.product
+    out[44] = &system.lookahead.share_sum
     out[45] = &system.lookahead.linear_sum
     out[46] = &system.lookahead.largest
-    out[47] = &system.lookahead.count
-    out[48] = &system.lookahead.normalizer
+    out[47] = &system.lookahead.n_with
+    out[48] = &system.lookahead.n_offering
+    out[49] = &system.lookahead.normalizer
+
+
+cdef void find_tables(System* system) noexcept nogil:
+    system.model.inverse = <const double*>system.tabled.data
+    system.model.spread = system.model.inverse + TABLED
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
@@ -132,7 +139,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
     for i in range(N_STATE_BUFFERS):
         if duplicate(&target.memory, into[i], origin[i]) != OK:
             return NO_MEMORY
-    target.model.inverse = <const double*>target.inverses.data
+    find_tables(target)
     return copy_pool(&target.pool, &source.pool, &target.memory)
 
 
@@ -212,10 +219,13 @@ cdef class ParticleSystem:
         system.state_capacity = 4
         system.n_groups = groups_for(system.state_capacity)
         system.stride = stride_for(system, system.state_capacity)
-        raise_for(resize(&system.memory, &system.inverses, INVERSES * sizeof(double)))
-        system.model.inverse = <const double*>system.inverses.data
-        for k in range(INVERSES):
-            (<double*>system.inverses.data)[k] = 1.0 / (k + system.model.prior)
+        raise_for(resize(&system.memory, &system.tabled, 2 * TABLED * sizeof(double)))
+        find_tables(system)
+        for k in range(TABLED):
+            (<double*>system.tabled.data)[k] = 1.0 / (k + system.model.prior)
+            (<double*>system.tabled.data)[TABLED + k] = k / (k + system.model.prior)
+        if algorithm == ALGORITHM_MDVPA:
+            raise_for(make_log_tables(system))
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
         raise_for(grow_slots(system, n_start))
@@ -700,7 +710,7 @@ cdef void verify_particle(System* system, int64_t k, dict references) except *:
                 emitted[state] += count
     check(emitted == into, "emissions do not sum to entries")
     spread = sum([count / (count + system.model.prior) for count in into])
-    check(abs(spread_of(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
+    check(abs(spread_in(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
 
 
 cdef void verify_pool(System* system, dict references) except *:

@@ -12,7 +12,9 @@ from libc.stdint cimport int32_t, uint32_t
 
 from mdvpf._counts cimport columns, count_in, row_in, state_in
 from mdvpf._pool cimport at
-from mdvpf._types cimport GROUP, INVERSES, NONE, Model, Record, Row, System, View, handle_t
+from mdvpf._types cimport (
+    GROUP, NONE, TABLED, Model, Record, Row, System, View, handle_t,
+)
 
 
 cdef inline double as_double(uint32_t count) noexcept nogil:
@@ -20,11 +22,18 @@ cdef inline double as_double(uint32_t count) noexcept nogil:
     return <double><int32_t>(count ^ 0x80000000u) + 2147483648.0
 
 
-cdef inline double inverse_of(const Model* model, uint32_t emitted) noexcept nogil:
-    """1 / (emitted + prior), from a table where it can be."""
-    if emitted < INVERSES:
-        return model.inverse[emitted]
-    return 1.0 / (as_double(emitted) + model.prior)
+cdef inline double inverse_of(const Model* model, uint32_t n) noexcept nogil:
+    """1 / (n + prior), from a table where it can be."""
+    if n < TABLED:
+        return model.inverse[n]
+    return 1.0 / (as_double(n) + model.prior)
+
+
+cdef inline double spread_of(const Model* model, uint32_t n) noexcept nogil:
+    """n / (n + prior), from a table where it can be."""
+    if n < TABLED:
+        return model.spread[n]
+    return as_double(n) / (as_double(n) + model.prior)
 
 
 cdef inline void emission_scores(

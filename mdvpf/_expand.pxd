@@ -16,11 +16,15 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._counts cimport count_in, item, state_in
-from mdvpf._emission cimport inverse_of
-from mdvpf._score cimport fetch_ahead, oracle, potentials, view_for
+from mdvpf._emission cimport inverse_of, spread_of
+from mdvpf._score cimport (
+    block_of, column_of, fetch_ahead, into_of, oracle, potentials, spread_in, transition_row,
+    view_for,
+)
 from mdvpf._select cimport key_value, kth_largest, order_key
 from mdvpf._types cimport (
-    MISSING, Candidate, CandidateSet, Model, Row, System, View,
+    BLOCK_CURRENT, BLOCK_STATES, MISSING,
+    Candidate, CandidateSet, Model, Row, Scratch, System, View,
 )
 
 cdef enum:
@@ -134,34 +138,36 @@ cdef inline int64_t append_in_order(
     return n + 1
 
 
-cdef inline void scan_row(
-    const Model* model, const View* view, uint32_t width, uint64_t visit,
-    double* seen, uint64_t* stamp, RowSums* sums,
+cdef inline RowSums scan_row(
+    const Model* model, const uint32_t* into, const Row* row, uint32_t width,
+    uint64_t* stamp, uint64_t first,
 ) noexcept nogil:
-    """Sum over the row of the present state; note each part under its state.
+    """Sum over the row of the present state; stamp its states with the numbers of their pairs.
 
     `width` is that of the row: as a constant it gives each width a loop of its own.
     """
-    cdef const uint32_t* into = view.into
-    cdef const void* pairs = view.row.pairs
-    cdef uint32_t i, state, count
-    cdef double inverse, part
-    for i in range(view.row.n):
-        state = item(pairs, width, 2 * i)
-        count = item(pairs, width, 2 * i + 1)
-        inverse = inverse_of(model, into[state])
-        part = <double>count * inverse
+    cdef RowSums sums
+    cdef uint32_t state, count, entered
+    cdef size_t i
+    sums.left = 0
+    sums.visited = 0
+    sums.part = 0.0
+    sums.spread = 0.0
+    for i in range(row.n):
+        state = item(row.pairs, width, 2 * i)
+        count = item(row.pairs, width, 2 * i + 1)
+        entered = into[state]
         sums.left += count
-        sums.visited += into[state]
-        sums.part += part
-        sums.spread += <double>into[state] * inverse
-        seen[state] = part
-        stamp[state] = visit
+        sums.visited += entered
+        sums.part += <double>count * inverse_of(model, entered)
+        sums.spread += spread_of(model, entered)
+        stamp[state] = first + i
+    return sums
 
 
 cdef inline int64_t collect_few(
-    const System* system, int64_t particle, const View* view, const Row* counts, double bound,
-    uint64_t visit, Candidate* items,
+    const System* system, Scratch* scratch, int64_t particle, int32_t symbol, double bound,
+    Candidate* items,
 ) noexcept nogil:
     """Collect the candidates of a particle that reach a bound on linear scores; return how many.
 
@@ -170,10 +176,14 @@ cdef inline int64_t collect_few(
     the particle makes of the symbol.
     """
     cdef const Model* model = &system.model
-    cdef double* seen = <double*>system.scratch.seen.data
-    cdef uint64_t* stamp = <uint64_t*>system.scratch.stamp.data
-    cdef const uint32_t* into = view.into
-    cdef const Row* row = &view.row
+    cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
+    cdef uint64_t first = scratch.n_stamped + 1
+    cdef uint32_t* block = block_of(system, particle)
+    cdef const uint32_t* into = into_of(system, block)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef bint offers_new = n_states < model.max_states
+    cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
+    cdef Row counts = column_of(system, block, <uint32_t>symbol)
     cdef double weight = 1.0
     cdef double spread                  # of the states that the oracle offers
     cdef double scale, share, total, number, part
@@ -181,32 +191,29 @@ cdef inline int64_t collect_few(
     cdef RowSums sums
     cdef uint64_t place = <uint64_t>particle << 32
     cdef uint32_t i, state
-    sums.left = 0
-    sums.visited = 0
-    sums.part = 0.0
-    sums.spread = 0.0
+    scratch.n_stamped += row.n
     if row.width == 0:
-        scan_row(model, view, 0, visit, seen, stamp, &sums)
+        sums = scan_row(model, into, &row, 0, stamp, first)
     elif row.width == 1:
-        scan_row(model, view, 1, visit, seen, stamp, &sums)
+        sums = scan_row(model, into, &row, 1, stamp, first)
     else:
-        scan_row(model, view, 2, visit, seen, stamp, &sums)
-    spread = view.spread - sums.spread if sums.visited < view.entered else 0.0
-    oracle(model, view, sums.left, sums.visited, &scale, &share)
+        sums = scan_row(model, into, &row, 2, stamp, first)
+    spread = spread_in(block)[0] - sums.spread if sums.visited < system.n_steps else 0.0
+    oracle(model, system.n_steps, offers_new, sums.left, sums.visited, &scale, &share)
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
     if not weight * (model.beta * share) < bound:
         return -1
     total = model.beta * (share * spread + scale * sums.part)
     for i in range(counts.n):
-        state = state_in(counts, i)
-        number = <double>count_in(counts, i)
-        part = 0.0
-        if stamp[state] == visit:
-            part = scale * seen[state]
-            seen[state] = 0.0  # it has had its turn
+        state = state_in(&counts, i)
+        number = <double>count_in(&counts, i)
+        if stamp[state] >= first:
+            part = <double>count_in(&row, <uint32_t>(stamp[state] - first))
+            part *= scale * inverse_of(model, into[state])
+            stamp[state] = 0  # it has had its turn
         else:
-            part = share * <double>into[state] * inverse_of(model, into[state])
+            part = share * spread_of(model, into[state])
         total += part * number
         part *= weight * (number + model.beta)
         if part >= bound:
@@ -214,16 +221,16 @@ cdef inline int64_t collect_few(
     scale *= weight * model.beta
     if scale * sums.part >= bound:
         for i in range(row.n):
-            state = state_in(row, i)
-            part = scale * seen[state]
-            if part >= bound:
+            state = state_in(&row, i)
+            part = scale * (<double>count_in(&row, i) * inverse_of(model, into[state]))
+            if part >= bound and stamp[state] >= first:
                 n = append_in_order(items, n, part, place | state)
-    if view.offers_new:
+    if offers_new:
         part = share * model.new_state
         total += part
         part *= weight
         if part >= bound:
-            n = append_in_order(items, n, part, place | view.n_states)
+            n = append_in_order(items, n, part, place | n_states)
     (<double*>system.future.data)[particle] = total
     return n
 
@@ -242,38 +249,37 @@ cdef inline void expand_with_bound(
     cdef bint sparse = bound > 0.0 and not candidates.logarithmic \
         and not system.model.any_state and symbol != MISSING and not system.met_missing
     cdef int64_t n = 0
-    cdef int64_t n_offered = 0
     cdef int64_t k, more
     cdef uint32_t n_states
     cdef double predictive = 0.0
     cdef double total = 0.0
     cdef double best = -INFINITY
+    cdef double least = INFINITY
     cdef View view
     cdef Row counts
     # What does not change in the loop, where the compiler can see that nothing else writes to it.
     cdef System fixed = system[0]
     for k in range(fixed.n_particles):
         fetch_ahead(&fixed, k, 1, symbol)
-        view_for(&fixed, k, symbol, &view, &counts)
         more = -1
         if sparse:
-            more = collect_few(
-                &fixed, k, &view, &counts, bound, fixed.visit + <uint64_t>k + 1, items + n
-            )
+            more = collect_few(&fixed, &fixed.scratch, k, symbol, bound, items + n)
         if more < 0:
+            view_for(&fixed, k, symbol, &view, &counts)
             n_states = score_all(system, k, &view, &counts, symbol == MISSING, scores)
             more = collect_all(scores, n_states, k, bound, items + n)
         n += more
-        n_offered += view.n_states + view.offers_new
         predictive += weight[k] * future[k]
         total += future[k]
-    system.visit += <uint64_t>fixed.n_particles
+    system.scratch.n_stamped = fixed.scratch.n_stamped
     for k in range(n):
         best = items[k].value if items[k].value > best else best
+        least = items[k].value if items[k].value < least else least
     candidates.n = n
     candidates.best = best
+    candidates.least = least
     candidates.bound = bound
-    candidates.complete = n == n_offered
+    candidates.complete = bound == -INFINITY
     candidates.predictive = predictive
     candidates.total = predictive if system.carry_weights else total
 

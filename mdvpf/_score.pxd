@@ -22,8 +22,8 @@ from mdvpf._types cimport (
 )
 
 cdef enum:
-    FETCH_BLOCK = 8         # particles ahead whose blocks are asked for
-    FETCH_ROWS = 4          # and whose rows, once the block is there
+    FETCH_BLOCK = 16        # particles ahead whose blocks are asked for
+    FETCH_ROWS = 8          # and whose rows, once the block is there
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -91,7 +91,7 @@ cdef inline Row column_of(
     )
 
 
-cdef inline double* spread_of(uint32_t* block) noexcept nogil:
+cdef inline double* spread_in(uint32_t* block) noexcept nogil:
     """Sum over the states of a block of into / (into + prior)."""
     return <double*>(block + BLOCK_SPREAD)
 
@@ -121,7 +121,6 @@ cdef inline void view_particle(
             view.emitted = emitted_by(view, <uint32_t*>system.scratch.emitted.data)
     else:
         view.missing.n = 0
-    view.spread = spread_of(block)[0]
     view.offers_new = view.n_states < system.model.max_states
 
 
@@ -180,16 +179,16 @@ cdef inline Row column_moved(
 # ---- probabilities -----------------------------------------------------------------------
 
 cdef inline void oracle(
-    const Model* model, const View* view, int64_t left, int64_t visited,
+    const Model* model, int64_t entered, bint offers_new, int64_t left, int64_t visited,
     double* scale, double* share,
 ) noexcept nogil:
     """What a transition seen once, and an entry known to the oracle, are worth.
 
-    `left` is how often the current state was left, `visited` how often the states reached from
-    it were entered.
+    `entered` is how often any state was entered, `left` how often the current state was left,
+    `visited` how often the states reached from it were entered.
     """
-    cdef double offered = <double>(view.entered if model.any_state else view.entered - visited)
-    if view.offers_new:
+    cdef double offered = <double>(entered if model.any_state else entered - visited)
+    if offers_new:
         scale[0] = 1.0 / (left + model.alpha)
     else:
         scale[0] = 1.0 / (left + model.alpha * (offered / (offered + model.gamma)))
@@ -213,7 +212,7 @@ cdef inline uint32_t transition_scores(
     for i in range(row.n):
         left += count_in(row, i)
         visited += into[state_in(row, i)]
-    oracle(model, view, left, visited, &scale, &share)
+    oracle(model, view.entered, view.offers_new, left, visited, &scale, &share)
     for i in range(0, n_states, 4):
         a = as_double(into[i]) * share * factor[i]
         b = as_double(into[i + 1]) * share * factor[i + 1]

@@ -52,9 +52,7 @@ cdef inline Status reserve_step(
     if states * sizeof(uint64_t) > scratch.stamp.bytes:
         if resize(&system.memory, &scratch.stamp, states * sizeof(uint64_t)) != OK:
             return NO_MEMORY
-        memset(scratch.stamp.data, 0, scratch.stamp.bytes)  # of no visit
-    if resize(&system.memory, &scratch.seen, states * sizeof(double)) != OK:
-        return NO_MEMORY
+        memset(scratch.stamp.data, 0, scratch.stamp.bytes)  # of no pair
     if resize(&system.memory, &scratch.emitted, states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_into, states * sizeof(uint32_t)) != OK:
@@ -73,9 +71,9 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
         return NO_MEMORY
-    if reserve_survivors(system, &system.chosen, system.budget) != OK:
+    if reserve_survivors(system, &system.chosen, system.budget + 1) != OK:
         return NO_MEMORY
-    if reserve_survivors(system, &system.shown, system.budget) != OK:
+    if reserve_survivors(system, &system.shown, system.budget + 1) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.foresight, system.budget * sizeof(double)) != OK:
         return NO_MEMORY
