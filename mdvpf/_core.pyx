@@ -23,7 +23,7 @@ from mdvpf._pool cimport (
     used_bytes,
 )
 from mdvpf._score cimport (
-    block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, spread_in,
+    block_of, column_moved, column_of, group_at, into_of, is_copy, root_of, rows_of, spread_in,
     transition_row, transition_scores, view_moved, view_particle,
 )
 from mdvpf._step cimport Uniforms, reserve_step
@@ -236,8 +236,8 @@ cdef class ParticleSystem:
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
         raise_for(grow_slots(system, n_start))
-        for k in range(n_start):
-            system.n_free_slots -= 1
+        system.n_free_slots -= 1
+        for k in range(n_start):  # copies of one empty particle
             (<uint32_t*>system.slot.data)[k] = (
                 <uint32_t*>system.free_slots.data)[system.n_free_slots]
             (<uint32_t*>system.ancestors.data)[k] = <uint32_t>k
@@ -564,6 +564,7 @@ cdef class ParticleSystem:
         cdef int64_t live = system.pool.live_bytes
         cdef int64_t rows = 0
         cdef int64_t shared = 0
+        cdef int64_t blocks = 0
         cdef int64_t k
         cdef int64_t m
         cdef uint32_t* block
@@ -574,6 +575,7 @@ cdef class ParticleSystem:
         try:
             for k in range(system.n_particles):
                 block = block_of(system, k)
+                blocks += not is_copy(system, k)
                 m = block[BLOCK_STATES]
                 dense += 4 * m * (m + 1 + system.model.n_symbols)
                 for i in range(used_groups(block)):
@@ -581,8 +583,8 @@ cdef class ParticleSystem:
                 for i in range(system.root_size):
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
                           &rows, &shared)
-            live += system.n_particles * (
-                system.stride * sizeof(uint32_t) + 2 * sizeof(double) + 2 * sizeof(uint32_t))
+            live += blocks * system.stride * sizeof(uint32_t)
+            live += system.n_particles * (2 * sizeof(double) + 2 * sizeof(uint32_t))
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
             if system.pending:
                 live += system.shown.n * (2 * sizeof(uint32_t) + 2 * sizeof(double))
@@ -614,7 +616,8 @@ cdef class ParticleSystem:
             raise_for(reserve_step(system, system.n_candidates, system.most_states))
             references = {}
             for k in range(system.n_particles):
-                verify_particle(system, k, references)
+                if not is_copy(system, k):
+                    verify_particle(system, k, references)
             verify_pool(system, references)
             verify_slots(system)
             verify_history(system)
@@ -735,7 +738,8 @@ cdef void verify_pool(System* system, dict references) except *:
 
 
 cdef void verify_slots(System* system) except *:
-    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)]
+    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)
+             if not is_copy(system, i)]
     slots += [(<uint32_t*>system.free_slots.data)[i] for i in range(system.n_free_slots)]
     check(sorted(slots) == list(range(system.n_slots)), "a slot is lost or used twice")
 
@@ -749,7 +753,8 @@ cdef void verify_history(System* system) except *:
         check(history.n_live == 0, "history nodes without a history")
         return
     held = {}
-    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)]
+    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)
+              if not is_copy(system, k)]
     if history.generation == 0:
         check(not any(leaves), "a leaf before the first step")
         leaves = []

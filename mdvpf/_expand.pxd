@@ -69,13 +69,18 @@ cdef inline uint32_t score_all(
     return n
 
 
-cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
-    """A score that most likely at least K candidates reach, from every 16th particle."""
+cdef inline int64_t sample_scores(
+    System* system, int32_t symbol, int64_t* rank
+) noexcept nogil:
+    """Write the keys of the scores of every 16th particle; return how many there are.
+
+    As many of them as `rank` says are most likely not better than K of all candidates.
+    """
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef double* scores = <double*>system.scratch.transition.data
     cdef int64_t n_sampled = 0
     cdef int64_t n = 0
-    cdef int64_t rank, slack
+    cdef int64_t slack
     cdef int64_t k = SAMPLE_STRIDE // 2
     cdef uint32_t i, n_states
     cdef View view
@@ -91,11 +96,19 @@ cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
         k += SAMPLE_STRIDE
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
     # about three standard deviations: to collect too few costs a second expansion.
-    rank = n_sampled * system.budget // system.n_particles
+    rank[0] = n_sampled * system.budget // system.n_particles
     slack = 4
-    while slack * slack < 9 * rank:
+    while slack * slack < 9 * rank[0]:
         slack += 1
-    rank += slack
+    rank[0] += slack
+    return n
+
+
+cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
+    """A score that most likely at least K candidates reach."""
+    cdef const uint64_t* keys = <const uint64_t*>system.scratch.keys.data
+    cdef int64_t rank
+    cdef int64_t n = sample_scores(system, symbol, &rank)
     if rank >= n:
         return -INFINITY
     return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
@@ -310,12 +323,15 @@ cdef inline void expand_with_bound(
     candidates.total = predictive if system.carry_weights else total
 
 
+cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
+    return system.n_candidates > SAMPLE_FROM and system.n_candidates > 2 * system.budget
+
+
 cdef inline void expand(System* system, int32_t symbol, bint everything) noexcept nogil:
     """Score all candidates of the symbol; collect all of them, or most likely the K best."""
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.carry_weights and system.logarithmic
-    if not everything and system.n_candidates > SAMPLE_FROM \
-            and system.n_candidates > 2 * system.budget:
+    if not everything and is_bound_worthwhile(system):
         bound = sampled_bound(system, symbol)
         if system.margin > 0.0:
             if system.candidates.logarithmic:

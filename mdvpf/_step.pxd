@@ -15,6 +15,7 @@ from mdvpf._parts cimport reserve_parts
 from mdvpf._pool cimport resize
 from mdvpf._score cimport block_of
 from mdvpf._select cimport normalize, select_optimal, select_top, weigh
+from mdvpf._thin cimport expand_heavy, select_thinned
 from mdvpf._types cimport (
     ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, BLOCK_STATES, MISSING, NO_MEMORY, NOT_A_NUMBER, OK,
     TOO_FEW_UNIFORMS, Candidate, CandidateSet, Report, Scratch, Status, Survivors, System,
@@ -70,7 +71,7 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.shares, n * sizeof(double)) != OK:
+    if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
         return NO_MEMORY
@@ -178,6 +179,20 @@ cdef inline Status choose_optimal(
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
+cdef inline Status choose_thinned(
+    System* system, int32_t symbol, Survivors* chosen, Uniforms* uniforms
+) noexcept nogil:
+    """Choose survivors of the symbol, which was expanded, by the optimal rule."""
+    if not system.candidates.complete:
+        if uniforms.used >= uniforms.n:
+            return TOO_FEW_UNIFORMS
+        if select_thinned(system, symbol, uniforms.values[uniforms.used], chosen):
+            uniforms.used += 1
+            return OK if normalize(chosen) else NOT_A_NUMBER
+        expand(system, symbol, True)
+    return choose_optimal(system, &system.candidates, chosen, uniforms)
+
+
 cdef inline Status finish(
     System* system, Survivors* chosen, int32_t symbol, Report* report
 ) noexcept nogil:
@@ -197,12 +212,15 @@ cdef inline Status step_candidates(
     cdef bint optimal = system.algorithm == ALGORITHM_OPTIMAL
     cdef Survivors* chosen = &system.chosen
     cdef Status status
-    expand(system, symbol, optimal)
+    if optimal:
+        expand_heavy(system, symbol)
+    else:
+        expand(system, symbol, False)
     status = predict(system, symbol, report)
     if status != OK:
         return status
     if optimal:
-        status = choose_optimal(system, &system.candidates, chosen, uniforms)
+        status = choose_thinned(system, symbol, chosen, uniforms)
     else:
         status = choose_top(system, symbol, chosen)
     if status != OK:

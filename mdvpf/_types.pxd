@@ -190,7 +190,7 @@ cdef struct Scratch:
     Buffer times            # uint32_t[]: how often each state is drawn
     Buffer keys             # uint64_t[]: order keys of a selection
     Buffer order            # uint64_t[], int64_t[] or double[]: work space of a selection
-    Buffer shares           # double[]: of candidates in the optimal rule, of particles in a draw
+    Buffer shares           # double[]: of candidates, or of particles in resampling; padded
     Buffer overlay_into     # uint32_t[]
     Buffer overlay_row      # uint32_t[]: pairs
     Buffer overlay_column   # uint32_t[]

@@ -51,6 +51,7 @@ CORE_LAYERS = [
     "_score.pxd",
     "_parts.pxd",
     "_expand.pxd",
+    "_thin.pxd",
     "_commit.pxd",
     "_lookahead.pxd",
     "_tilt.pxd",
