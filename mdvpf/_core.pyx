@@ -7,7 +7,7 @@ buffers, and what goes out is copied into arrays that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport grow_slots, groups_for, stride_for, used_groups
@@ -121,6 +121,10 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[49] = &system.lookahead.normalizer
     out[50] = &system.part_space
     out[51] = &system.part_sizes
+
+
+cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
+    return buffer.bytes - written if buffer.bytes > written else 0
 
 
 cdef void find_tables(System* system) noexcept nogil:
@@ -594,10 +598,17 @@ cdef class ParticleSystem:
             self.busy = False
 
     cdef int64_t allocated(self):
-        """Bytes held, but for what the arena has only claimed."""
+        """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
-        return (system.memory.allocated - <int64_t>system.pool.arena.bytes
-                + <int64_t>used_bytes(&system.pool) + <int64_t>sizeof(System))
+        cdef size_t collected = <size_t>system.most_collected
+        cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
+        claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
+        claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
+        claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
+        claimed += unwritten(&system.scratch.keys, collected * sizeof(uint64_t))
+        claimed += unwritten(&system.scratch.order, collected * sizeof(uint64_t))
+        claimed += unwritten(&system.scratch.shares, collected * sizeof(double))
+        return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.allocated()

@@ -9,10 +9,10 @@ from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
-from mdvpf._expand cimport expand
+from mdvpf._expand cimport EVERYTHING, expand
 from mdvpf._lookahead cimport reserve_lookahead
 from mdvpf._parts cimport reserve_parts
-from mdvpf._pool cimport resize
+from mdvpf._pool cimport renew, resize
 from mdvpf._score cimport block_of
 from mdvpf._select cimport normalize, select_optimal, select_top, weigh
 from mdvpf._thin cimport expand_heavy, select_thinned
@@ -67,13 +67,14 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_missing, 2 * states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.keys, n * sizeof(uint64_t)) != OK:
+    if renew(&system.memory, &scratch.keys, n * sizeof(uint64_t), 0) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
+    if renew(&system.memory, &scratch.order, n * sizeof(uint64_t), 0) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
+    if renew(&system.memory, &scratch.shares, (n + 4) * sizeof(double), 0) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
+    if renew(&system.memory, &system.candidates.items, n * sizeof(Candidate),
+             <size_t>system.candidates.n * sizeof(Candidate)) != OK:
         return NO_MEMORY
     if reserve_survivors(system, &system.chosen, system.budget + 1) != OK:
         return NO_MEMORY
@@ -140,9 +141,10 @@ cdef inline Status choose_top(
     cdef CandidateSet* candidates = &system.candidates
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef uint64_t* work = <uint64_t*>system.scratch.order.data
-    if not select_top(candidates, system.budget, keys, work, chosen):
-        expand(system, symbol, True)
-        select_top(candidates, system.budget, keys, work, chosen)
+    cdef int attempt = 0
+    while not select_top(candidates, system.budget, keys, work, chosen):
+        attempt += 1
+        expand(system, symbol, attempt)
     weigh_with_loss(candidates, chosen)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
@@ -189,7 +191,7 @@ cdef inline Status choose_thinned(
         if select_thinned(system, symbol, uniforms.values[uniforms.used], chosen):
             uniforms.used += 1
             return OK if normalize(chosen) else NOT_A_NUMBER
-        expand(system, symbol, True)
+        expand(system, symbol, EVERYTHING)
     return choose_optimal(system, &system.candidates, chosen, uniforms)
 
 
@@ -215,7 +217,7 @@ cdef inline Status step_candidates(
     if optimal:
         expand_heavy(system, symbol)
     else:
-        expand(system, symbol, False)
+        expand(system, symbol, 0)
     status = predict(system, symbol, report)
     if status != OK:
         return status
