@@ -67,6 +67,16 @@ class Panel:
     log_y: bool = False
 
 
+def require() -> None:
+    """Raise an ImportError that says what to install, if figures cannot be drawn."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "figures need the package matplotlib: install it, or mdvpf[plot]"
+        ) from error
+
+
 def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:
     """Return a figure with the panels in rows, and one legend for all of them.
 
@@ -78,12 +88,9 @@ def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:
     >>> len(figure([Panel("left", "x", "y", [line])], "example").axes)
     1
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "figures need the package matplotlib: install it, or mdvpf[plot]"
-        ) from error
+    require()
+    from matplotlib.figure import Figure
+
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     width = max(7.5, 5.0 * columns)

@@ -24,6 +24,7 @@ from mdvpf.experiments.runs import Outcome, Run, Store, execute
 from mdvpf.experiments.tables import Table
 from mdvpf.parallel import Executor, Failure
 from mdvpf.plots import Panel
+from mdvpf.progress import progress_bar
 
 Groups = dict[str, Group]
 
@@ -139,7 +140,9 @@ def carry_out(
     progress : bool, default False
         Show a progress bar, if the output is a terminal.
     """
-    runs = experiment.plan(options)
+    plots.require()  # before the long work, not after it
+    with progress_bar(progress, 1, f"{experiment.name}: data", "steps"):
+        runs = experiment.plan(options)
     store = Store(folder / "runs", versions())
     groups, failures = run_all(runs, executor, store, resume, progress, experiment.name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,9 +157,10 @@ def carry_out(
     for table in report.tables:
         table.write(folder)
     pictures = []
-    for drawing in report.drawings:
-        figure = plots.figure(drawing.panels, drawing.title, drawing.columns)
-        pictures += plots.save(figure, folder / drawing.name)
+    with progress_bar(progress, len(report.drawings), f"{experiment.name}: figures", "figures"):
+        for drawing in report.drawings:
+            figure = plots.figure(drawing.panels, drawing.title, drawing.columns)
+            pictures += plots.save(figure, folder / drawing.name)
     return Finished(folder, report, pictures, failures)
 
 

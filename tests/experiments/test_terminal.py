@@ -96,6 +96,23 @@ sys.exit(main(["--help"]))
     ]
 
 
+def test_figures_that_cannot_be_drawn_are_an_error_before_the_work(tmp_path: Path) -> None:
+    script = f"""
+import sys
+sys.modules["matplotlib"] = None
+from mdvpf.cli import main
+sys.exit(main(["reproduce", "artificial", "--out", {str(tmp_path)!r}]))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 1
+    assert found.stderr.splitlines() == [
+        "mdvpf: figures need the package matplotlib: install it, or mdvpf[plot]"
+    ]
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_terminal_gets_a_progress_bar_with_rate_and_time() -> None:
     script = """
 import time

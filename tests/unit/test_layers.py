@@ -57,6 +57,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "parallel",
             "plots",
             "predictor",
+            "progress",
             "regret",
         },
         [
