@@ -28,6 +28,7 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#999999", "linestyle": (0, (9, 3)), "marker": "x"},
     {"color": "#cc79a7", "linestyle": (0, (2, 2)), "marker": "P"},
     {"color": "#7f7f7f", "linestyle": (0, (4, 2, 1, 2)), "marker": "*"},
+    {"color": "#bbbbbb", "linestyle": "-", "marker": ""},
 )
 # A method looks the same in every figure.
 STYLE_OF = {
@@ -39,6 +40,7 @@ STYLE_OF = {
     "generator": 5,
     "Markov": 6,
     "ContextTree": 7,
+    "slope": 8,  # a line to compare with
 }
 MARKERS_A_LINE = 8
 
