@@ -28,7 +28,7 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#999999", "linestyle": (0, (9, 3)), "marker": "x"},
     {"color": "#cc79a7", "linestyle": (0, (2, 2)), "marker": "P"},
     {"color": "#7f7f7f", "linestyle": (0, (4, 2, 1, 2)), "marker": "*"},
-    {"color": "#bbbbbb", "linestyle": "-", "marker": ""},
+    {"color": "#666666", "linestyle": (0, (1, 4)), "marker": ""},
 )
 # A method looks the same in every figure.
 STYLE_OF = {
