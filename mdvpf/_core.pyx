@@ -136,6 +136,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
     """Make the empty system `target` a copy. On failure it holds what its owner releases."""
     cdef Buffer* into[N_BUFFERS]
     cdef Buffer* origin[N_BUFFERS]
+    cdef size_t used
     cdef int i
     memcpy(target, source, sizeof(System))
     target.memory.allocated = 0
@@ -147,7 +148,10 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
         into[i].data = NULL
         into[i].bytes = 0
     for i in range(N_STATE_BUFFERS):
-        if duplicate(&target.memory, into[i], origin[i]) != OK:
+        used = origin[i].bytes
+        if origin[i] == &source.candidates.items:  # the rest was perhaps never written
+            used = <size_t>source.candidates.n * sizeof(Candidate)
+        if duplicate(&target.memory, into[i], origin[i], used) != OK:
             return NO_MEMORY
     find_tables(target)
     return copy_pool(&target.pool, &source.pool, &target.memory)
@@ -600,7 +604,7 @@ cdef class ParticleSystem:
     cdef int64_t allocated(self):
         """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
-        cdef size_t collected = <size_t>system.most_collected
+        cdef size_t collected = <size_t>max(system.most_collected, system.budget)
         cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
         claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
