@@ -23,6 +23,7 @@ JOBS: dict[str, Callable[[], Result]] = {
     "peers-1e4": lambda: speed.peers(10_000, dense_numpy=12, dense_numba=10),
     "algorithms-1e3": lambda: speed.algorithms(1000),
     "algorithms-1e4": lambda: speed.algorithms(10_000),
+    "noise": speed.noise,
     "update": speed.update_overhead,
     "growth": speed.growth_in_k,
     "threads": speed.threads,
@@ -41,7 +42,9 @@ JOBS: dict[str, Callable[[], Result]] = {
     "large": memory.large,
 }
 ON_REQUEST = {"large"}  # an hour or more: run only when named
-SHORT = [name for name in JOBS if name.startswith(("floor", "peers", "algorithms", "update"))]
+SHORT = [
+    name for name in JOBS if name.startswith(("floor", "peers", "algorithms", "noise", "update"))
+]
 SHORT.remove("floor-1e5")
 
 

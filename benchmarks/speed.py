@@ -137,6 +137,25 @@ def algorithms(n_particles: int) -> Result:
     ]
 
 
+def noise(n_particles: int = 10_000) -> Result:
+    """VPA against itself: what the method makes of no difference at all."""
+    text = stream_for(n_particles)
+    figures: Result = []
+    for name, clock in {"processor": time.thread_time, "wall": time.perf_counter}.items():
+        pair = {side: text_filter(mdvpf.VPA(), n_particles) for side in ("one", "other")}
+        for pf in pair.values():
+            pf.run(text[:WARM_UP])
+        contenders = {side: Contender.of(pf) for side, pf in pair.items()}
+        stretches = windows(text, WARM_UP, window_length(n_particles), ROUNDS)
+        times = race(contenders, stretches, clock)
+        ratios = times.seconds["one"] / times.seconds["other"]
+        low, high = np.quantile(ratios, [0.1, 0.9])
+        what = f"VPA against itself, {name} clock, {power(n_particles)}"
+        note = f"windows: {low:.2f} to {high:.2f}"
+        figures.append(Figure(what, times.ratio("one", "other"), note=note))
+    return figures
+
+
 # ---- calls, threads, growth --------------------------------------------------------------
 
 
@@ -210,7 +229,7 @@ def two_filters(n_particles: int = 10_000) -> Result:
     return [Figure("two filters in two Python threads, faster", ratio)]
 
 
-def long_run(n_particles: int = 1000, n: int = 1_000_000, max_states: int = 20) -> Result:
+def long_run(n_particles: int = 1000, n: int = 1_000_000, max_states: int = 12) -> Result:
     """Cost of a step late in a stream against early, the number of states bounded."""
     length, rounds, early_at = 200, 15, 10_000
     text = load_text(n + length * rounds)
@@ -218,9 +237,11 @@ def long_run(n_particles: int = 1000, n: int = 1_000_000, max_states: int = 20) 
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles=n_particles)
     pf.run(text[:early_at])
     early = pf.copy()
+    states = f"{pf.n_states.mean():.1f}"
     for start in range(early_at, n, 50_000):
         pf.run(text[start : min(start + 50_000, n)])
     contenders = {"early": Contender.of(early), "late": Contender.of(pf)}
     times = race(contenders, windows(text, n, length, rounds))
     what = f"step at n = 10^{round(math.log10(n))} against 10^4, {max_states} states at most"
-    return [Figure(what, times.ratio("late", "early"), at_most=1.2)]
+    note = f"mean states: {states} early, {pf.n_states.mean():.1f} late"
+    return [Figure(what, times.ratio("late", "early"), at_most=1.2, note=note)]

@@ -32,10 +32,10 @@ def _measure(
     return times.nanoseconds("it"), pf.memory().live / pf.n_particles
 
 
-def particles() -> Result:
+def particles(budgets: tuple[int, ...] = (100, 1000, 10_000, 100_000)) -> Result:
     """K from 10^2 to 10^5 on text."""
     result: Result = []
-    for k in (100, 1000, 10_000, 100_000):
+    for k in budgets:
         length, rounds = (100, 10) if k <= 10_000 else (10, 6)
         warm_up = 1000 if k <= 10_000 else 500
         text = load_text(warm_up + length * rounds)
@@ -46,18 +46,19 @@ def particles() -> Result:
     return result
 
 
-def stream() -> Result:
+def stream(places: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)) -> Result:
     """The stream from 10^2 to 10^6 characters, the number of states free and bounded."""
     result: Result = []
-    length, rounds = 100, 10
-    text = load_text(1_000_000 + length * rounds)
-    for name, most in {"any number of states": None, "20 states at most": 20}.items():
+    rounds = 10
+    text = load_text(places[-1] + 100 * rounds)
+    for name, most in {"any number of states": None, "12 states at most": 12}.items():
         model = mdvpf.InfiniteHMM(N_SYMBOLS, beta=BETA, max_states=most)
         pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles=1000)
         done = 0
-        for n in (100, 1000, 10_000, 100_000, 1_000_000):
+        for n in places:
             for start in range(done, n, 50_000):
                 pf.run(text[start : min(start + 50_000, n)])
+            length = min(100, n // 20)  # so that n hardly changes meanwhile
             times = race({"it": Contender.of(pf)}, windows(text, n, length, rounds))
             done = n + length * rounds
             result += [
