@@ -39,6 +39,10 @@ CORE_LAYERS = [
     "_step_mdvpa.pxd",
     "_step_draws.pxd",
     "_steps.pxd",
+    "_snapshot.pxd",
+    "_restore_records.pxd",
+    "_restore_particles.pxd",
+    "_restore.pxd",
     "_core.pyx",
 ]
 
