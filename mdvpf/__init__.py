@@ -3,10 +3,12 @@
 from importlib.metadata import version as _version
 
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
+from mdvpf.checkpoint import CheckpointError
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
 from mdvpf.result import Counts, FilterResult, MemoryReport, Step
+from mdvpf.vocabulary import Vocabulary
 
 __version__ = _version("mdvpf")
 
@@ -19,6 +21,8 @@ __all__ = [
     "OptimalResampling",
     "ParticleFilter",
     "Predictor",
+    "Vocabulary",
+    "CheckpointError",
     "Step",
     "FilterResult",
     "Counts",

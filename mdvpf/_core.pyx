@@ -33,9 +33,8 @@ from mdvpf._steps cimport restore_pending, start_sequence, step
 from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES,
-    BAD_SNAPSHOT, COUNT_LIMIT, GROUP, GROUP_BITS, INVERSES, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE,
-    NONE, NOT_A_NUMBER, OK,
-    PAGE_BITS,
+    BAD_SNAPSHOT, COUNT_LIMIT, GROUP, GROUP_BITS, INVERSES, MAX_ROOT, MISSING, NO_MEMORY,
+    NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS,
     AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Page, Record, Report,
     ResamplingKind, Row, Status, System, View, handle_t,
 )

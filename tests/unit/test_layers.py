@@ -13,13 +13,35 @@ PACKAGE = Path(__file__).resolve().parents[2] / "mdvpf"
 # What each module may import from the package. A new module gets its line here.
 PYTHON_LAYERS: dict[str, set[str]] = {
     "_validate": set(),
+    "_durable": set(),
+    "_generator": {"_validate"},
+    "checkpoint": {"_durable"},
+    "vocabulary": {"_validate"},
     "result": set(),
     "model": {"_validate"},
     "algorithms": {"_validate"},
-    "predictor": {"_validate", "result"},
+    "predictor": {"_validate", "checkpoint", "result", "vocabulary"},
     "reference": {"_validate", "algorithms", "model", "result"},
-    "filter": {"_core", "_validate", "algorithms", "model", "predictor", "result"},
-    "__init__": {"algorithms", "filter", "model", "predictor", "result"},
+    "_filter_state": {"_core", "_generator", "_validate", "algorithms", "checkpoint", "model"},
+    "filter": {
+        "_core",
+        "_filter_state",
+        "_validate",
+        "algorithms",
+        "checkpoint",
+        "model",
+        "predictor",
+        "result",
+    },
+    "__init__": {
+        "algorithms",
+        "checkpoint",
+        "filter",
+        "model",
+        "predictor",
+        "result",
+        "vocabulary",
+    },
 }
 
 # The parts of the core, from the ground up: each may use those before it.
