@@ -322,6 +322,19 @@ class Predictor(ABC):
         ------
         CheckpointError
             If the file is no checkpoint, is damaged, or contradicts itself.
+
+        Examples
+        --------
+        >>> import io
+        >>> import mdvpf
+        >>> algorithm = mdvpf.MDVPA(discount=lambda n: 1.0 / n**0.7)
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), algorithm, n_particles=10)
+        >>> file = io.BytesIO()
+        >>> pf.save(file)
+        >>> _ = file.seek(0)
+        >>> twin = mdvpf.Predictor.load(file, discount=lambda n: 1.0 / n**0.7)
+        >>> twin.n_symbols
+        2
         """
         given = {}
         if discount is not None:
