@@ -64,10 +64,15 @@ def _temporary(target: Path) -> IO[bytes]:
     while True:
         name = f".{target.name}.{secrets.token_hex(_RANDOM_BYTES)}.tmp"
         file = open(target.parent / name, "xb")  # noqa: SIM115 - the caller closes it
-        _lock(file, wait=True)
-        if os.fstat(file.fileno()).st_nlink:
-            return file
-        file.close()  # another process took it for litter before it was locked
+        try:
+            _lock(file, wait=True)
+            if os.fstat(file.fileno()).st_nlink:
+                return file
+            file.close()  # another process took it for litter before it was locked
+        except BaseException:
+            file.close()
+            os.unlink(file.name)
+            raise
 
 
 def _lock(file: IO[bytes], *, wait: bool) -> bool:
