@@ -12,7 +12,7 @@ from libc.string cimport memset
 
 from mdvpf._commit cimport grow_slots, grow_states
 from mdvpf._history cimport path_length, reserve_history
-from mdvpf._pool cimport dispose
+from mdvpf._pool cimport dispose, resize
 from mdvpf._restore_particles cimport check_weights, make_particles
 from mdvpf._restore_records cimport (
     Records, check_lengths, length, make_groups, make_nodes, reject, reserve_groups,
@@ -21,7 +21,7 @@ from mdvpf._restore_records cimport (
 from mdvpf._score cimport block_of, column_of
 from mdvpf._snapshot cimport GENERATIONS, LEAF, N_STATES, PARENT, STATE, Snapshot, numbers
 from mdvpf._types cimport (
-    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, NO_MEMORY, NONE, OK,
+    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, NO_MEMORY, NONE, OK,
     History, Status, System,
 )
 
@@ -70,16 +70,38 @@ cdef inline void chain(History* history, uint32_t node, int64_t generation) noex
     head[0] = node
 
 
-cdef inline Status make_history(System* system, Snapshot* snapshot) noexcept nogil:
+cdef inline Status make_leaves(
+    System* system, Snapshot* snapshot, uint32_t* fewest
+) noexcept nogil:
+    """Let the particles hold their leaves."""
+    cdef uint32_t* refs = <uint32_t*>system.history.refs.data
+    cdef uint32_t* block
+    cdef uint32_t leaf
+    cdef int64_t k
+    for k in range(system.n_particles):
+        block = block_of(system, k)
+        leaf = numbers(snapshot, LEAF)[k]
+        if leaf >= numbers(snapshot, GENERATIONS)[0]:
+            return reject(snapshot, "a particle names a leaf that does not exist")
+        if block[BLOCK_CURRENT] and block[BLOCK_CURRENT] != 1 + numbers(snapshot, STATE)[leaf]:
+            return reject(snapshot, "a history does not end in the state of its particle")
+        block[BLOCK_LEAF] = leaf + 1
+        refs[leaf + 1] += 1
+        fewest[leaf + 1] = min(fewest[leaf + 1], block[BLOCK_STATES])
+    return OK
+
+
+cdef inline Status make_history(
+    System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
     """Make the nodes of the histories: node i of the snapshot becomes node i + 1."""
     cdef History* history = &system.history
     cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
     cdef uint32_t* refs
-    cdef uint32_t* block
-    cdef int64_t n_generations, n_nodes, k
+    cdef uint32_t* fewest
+    cdef int64_t n_generations, n_nodes, i, k
     cdef int64_t first = 0      # node of the generation
     cdef int64_t after = 0      # the last of them
-    cdef int64_t i
     cdef uint32_t parent
     history.generation = system.n_steps if history.enabled else 0
     if check_history(system, snapshot, &n_nodes) != OK:
@@ -88,14 +110,25 @@ cdef inline Status make_history(System* system, Snapshot* snapshot) noexcept nog
         return OK
     if reserve_history(history, &system.memory, n_nodes) != OK:
         return NO_MEMORY
+    if resize(&system.memory, &records.fewest, <size_t>(n_nodes + 1) * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
     n_generations = path_length(history)
     refs = <uint32_t*>history.refs.data
+    fewest = <uint32_t*>records.fewest.data
     memset(refs, 0, <size_t>(n_nodes + 1) * sizeof(uint32_t))
+    memset(fewest, 0xFF, <size_t>(n_nodes + 1) * sizeof(uint32_t))
+    if make_leaves(system, snapshot, fewest) != OK:
+        return BAD_SNAPSHOT
     for i in range(n_generations):
         after = first + sizes[i]
         if history.lag:
             (<uint32_t*>history.heads.data)[(history.generation - i) % history.lag] = NONE
         for k in range(first, after):
+            # Whoever holds a node comes before it, so all of them have been here.
+            if refs[k + 1] == 0:
+                return reject(snapshot, "nobody holds a node of a history")
+            if numbers(snapshot, STATE)[k] >= fewest[k + 1]:
+                return reject(snapshot, "a history names a state that its particle does not have")
             parent = 0
             if i < n_generations - 1:
                 parent = numbers(snapshot, PARENT)[k]
@@ -103,8 +136,7 @@ cdef inline Status make_history(System* system, Snapshot* snapshot) noexcept nog
                     return reject(snapshot, "a history names a parent that does not exist")
                 parent += <uint32_t>after + 1
                 refs[parent] += 1
-            if numbers(snapshot, STATE)[k] >= system.most_states:
-                return reject(snapshot, "a history names a state that does not exist")
+                fewest[parent] = min(fewest[parent], fewest[k + 1])
             (<uint32_t*>history.parent.data)[k + 1] = parent
             (<uint32_t*>history.state.data)[k + 1] = numbers(snapshot, STATE)[k]
             if history.lag:
@@ -112,18 +144,6 @@ cdef inline Status make_history(System* system, Snapshot* snapshot) noexcept nog
         first = after
     history.n_touched = <uint32_t>(n_nodes + 1)
     history.n_live = n_nodes
-    for k in range(system.n_particles):
-        block = block_of(system, k)
-        if numbers(snapshot, LEAF)[k] >= sizes[0]:
-            return reject(snapshot, "a particle names a leaf that does not exist")
-        block[BLOCK_LEAF] = numbers(snapshot, LEAF)[k] + 1
-        refs[block[BLOCK_LEAF]] += 1
-        if block[BLOCK_CURRENT] and block[BLOCK_CURRENT] != 1 + (
-                <uint32_t*>history.state.data)[block[BLOCK_LEAF]]:
-            return reject(snapshot, "a history does not end in the state of its particle")
-    for k in range(n_nodes):
-        if refs[k + 1] == 0:
-            return reject(snapshot, "nobody holds a node of a history")
     return OK
 
 
@@ -163,7 +183,7 @@ cdef inline Status restore_with(
         status = make_particles(system, snapshot, records)
     if status == OK:
         system.met_missing = has_missing(system)
-        status = make_history(system, snapshot)
+        status = make_history(system, snapshot, records)
     return status
 
 
@@ -181,4 +201,5 @@ cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
     dispose(&system.memory, &records.met)
     dispose(&system.memory, &records.reached)
     dispose(&system.memory, &records.emitted)
+    dispose(&system.memory, &records.fewest)
     return status

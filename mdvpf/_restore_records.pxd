@@ -27,6 +27,7 @@ cdef struct Records:
     Buffer met              # uint64_t[states]: the latest row that names each state, from 1
     Buffer reached          # uint64_t[states]: transitions of one particle to each state
     Buffer emitted          # uint64_t[states]: emissions of one particle from each state
+    Buffer fewest           # uint32_t[]: fewest states of a particle that descends from each node
     int64_t n_nodes
     int64_t n_groups
     uint32_t most_states
