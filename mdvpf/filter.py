@@ -206,7 +206,7 @@ class ParticleFilter(Predictor):
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    def _state(self) -> State:
+    def _to_state(self) -> State:
         options = {
             "n_particles": self.n_particles,
             "n_threads": self.n_threads,

@@ -253,7 +253,7 @@ class Predictor(ABC):
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    def _state(self) -> checkpoint.State:
+    def _to_state(self) -> checkpoint.State:
         """Return what the predictor is made of, the vocabulary aside."""
         raise TypeError(f"{type(self).__name__} cannot be saved")
 
@@ -263,7 +263,7 @@ class Predictor(ABC):
         raise TypeError(f"{cls.__name__} cannot be loaded")
 
     def _to_checkpoint(self) -> checkpoint.State:
-        state = self._state()
+        state = self._to_state()
         vocabulary = None if self.vocabulary is None else self.vocabulary._values()
         return replace(state, values={**state.values, "vocabulary": vocabulary})
 
