@@ -2,7 +2,9 @@
 
 from importlib.metadata import version as _version
 
+from mdvpf import datasets, regret
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
+from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
@@ -20,6 +22,9 @@ __all__ = [
     "ParticleLearning",
     "OptimalResampling",
     "ParticleFilter",
+    "KnownHMM",
+    "Markov",
+    "ContextTree",
     "Predictor",
     "Vocabulary",
     "CheckpointError",
@@ -27,5 +32,7 @@ __all__ = [
     "FilterResult",
     "Counts",
     "MemoryReport",
+    "datasets",
+    "regret",
     "__version__",
 ]

@@ -118,3 +118,14 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={value!r}: expected True or False")
     return bool(value)
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """Return the generator that a seed or generator stands for, or raise."""
+    expected = "None, an integer seed >= 0, a SeedSequence, a BitGenerator or a Generator"
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r}: expected {expected}")
+    try:
+        return np.random.default_rng(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}={value!r}: expected {expected}") from error

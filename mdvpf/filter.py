@@ -102,7 +102,7 @@ class ParticleFilter(Predictor):
         self.n_particles = _validate.integer("n_particles", n_particles, low=1)
         self.n_threads = _validate.integer("n_threads", n_threads, low=1)
         self.history = _read_history(history)
-        self.rng = _read_rng(rng)
+        self.rng = _validate.generator("rng", rng)
         self._draws = _uniforms_per_step(algorithm, self.n_particles)
         self._core = _core.ParticleSystem(
             **_model_codes(model),
@@ -442,13 +442,3 @@ def _lag(history: History) -> int:
         case "full":
             return 0
     return history
-
-
-def _read_rng(rng: Any) -> np.random.Generator:
-    expected = "None, an integer seed >= 0, a SeedSequence, a BitGenerator or a Generator"
-    if isinstance(rng, (bool, np.bool_)):
-        raise TypeError(f"rng={rng!r}: expected {expected}")
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"rng={rng!r}: expected {expected}") from error

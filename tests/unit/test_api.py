@@ -8,6 +8,7 @@ import importlib.metadata
 import inspect
 from collections import deque
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,19 @@ def test_version() -> None:
     assert mdvpf.__version__ == importlib.metadata.version("mdvpf")
 
 
-PUBLIC = {name: getattr(mdvpf, name) for name in mdvpf.__all__ if not name.startswith("_")}
+def public_names(module: ModuleType) -> dict[str, Any]:
+    """Return what a module offers, and its modules; not constants, which have no text."""
+    found: dict[str, Any] = {}
+    for name in module.__all__:
+        value = getattr(module, name)
+        if isinstance(value, ModuleType):
+            found |= {f"{name}.{key}": each for key, each in public_names(value).items()}
+        elif callable(value):
+            found[name] = value
+    return found
+
+
+PUBLIC = public_names(mdvpf)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -1,0 +1,330 @@
+"""What a predictor lost against comparators that are chosen in hindsight, in nats.
+
+The loss of a symbol is minus its log predictive. Regret against one comparator is a difference of
+sums; shifting regret is against the best sequence of comparators that switches at most S times,
+which dynamic programming finds without trying them all. How regret grows with the number N of
+symbols is summed up by an exponent: 0 for a bounded regret, 1/2 for the order sqrt(N) that theory
+promises for mirror descent, 1 for a predictor that never catches up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mdvpf import _validate
+
+__all__ = [
+    "regret",
+    "BestSequence",
+    "best_sequence",
+    "shifting_regret",
+    "Growth",
+    "growth_exponent",
+]
+
+
+def regret(log_predictive: ArrayLike, comparator: ArrayLike) -> NDArray[np.float64]:
+    """Return the regret after each symbol: how much less the predictor gave to all so far.
+
+    It is NaN from where on both have given probability zero to some symbol.
+
+    Parameters
+    ----------
+    log_predictive : array_like
+        Log predictives of a run. The last axis is time; there may be others, as of seeds.
+    comparator : array_like
+        Log predictives of the comparator on the same symbols.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.regret import regret
+    >>> regret(np.log([0.5, 0.5]), np.log([0.5, 1.0])).round(3).tolist()
+    [0.0, 0.693]
+    """
+    own = _log_predictives("log_predictive", log_predictive)
+    other = _log_predictives("comparator", comparator)
+    if own.shape != other.shape:
+        raise ValueError(
+            f"comparator of shape {other.shape}: expected {own.shape}, as log_predictive"
+        )
+    return _difference(other.cumsum(axis=-1), own.cumsum(axis=-1))
+
+
+def _difference(best: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return best - own; NaN where both losses are infinite."""
+    with np.errstate(invalid="ignore"):
+        return best - own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BestSequence:
+    """The best sequence of comparators with at most S switches, found in hindsight.
+
+    Attributes
+    ----------
+    choice : ndarray of int64, shape (N,)
+        The comparator that it follows at each symbol.
+    log_predictive : ndarray, shape (N,)
+        The log predictives of those.
+    prefixes : ndarray, shape (N,)
+        The largest sum of log predictives of the first 1, 2, ..., N symbols, each with the best
+        sequence of its own.
+    totals : ndarray, shape (S + 1,)
+        The largest sum of log predictives of all symbols with at most 0, 1, ..., S switches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.regret import best_sequence
+    >>> best = best_sequence(np.log([[0.9, 0.9, 0.1, 0.1], [0.5, 0.5, 0.5, 0.5]]), n_switches=1)
+    >>> best.choice.tolist()
+    [0, 0, 1, 1]
+    """
+
+    choice: NDArray[np.int64]
+    log_predictive: NDArray[np.float64]
+    prefixes: NDArray[np.float64]
+    totals: NDArray[np.float64]
+
+
+def best_sequence(comparators: ArrayLike, n_switches: int) -> BestSequence:
+    """Find the best sequence of comparators that switches at most so many times.
+
+    Takes time proportional to N (S + 1) E, and memory of about N (S + 1) (E / 8 + 2) bytes. Where
+    several sequences are equally good, one of them is returned.
+
+    Parameters
+    ----------
+    comparators : array_like of shape (E, N)
+        Log predictives of E comparators on N symbols.
+    n_switches : int
+        S, the number of switches allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.regret import best_sequence
+    >>> log_predictives = np.log([[0.9, 0.9, 0.1, 0.1], [0.5, 0.5, 0.5, 0.5]])
+    >>> np.exp(best_sequence(log_predictives, n_switches=1).totals).round(4).tolist()
+    [0.0625, 0.2025]
+    """
+    gains = _log_predictives("comparators", comparators)
+    if gains.ndim != 2:
+        raise ValueError(f"comparators of shape {gains.shape}: expected (comparators, symbols)")
+    most = _validate.integer("n_switches", n_switches, low=0)
+    n_experts, n = gains.shape
+    s = min(most, n - 1)  # more cannot be made
+    best = np.tile(gains[:, 0], (s + 1, 1))  # by switches allowed, by the comparator at the end
+    leaders = np.zeros((n, s + 1), dtype=np.min_scalar_type(n_experts - 1))
+    switched = np.zeros((n, s + 1, (n_experts + 7) // 8), dtype=np.uint8)
+    prefixes = np.empty(n)
+    prefixes[0] = best[s].max()
+    for i in range(1, n):
+        leaders[i] = best.argmax(axis=1)
+        moved = best[:-1].max(axis=1, keepdims=True)
+        better = moved > best[1:]
+        switched[i, 1:] = np.packbits(better, axis=1)
+        best[1:] = np.where(better, moved, best[1:])
+        best += gains[:, i]
+        prefixes[i] = best[s].max()
+    totals = best.max(axis=1)
+    choice = _trace(leaders, switched, s, int(best[s].argmax()))
+    return BestSequence(
+        choice=choice,
+        log_predictive=gains[choice, np.arange(n)],
+        prefixes=prefixes,
+        totals=np.pad(totals, (0, most - s), mode="edge"),
+    )
+
+
+def _trace(
+    leaders: NDArray[Any], switched: NDArray[np.uint8], s: int, expert: int
+) -> NDArray[np.int64]:
+    """Follow the best sequence back from its last comparator."""
+    choice = np.empty(len(leaders), dtype=np.int64)
+    for i in range(len(leaders) - 1, -1, -1):
+        choice[i] = expert
+        if switched[i, s, expert // 8] >> (7 - expert % 8) & 1:
+            s -= 1
+            expert = int(leaders[i, s])
+    return choice
+
+
+def shifting_regret(
+    log_predictive: ArrayLike, comparators: ArrayLike, n_switches: int
+) -> NDArray[np.float64]:
+    """Return, after each symbol, the regret against the best sequence for all symbols so far.
+
+    Parameters
+    ----------
+    log_predictive : array_like of shape (N,)
+        Log predictives of a run.
+    comparators : array_like of shape (E, N)
+        Log predictives of E comparators on the same symbols.
+    n_switches : int
+        The number of switches that a sequence of comparators may make.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.regret import shifting_regret
+    >>> comparators = np.log([[0.9, 0.9, 0.1, 0.1], [0.5, 0.5, 0.5, 0.5]])
+    >>> shifting_regret(np.log([0.5, 0.5, 0.5, 0.5]), comparators, n_switches=1).round(3).tolist()
+    [0.588, 1.176, 1.176, 1.176]
+    """
+    own = _log_predictives("log_predictive", log_predictive)
+    others = _log_predictives("comparators", comparators)
+    if own.ndim != 1 or others.ndim != 2 or others.shape[1] != len(own):
+        raise ValueError(
+            f"log_predictive of shape {own.shape} and comparators of shape {others.shape}: "
+            "expected (symbols,) and (comparators, symbols)"
+        )
+    return _difference(best_sequence(others, n_switches).prefixes, own.cumsum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Growth:
+    """Regret as a power of the number of symbols: ``regret ~ N ** exponent``.
+
+    Attributes
+    ----------
+    exponent : float
+        The slope of the log of the mean regret over the log of N.
+    low, high : float
+        Ends of its confidence interval.
+    confidence : float
+        How often such an interval holds the exponent.
+    checkpoints : ndarray of int64
+        The numbers of symbols that were looked at.
+    mean_regret : ndarray
+        The mean regret there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.regret import growth_exponent
+    >>> growth = growth_exponent([np.sqrt(np.arange(1, 1001)) * c for c in (1, 2, 3)])
+    >>> round(growth.exponent, 6)
+    0.5
+    """
+
+    exponent: float
+    low: float
+    high: float
+    confidence: float
+    checkpoints: NDArray[np.int64]
+    mean_regret: NDArray[np.float64]
+
+
+def growth_exponent(
+    regrets: ArrayLike, checkpoints: ArrayLike | None = None, *, confidence: float = 0.95
+) -> Growth:
+    """Fit a power of the number of symbols to the regret of several independent runs.
+
+    A line is fitted to the log of the regret, averaged over runs, against the log of N. Points of
+    one run depend on each other, so the interval is not taken from the scatter around the line, but
+    from how the exponent changes when one run at a time is left out (the jackknife, with Student's
+    t). The runs must differ in their data: repetitions on the same data say nothing about others.
+
+    What it cannot tell: an exponent is of the range of N that was looked at. Regret like
+    ``a + b * sqrt(N)``, or ``log(N)``, is no power, and its exponent moves with the range: compare
+    early and late `checkpoints` before you read it as a rate. The interval knows the differences
+    between runs and nothing of this. A mean regret that is not positive has no exponent (a
+    ValueError); if leaving out one of the runs would make it so, the interval is infinite.
+
+    Parameters
+    ----------
+    regrets : array_like of shape (runs, N)
+        Regret after each symbol, as `regret` and `shifting_regret` return it; two runs or more.
+    checkpoints : array_like of int, optional
+        The numbers of symbols to look at, two or more; by default nine between N / 100 and N, at
+        equal ratios.
+    confidence : float, default 0.95
+        How often the interval is to hold the exponent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.regret import growth_exponent
+    >>> rng = np.random.default_rng(0)
+    >>> regrets = np.cumsum(rng.exponential(size=(20, 2000)), axis=1)
+    >>> growth = growth_exponent(regrets)
+    >>> growth.low < 1 < growth.high
+    True
+    """
+    curves = np.asarray(regrets, dtype=np.float64)
+    if curves.ndim != 2 or len(curves) < 2 or curves.shape[1] < 2:
+        raise ValueError(f"regrets of shape {curves.shape}: expected two runs or more, as rows")
+    confidence = _validate.real(
+        "confidence", confidence, low=1e-6, high=1 - 1e-6, expected="a number between 0 and 1"
+    )
+    points = _read_checkpoints(checkpoints, curves.shape[1])
+    values = curves[:, points - 1]
+    if not np.all(np.isfinite(values)):
+        raise ValueError("regrets with entries that are not finite: expected finite regret")
+    mean = values.mean(axis=0)
+    if mean.min() <= 0:
+        raise ValueError(
+            f"regrets with mean {mean.min():g} at a checkpoint: expected positive means, as only "
+            "they grow like a power; choose later checkpoints, or another comparator"
+        )
+    x = np.log(points) - np.log(points).mean()
+    weights = x / (x @ x)
+    exponent = float(np.log(mean) @ weights)
+    n = len(values)
+    others = (values.sum(axis=0) - values) / (n - 1)  # the mean without each of the runs
+    width = math.inf
+    if others.min() > 0:
+        slopes = np.log(others) @ weights
+        error = math.sqrt((n - 1) / n * ((slopes - slopes.mean()) ** 2).sum())
+        width = error * _student(confidence, n - 1)
+    return Growth(exponent, exponent - width, exponent + width, confidence, points, mean)
+
+
+def _read_checkpoints(checkpoints: ArrayLike | None, n: int) -> NDArray[np.int64]:
+    if checkpoints is None:
+        return np.unique(np.geomspace(max(n / 100, 1), n, 9).round().astype(np.int64))
+    points = np.unique(_validate.integers("checkpoints", checkpoints, low=1, high=n))
+    if len(points) < 2:
+        raise ValueError(f"checkpoints={points.tolist()}: expected two or more, different ones")
+    return points
+
+
+def _student(confidence: float, n: int) -> float:
+    """Return t with P(|T| < t) = confidence, for T with Student's distribution of n degrees."""
+    low, high = 0.0, math.pi / 2
+    for _ in range(100):  # halve the interval of the angle atan(t / sqrt(n))
+        angle = (low + high) / 2
+        low, high = (angle, high) if _student_mass(angle, n) < confidence else (low, angle)
+    return math.sqrt(n) * math.tan((low + high) / 2)
+
+
+def _student_mass(angle: float, n: int) -> float:
+    """Return P(|T| < t) for atan(t / sqrt(n)) = angle: a finite sum of powers of its cosine."""
+    cosine = math.cos(angle)
+    term = cosine if n % 2 else 1.0
+    total = 0.0
+    for k in range(2 + n % 2, n + 1, 2):
+        total += term
+        term *= cosine * cosine * (k - 1) / k
+    total *= math.sin(angle)
+    return (angle + total) * 2 / math.pi if n % 2 else total
+
+
+def _log_predictives(name: str, values: Any) -> NDArray[np.float64]:
+    expected = "an array of log predictives, finite or -inf"
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={values!r}: expected {expected}") from None
+    if array.ndim == 0 or array.size == 0:
+        raise ValueError(f"{name} of shape {array.shape}: expected {expected}")
+    if np.isnan(array).any() or (array == np.inf).any():
+        raise ValueError(f"{name} with entries that are NaN or +inf: expected {expected}")
+    return array
