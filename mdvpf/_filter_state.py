@@ -74,7 +74,7 @@ def restored_core(fresh: ParticleSystem, state: State, n_symbols: int) -> Partic
         _finite("log_evidence", values["log_evidence"], low=-math.inf),
         _finite("margin", values["margin"], low=0.0),
         pending,
-        tuple(_content(state.arrays[name], kind) for name, kind in SECTIONS.items()),
+        tuple(_content(state.arrays.pop(name), kind) for name, kind in SECTIONS.items()),
     )
 
 
@@ -131,8 +131,6 @@ def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a filter, whose particles must be worth their memory in arrays."""
     values = state.values
     algorithm = _read_algorithm(dict(values["algorithm"]), state, given)
-    if set(state.arrays) != set(SECTIONS):
-        raise CheckpointError("file: it has not the sections of a filter")
     n_particles = _validate.integer("n_particles", values["options"]["n_particles"], low=1)
     if isinstance(algorithm, (SMC, ParticleLearning)) and n_particles != len(
         state.arrays["weight"]

@@ -72,7 +72,8 @@ class State:
     values : dict
         Whatever JSON can hold; finite floats survive to the last bit.
     arrays : dict of ndarray
-        Of one of the types in `DTYPES`, of any shape.
+        Of one of the types in `DTYPES`, of any shape. Who reads them takes them away; what is
+        left over is an error.
     parts : dict of str to object
         Predictors inside of this one, which are saved in the same way.
     """
@@ -319,7 +320,10 @@ def _made(
             for name, part in entry["parts"].items()
         },
     )
-    return cls._from_checkpoint(state, _Given(given, asked))
+    thing = cls._from_checkpoint(state, _Given(given, asked))
+    if state.arrays:
+        raise CheckpointError(f"file: nothing asks for the section {min(state.arrays)!r}")
+    return thing
 
 
 class _Given(dict[str, Any]):
@@ -349,3 +353,14 @@ def widened(array: NDArray[Any], kind: str) -> NDArray[Any]:
     if array.ndim != 1 or array.dtype.kind != "u" or array.dtype.itemsize > np.dtype(kind).itemsize:
         raise CheckpointError(f"file: a section of type {array.dtype}, shape {array.shape}")
     return array.astype(kind)
+
+
+def taken(state: State, name: str, kind: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """Take an array from a state; it must have the type and the shape, where None is any length."""
+    array = state.arrays.pop(name)
+    fits = len(shape) == array.ndim and all(
+        wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != np.dtype(kind) or not fits:
+        raise CheckpointError(f"file: {name} of type {array.dtype}, shape {array.shape}")
+    return array.astype(np.dtype(kind).newbyteorder("="))

@@ -169,7 +169,7 @@ def public_members(kind: type) -> dict[str, Any]:
     return {
         name: member
         for name, member in inspect.getmembers(kind)
-        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+        if not name.startswith("_") and (inspect.isroutine(member) or isinstance(member, property))
     }
 
 

@@ -7,6 +7,7 @@ tests.unit.test_checkpoint_versions`` has written them, and writes only those th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import mdvpf
 from mdvpf import reference
 from mdvpf.algorithms import Algorithm
+from mdvpf.datasets import HMM
 from mdvpf.reference import ReferenceFilter
 from tests.kernel.comparing import BREAK, Event, feed, generator_state
 
@@ -110,6 +112,35 @@ def test_a_file_of_version_1_has_its_vocabulary(name: str) -> None:
     assert pf.vocabulary.encode(["never seen", b"\x00\xff"]).tolist() == [4, 2]
 
 
+# The comparators: what they must go on to do, a new one shows that runs from the beginning.
+BASELINES: dict[str, Callable[[], mdvpf.Predictor]] = {
+    "markov": lambda: mdvpf.Markov(5, order=2, beta=0.1, decay=0.9),
+    "context-tree": lambda: mdvpf.ContextTree(5, depth=3),
+    "known-hmm": lambda: mdvpf.KnownHMM(
+        [
+            HMM([1, 0], [[0.9, 0.1], [0.3, 0.7]], [[0.2] * 5, [0.6, 0.1, 0.1, 0.1, 0.1]]),
+            HMM([0.5, 0.5], [[0.2, 0.8], [1 / 3, 2 / 3]], [[0.5, 0.5, 0, 0, 0], [0.2] * 5]),
+        ],
+        [20],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_comparator_of_version_1_goes_on_as_if_never_interrupted(name: str) -> None:
+    predictor = mdvpf.Predictor.load(DATA / f"version-1-{name}.mdvpf")
+    expected = BASELINES[name]()
+    stream = events("mdvpa")
+    feed(expected, stream[:N_BEFORE])
+    assert repr(predictor) == repr(expected)
+    for event in stream[N_BEFORE:]:
+        feed(predictor, [event])
+        feed(expected, [event])
+        np.testing.assert_allclose(
+            predictor.predict_proba(), expected.predict_proba(), rtol=1e-12, atol=0.0
+        )
+
+
 def test_the_files_have_what_a_file_can_hold() -> None:
     """Look-ahead, trees, histories, missing symbols: else the tests above would show little."""
     files = {name: mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf") for name in CASES}
@@ -129,4 +160,9 @@ if __name__ == "__main__":
         path = DATA / f"version-1-{missing}.mdvpf"
         if not path.exists():
             written(missing).save(path)
-            print(f"{path}: {path.stat().st_size} bytes")
+    for missing, make in BASELINES.items():
+        path = DATA / f"version-1-{missing}.mdvpf"
+        if not path.exists():
+            comparator = make()
+            feed(comparator, events("mdvpa")[:N_BEFORE])
+            comparator.save(path)
