@@ -37,7 +37,10 @@ def replace(path: str | bytes | os.PathLike[Any], chunks: Iterable[bytes | memor
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(file.name, target)
+            if sys.platform != "win32":  # as long as it is locked, nobody takes it for litter
+                os.replace(file.name, target)
+        if sys.platform == "win32":  # where files that are open cannot be renamed
+            os.replace(file.name, target)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(file.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import io
 import os
 import pickle
@@ -391,6 +392,8 @@ def test_the_new_file_is_on_disk_before_it_takes_the_name(
     def noted_replace(source: Any, target: Any) -> None:
         calls.append("replace")
         assert Path(source).parent == Path(target).parent
+        with open(source, "rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         replace(source, target)
 
     monkeypatch.setattr(_durable.os, "fsync", noted_fsync)
