@@ -617,7 +617,7 @@ def test_nested_predictors_are_saved_in_the_same_way() -> None:
         @classmethod
         def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Pair:
             assert state.values == {"n": 2}
-            assert state.arrays["share"].tolist() == [0.5, 0.5]
+            assert state.arrays.pop("share").tolist() == [0.5, 0.5]
             return cls(**state.parts)
 
     checkpoint.register("Pair of the tests")(Pair)
