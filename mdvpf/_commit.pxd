@@ -6,31 +6,30 @@ can see has changed then. `commit` cannot fail. It lets go of parents without ch
 that groups of rows which only they shared can be written in place. Then, parent by parent, every
 child but the last gets a copy of the parent's block that holds the same groups, and the last
 takes over the block itself; only then is each child written, so the last one to write a group
-that nobody else holds writes in place. Equal children (resampling draws some twice) share
-everything.
+that nobody else holds writes in place. Equal children that follow each other (resampling draws
+some many times) are *copies*: they share one block, and so the cost of scoring and moving it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._counts cimport add_one, hold_all, own_path, release_group, release_tree
-from mdvpf._emission cimport as_double, inverse_of
-from mdvpf._history cimport (
-    append_node, begin_generation, hold_leaf, release_leaf, reserve_history,
-)
+from mdvpf._emission cimport spread_of
+from mdvpf._history cimport append_node, begin_generation, release_leaf, reserve_history
 from mdvpf._pool cimport at, dispose, pages_for, recycle, reserve_pages, resize
 from mdvpf._score cimport (
     FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of, root_of,
-    rows_of, spread_of,
+    rows_of, spread_in,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS,
     MISSING, NO_MEMORY, NODE_UNITS, NONE, OK,
-    Buffer, Model, Status, Survivors, System, handle_t, prefetch,
+    Buffer, Status, Survivors, System, handle_t, prefetch,
 )
 
 cdef enum:
     REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
+    COPY = 0xFFFFFFFFu        # in place of a number of children: those of the particle before
 
 
 # ---- room --------------------------------------------------------------------------------
@@ -77,16 +76,9 @@ cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil
     return OK
 
 
-cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
-    """Make room for `n_slots` particles, the new slots zeroed and free."""
-    cdef size_t n = <size_t>n_slots
-    cdef int64_t i
-    if n_slots <= system.n_slots:
-        return OK
-    if resize(&system.memory, &system.blocks, n * system.stride * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.free_slots, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
+cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept nogil:
+    """Make room for what is kept of every particle beside its block, which copies share."""
+    cdef size_t n = <size_t>n_particles
     if resize(&system.memory, &system.slot, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.new_slot, n * sizeof(uint32_t)) != OK:
@@ -99,7 +91,18 @@ cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
         return NO_MEMORY
     if resize(&system.memory, &system.log_weight, n * sizeof(double)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.future, n * sizeof(double)) != OK:
+    return resize(&system.memory, &system.future, n * sizeof(double))
+
+
+cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
+    """Make room for `n_slots` blocks, the new slots zeroed and free."""
+    cdef size_t n = <size_t>n_slots
+    cdef int64_t i
+    if n_slots <= system.n_slots:
+        return OK
+    if resize(&system.memory, &system.blocks, n * system.stride * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &system.free_slots, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     memset(<uint32_t*>system.blocks.data + <size_t>system.n_slots * system.stride, 0,
            <size_t>(n_slots - system.n_slots) * system.stride * sizeof(uint32_t))
@@ -144,12 +147,11 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t most_states = 0
     cdef uint32_t capacity, growth
-    cdef int64_t i
+    cdef int64_t n, i
     if check_limits(system, chosen) != OK:
         return COUNT_LIMIT
-    if grow_slots(
-        system, chosen.n if chosen.n > system.n_particles else system.n_particles
-    ) != OK:
+    n = max(chosen.n, system.n_particles)
+    if grow_particles(system, n) != OK or grow_slots(system, n) != OK:
         return NO_MEMORY
     for i in range(chosen.n):
         most_states = states[i] + 1 if states[i] >= most_states else most_states
@@ -215,10 +217,6 @@ cdef inline uint32_t fork_block(System* system, uint32_t slot) noexcept nogil:
     return copy
 
 
-cdef inline double spread_term(const Model* model, uint32_t into) noexcept nogil:
-    return as_double(into) * inverse_of(model, into)
-
-
 cdef inline void refresh_spread(System* system) noexcept nogil:
     """Compute the spreads afresh, so that rounding cannot pile up over a long stream."""
     cdef uint32_t* block
@@ -229,8 +227,8 @@ cdef inline void refresh_spread(System* system) noexcept nogil:
         block = block_of(system, k)
         spread = 0.0
         for i in range(block[BLOCK_STATES]):
-            spread += spread_term(&system.model, into_of(system, block)[i])
-        spread_of(block)[0] = spread
+            spread += spread_of(&system.model, into_of(system, block)[i])
+        spread_in(block)[0] = spread
 
 
 cdef inline void move_particle(
@@ -246,26 +244,18 @@ cdef inline void move_particle(
     place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
-    spread_of(block)[0] -= spread_term(&system.model, into[state])
+    spread_in(block)[0] -= spread_of(&system.model, into[state])
     into[state] += 1
-    spread_of(block)[0] += spread_term(&system.model, into[state])
+    spread_in(block)[0] += spread_of(&system.model, into[state])
     block[BLOCK_CURRENT] = state + 1
     if system.history.enabled:
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
 
 
-cdef inline void count_states(System* system, uint32_t slot, double weight) noexcept nogil:
-    cdef uint32_t n_states = block_in(system, slot)[BLOCK_STATES]
-    system.n_candidates += n_states + 1
-    system.mean_states += weight * n_states
-    if n_states > system.most_states:
-        system.most_states = n_states
-
-
 cdef inline void make_children(
     System* system, const Survivors* chosen, int64_t first, int64_t last, uint32_t emitted
 ) noexcept nogil:
-    """Make the children first..last - 1, all those of one parent."""
+    """Make the children first..last - 1, all those of one block."""
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
     cdef uint32_t parent = (<const uint32_t*>chosen.parent.data)[first]
@@ -286,11 +276,22 @@ cdef inline void make_children(
         (<uint32_t*>system.history.refs.data)[leaf] -= 1  # the children hold it now
     for i in range(first + 1, last):
         if states[i] == states[i - 1]:
-            new_slot[i] = fork_block(system, new_slot[i - 1])
-            if system.history.enabled:
-                hold_leaf(&system.history, block_in(system, new_slot[i])[BLOCK_LEAF])
-    for i in range(first, last):
-        count_states(system, new_slot[i], (<const double*>chosen.weight.data)[i])
+            new_slot[i] = new_slot[i - 1]
+
+
+cdef inline void count_children(System* system, const Survivors* chosen) noexcept nogil:
+    """Count the children of each block, under the first of the particles that share it."""
+    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
+    cdef const uint32_t* slot = <const uint32_t*>system.slot.data
+    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef int64_t k
+    memset(n_children, 0, <size_t>system.n_particles * sizeof(uint32_t))
+    for k in range(chosen.n):
+        n_children[parents[k]] += 1
+    for k in range(system.n_particles - 1, 0, -1):
+        if slot[k] == slot[k - 1]:
+            n_children[k - 1] += n_children[k]
+            n_children[k] = COPY
 
 
 cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
@@ -298,34 +299,51 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
     cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
     cdef size_t n = <size_t>chosen.n
+    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
+    cdef const double* weight = <const double*>chosen.weight.data
     cdef uint32_t* n_children = <uint32_t*>system.n_children.data
-    cdef int64_t first
-    cdef int64_t k
+    cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
+    cdef uint32_t most_states = 0
+    cdef uint32_t n_states
+    cdef double mean_states = 0.0
+    cdef int64_t n_candidates = chosen.n
+    cdef int64_t first = 0
+    cdef int64_t last, i, k
     cdef Buffer swap
-    memset(n_children, 0, <size_t>system.n_particles * sizeof(uint32_t))
-    for k in range(chosen.n):
-        n_children[parents[k]] += 1
+    count_children(system, chosen)
     for k in range(system.n_particles):
+        if k + FETCH_BLOCK < system.n_particles and n_children[k + FETCH_BLOCK] == 0:
+            fetch_block(system, k + FETCH_BLOCK)
         if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] == 0:
             fetch_groups(system, k + FETCH_ROWS)
         if n_children[k] == 0:
             release_particle(system, k)
     begin_generation(&system.history)
-    system.n_candidates = 0
-    system.most_states = 0
-    system.mean_states = 0.0
-    first = 0
     for k in range(system.n_particles):
         if k + FETCH_BLOCK < system.n_particles:
             fetch_block(system, k + FETCH_BLOCK)
         if k + FETCH_ROWS < system.n_particles:
-            if n_children[k + FETCH_ROWS] > 1:
-                fetch_groups(system, k + FETCH_ROWS)
-            elif n_children[k + FETCH_ROWS] == 1:
+            if n_children[k + FETCH_ROWS] == 1:
                 fetch_rows(system, k + FETCH_ROWS, symbol)
-        if n_children[k] > 0:
-            make_children(system, chosen, first, first + n_children[k], emitted)
-            first += n_children[k]
+            elif 1 < n_children[k + FETCH_ROWS] < COPY:
+                fetch_groups(system, k + FETCH_ROWS)
+        if n_children[k] == COPY:
+            continue
+        last = first + n_children[k]
+        if n_children[k] == 1 and not system.history.enabled:  # most often
+            new_slot[first] = (<uint32_t*>system.slot.data)[k]
+            move_particle(system, new_slot[first], states[first], emitted)
+        elif n_children[k]:
+            make_children(system, chosen, first, last, emitted)
+        for i in range(first, last):
+            n_states = block_in(system, new_slot[i])[BLOCK_STATES]
+            n_candidates += n_states
+            mean_states += weight[i] * n_states
+            most_states = n_states if n_states > most_states else most_states
+        first = last
+    system.n_candidates = n_candidates
+    system.mean_states = mean_states
+    system.most_states = most_states
     swap = system.slot
     system.slot = system.new_slot
     system.new_slot = swap

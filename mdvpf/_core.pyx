@@ -10,19 +10,21 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._commit cimport grow_slots, groups_for, stride_for, used_groups
+from mdvpf._commit cimport grow_particles, grow_slots, groups_for, stride_for, used_groups
 from mdvpf._counts cimport (
     children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
 )
 from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
+from mdvpf._lookahead cimport make_log_tables
+from mdvpf._parts cimport watch_forks
 from mdvpf._pool cimport (
     at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool, resize,
     used_bytes,
 )
 from mdvpf._restore cimport restore
 from mdvpf._score cimport (
-    block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, spread_of,
+    block_of, column_moved, column_of, group_at, into_of, is_copy, root_of, rows_of, spread_in,
     transition_row, transition_scores, view_moved, view_particle,
 )
 from mdvpf._snapshot cimport (
@@ -31,10 +33,10 @@ from mdvpf._snapshot cimport (
 from mdvpf._step cimport Uniforms, reserve_step
 from mdvpf._steps cimport restore_pending, start_sequence, step
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_SMC,
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES,
-    BAD_SNAPSHOT, COUNT_LIMIT, GROUP, GROUP_BITS, INVERSES, MAX_ROOT, MISSING, NO_MEMORY,
-    NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS,
+    BAD_SNAPSHOT, COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS,
+    NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS, TABLED,
     AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Page, Record, Report,
     ResamplingKind, Row, Status, System, View, handle_t,
 )
@@ -42,6 +44,9 @@ from mdvpf._types cimport (
 # Candidates scored between two looks at pending signals: some milliseconds of work.
 cdef enum:
     SIGNAL_INTERVAL = 500000
+
+
+watch_forks()
 
 
 cdef int raise_for(Status status) except -1:
@@ -61,8 +66,8 @@ cdef int raise_for(Status status) except -1:
 
 
 cdef enum:
-    N_STATE_BUFFERS = 27    # what a copy needs
-    N_BUFFERS = 49          # and work space, which a copy makes anew
+    N_STATE_BUFFERS = 28    # what a copy needs
+    N_BUFFERS = 52          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -93,13 +98,13 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[23] = &system.match
     out[24] = &system.foresight
     out[25] = &system.n_children
-    out[26] = &system.inverses
-    out[27] = &system.tilted.items
-    out[28] = &system.scratch.transition
-    out[29] = &system.scratch.emission
-    out[30] = &system.scratch.ones
-    out[31] = &system.scratch.stamp
-    out[32] = &system.scratch.seen
+    out[26] = &system.tabled
+    out[27] = &system.lookahead.tabled
+    out[28] = &system.tilted.items
+    out[29] = &system.scratch.transition
+    out[30] = &system.scratch.emission
+    out[31] = &system.scratch.ones
+    out[32] = &system.scratch.stamp
     out[33] = &system.scratch.emitted
     out[34] = &system.scratch.times
     out[35] = &system.scratch.keys
@@ -111,11 +116,19 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[41] = &system.scratch.overlay_missing
     out[42] = &system.lookahead.potential
     out[43] = &system.lookahead.log_sum
-    out[44] = &system.lookahead.product
+    out[44] = &system.lookahead.share_sum
     out[45] = &system.lookahead.linear_sum
     out[46] = &system.lookahead.largest
-    out[47] = &system.lookahead.count
-    out[48] = &system.lookahead.normalizer
+    out[47] = &system.lookahead.n_with
+    out[48] = &system.lookahead.n_offering
+    out[49] = &system.lookahead.normalizer
+    out[50] = &system.part_space
+    out[51] = &system.part_sizes
+
+
+cdef void find_tables(System* system) noexcept nogil:
+    system.model.inverse = <const double*>system.tabled.data
+    system.model.spread = system.model.inverse + TABLED
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
@@ -135,7 +148,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
     for i in range(N_STATE_BUFFERS):
         if duplicate(&target.memory, into[i], origin[i]) != OK:
             return NO_MEMORY
-    target.model.inverse = <const double*>target.inverses.data
+    find_tables(target)
     return copy_pool(&target.pool, &source.pool, &target.memory)
 
 
@@ -181,7 +194,7 @@ cdef class ParticleSystem:
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
         int64_t max_states, int algorithm, int64_t budget, bint carry_weights, int normalizer,
-        bint select_optimal, int resampling, double ess_threshold, int64_t lag,
+        bint select_optimal, int resampling, double ess_threshold, int64_t lag, int n_threads,
     ):
         cdef System* system = &self.system
         cdef int64_t n_start = 1
@@ -203,6 +216,7 @@ cdef class ParticleSystem:
         system.select_optimal = select_optimal
         system.ess_threshold = ess_threshold
         system.budget = budget
+        system.n_threads = n_threads
         # The symbol V stands for what was not observed, so V + 1 symbols are to be found.
         k = n_symbols >> GROUP_BITS  # the last group
         system.depth = 1
@@ -215,15 +229,19 @@ cdef class ParticleSystem:
         system.state_capacity = 4
         system.n_groups = groups_for(system.state_capacity)
         system.stride = stride_for(system, system.state_capacity)
-        raise_for(resize(&system.memory, &system.inverses, INVERSES * sizeof(double)))
-        system.model.inverse = <const double*>system.inverses.data
-        for k in range(INVERSES):
-            (<double*>system.inverses.data)[k] = 1.0 / (k + system.model.prior)
+        raise_for(resize(&system.memory, &system.tabled, 2 * TABLED * sizeof(double)))
+        find_tables(system)
+        for k in range(TABLED):
+            (<double*>system.tabled.data)[k] = 1.0 / (k + system.model.prior)
+            (<double*>system.tabled.data)[TABLED + k] = k / (k + system.model.prior)
+        if algorithm == ALGORITHM_MDVPA:
+            raise_for(make_log_tables(system))
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
-        raise_for(grow_slots(system, n_start))
-        for k in range(n_start):
-            system.n_free_slots -= 1
+        raise_for(grow_particles(system, n_start))
+        raise_for(grow_slots(system, 1))
+        system.n_free_slots -= 1
+        for k in range(n_start):  # copies of one empty particle
             (<uint32_t*>system.slot.data)[k] = (
                 <uint32_t*>system.free_slots.data)[system.n_free_slots]
             (<uint32_t*>system.ancestors.data)[k] = <uint32_t>k
@@ -597,6 +615,7 @@ cdef class ParticleSystem:
         cdef int64_t live = system.pool.live_bytes
         cdef int64_t rows = 0
         cdef int64_t shared = 0
+        cdef int64_t blocks = 0
         cdef int64_t k
         cdef int64_t m
         cdef uint32_t* block
@@ -607,6 +626,7 @@ cdef class ParticleSystem:
         try:
             for k in range(system.n_particles):
                 block = block_of(system, k)
+                blocks += not is_copy(system, k)
                 m = block[BLOCK_STATES]
                 dense += 4 * m * (m + 1 + system.model.n_symbols)
                 for i in range(used_groups(block)):
@@ -614,8 +634,8 @@ cdef class ParticleSystem:
                 for i in range(system.root_size):
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
                           &rows, &shared)
-            live += system.n_particles * (
-                system.stride * sizeof(uint32_t) + 2 * sizeof(double) + 2 * sizeof(uint32_t))
+            live += blocks * system.stride * sizeof(uint32_t)
+            live += system.n_particles * (2 * sizeof(double) + 2 * sizeof(uint32_t))
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
             if system.pending:
                 live += system.shown.n * (2 * sizeof(uint32_t) + 2 * sizeof(double))
@@ -647,7 +667,8 @@ cdef class ParticleSystem:
             raise_for(reserve_step(system, system.n_candidates, system.most_states))
             references = {}
             for k in range(system.n_particles):
-                verify_particle(system, k, references)
+                if not is_copy(system, k):
+                    verify_particle(system, k, references)
             verify_pool(system, references)
             verify_slots(system)
             verify_history(system)
@@ -747,7 +768,7 @@ cdef void verify_particle(System* system, int64_t k, dict references) except *:
                 emitted[state] += count
     check(emitted == into, "emissions do not sum to entries")
     spread = sum([count / (count + system.model.prior) for count in into])
-    check(abs(spread_of(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
+    check(abs(spread_in(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
 
 
 cdef void verify_pool(System* system, dict references) except *:
@@ -768,7 +789,8 @@ cdef void verify_pool(System* system, dict references) except *:
 
 
 cdef void verify_slots(System* system) except *:
-    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)]
+    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)
+             if not is_copy(system, i)]
     slots += [(<uint32_t*>system.free_slots.data)[i] for i in range(system.n_free_slots)]
     check(sorted(slots) == list(range(system.n_slots)), "a slot is lost or used twice")
 
@@ -782,7 +804,8 @@ cdef void verify_history(System* system) except *:
         check(history.n_live == 0, "history nodes without a history")
         return
     held = {}
-    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)]
+    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)
+              if not is_copy(system, k)]
     if history.generation == 0:
         check(not any(leaves), "a leaf before the first step")
         leaves = []

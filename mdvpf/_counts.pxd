@@ -24,7 +24,7 @@ from mdvpf._types cimport (
 
 # ---- items -------------------------------------------------------------------------------
 
-cdef inline uint32_t item(const void* items, uint32_t width, uint32_t i) noexcept nogil:
+cdef inline uint32_t item(const void* items, uint32_t width, size_t i) noexcept nogil:
     if width == 0:
         return (<const uint8_t*>items)[i]
     if width == 1:

@@ -12,7 +12,9 @@ from libc.stdint cimport int32_t, uint32_t
 
 from mdvpf._counts cimport columns, count_in, row_in, state_in
 from mdvpf._pool cimport at
-from mdvpf._types cimport GROUP, INVERSES, NONE, Model, Record, Row, System, View, handle_t
+from mdvpf._types cimport (
+    GROUP, NONE, TABLED, Model, Record, Row, System, View, handle_t,
+)
 
 
 cdef inline double as_double(uint32_t count) noexcept nogil:
@@ -20,11 +22,18 @@ cdef inline double as_double(uint32_t count) noexcept nogil:
     return <double><int32_t>(count ^ 0x80000000u) + 2147483648.0
 
 
-cdef inline double inverse_of(const Model* model, uint32_t emitted) noexcept nogil:
-    """1 / (emitted + prior), from a table where it can be."""
-    if emitted < INVERSES:
-        return model.inverse[emitted]
-    return 1.0 / (as_double(emitted) + model.prior)
+cdef inline double inverse_of(const Model* model, uint32_t n) noexcept nogil:
+    """1 / (n + prior), from a table where it can be."""
+    if n < TABLED:
+        return model.inverse[n]
+    return 1.0 / (as_double(n) + model.prior)
+
+
+cdef inline double spread_of(const Model* model, uint32_t n) noexcept nogil:
+    """n / (n + prior), from a table where it can be."""
+    if n < TABLED:
+        return model.spread[n]
+    return as_double(n) / (as_double(n) + model.prior)
 
 
 cdef inline void emission_scores(
@@ -38,17 +47,10 @@ cdef inline void emission_scores(
     cdef double prior = model.prior
     cdef double per_beta = 1.0 / beta
     cdef const uint32_t* emitted = view.emitted
+    cdef uint32_t n_padded = (view.n_states + 3) & ~3u
     cdef uint32_t i
-    cdef double a, b, c, d
-    for i in range(0, view.n_states, 4):
-        a = beta / (as_double(emitted[i]) + prior)
-        b = beta / (as_double(emitted[i + 1]) + prior)
-        c = beta / (as_double(emitted[i + 2]) + prior)
-        d = beta / (as_double(emitted[i + 3]) + prior)
-        out[i] = a
-        out[i + 1] = b
-        out[i + 2] = c
-        out[i + 3] = d
+    for i in range(n_padded):
+        out[i] = beta / (as_double(emitted[i]) + prior)
     for i in range(counts.n):
         out[state_in(counts, i)] *= as_double(count_in(counts, i)) * per_beta + 1.0
     out[view.n_states] = 1.0 / model.n_symbols

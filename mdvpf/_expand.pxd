@@ -12,15 +12,22 @@ follows from a sum over all states that is kept up to date (the *spread*). Where
 the score to reach, only the pairs of one row and one column are looked at.
 """
 
+from cython.parallel cimport prange
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memmove
 
 from mdvpf._counts cimport count_in, item, state_in
-from mdvpf._emission cimport inverse_of
-from mdvpf._score cimport fetch_ahead, oracle, potentials, view_for
+from mdvpf._emission cimport inverse_of, spread_of
+from mdvpf._parts cimport for_part, n_parts, part_start
+from mdvpf._score cimport (
+    block_of, column_of, fetch_ahead, into_of, oracle, potentials, spread_in, transition_row,
+    view_for,
+)
 from mdvpf._select cimport key_value, kth_largest, order_key
 from mdvpf._types cimport (
-    MISSING, Candidate, CandidateSet, Model, Row, System, View,
+    BLOCK_CURRENT, BLOCK_STATES, MISSING,
+    Candidate, CandidateSet, Model, Row, Scratch, System, View,
 )
 
 cdef enum:
@@ -62,13 +69,18 @@ cdef inline uint32_t score_all(
     return n
 
 
-cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
-    """A score that most likely at least K candidates reach, from every 16th particle."""
+cdef inline int64_t sample_scores(
+    System* system, int32_t symbol, int64_t* rank
+) noexcept nogil:
+    """Write the keys of the scores of every 16th particle; return how many there are.
+
+    As many of them as `rank` says are most likely not better than K of all candidates.
+    """
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef double* scores = <double*>system.scratch.transition.data
     cdef int64_t n_sampled = 0
     cdef int64_t n = 0
-    cdef int64_t rank, slack
+    cdef int64_t slack
     cdef int64_t k = SAMPLE_STRIDE // 2
     cdef uint32_t i, n_states
     cdef View view
@@ -84,11 +96,19 @@ cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
         k += SAMPLE_STRIDE
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
     # about three standard deviations: to collect too few costs a second expansion.
-    rank = n_sampled * system.budget // system.n_particles
+    rank[0] = n_sampled * system.budget // system.n_particles
     slack = 4
-    while slack * slack < 9 * rank:
+    while slack * slack < 9 * rank[0]:
         slack += 1
-    rank += slack
+    rank[0] += slack
+    return n
+
+
+cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
+    """A score that most likely at least K candidates reach."""
+    cdef const uint64_t* keys = <const uint64_t*>system.scratch.keys.data
+    cdef int64_t rank
+    cdef int64_t n = sample_scores(system, symbol, &rank)
     if rank >= n:
         return -INFINITY
     return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
@@ -121,34 +141,36 @@ cdef inline int64_t append_in_order(
     return n + 1
 
 
-cdef inline void scan_row(
-    const Model* model, const View* view, uint32_t width, uint64_t visit,
-    double* seen, uint64_t* stamp, RowSums* sums,
+cdef inline RowSums scan_row(
+    const Model* model, const uint32_t* into, const Row* row, uint32_t width,
+    uint64_t* stamp, uint64_t first,
 ) noexcept nogil:
-    """Sum over the row of the present state; note each part under its state.
+    """Sum over the row of the present state; stamp its states with the numbers of their pairs.
 
     `width` is that of the row: as a constant it gives each width a loop of its own.
     """
-    cdef const uint32_t* into = view.into
-    cdef const void* pairs = view.row.pairs
-    cdef uint32_t i, state, count
-    cdef double inverse, part
-    for i in range(view.row.n):
-        state = item(pairs, width, 2 * i)
-        count = item(pairs, width, 2 * i + 1)
-        inverse = inverse_of(model, into[state])
-        part = <double>count * inverse
+    cdef RowSums sums
+    cdef uint32_t state, count, entered
+    cdef size_t i
+    sums.left = 0
+    sums.visited = 0
+    sums.part = 0.0
+    sums.spread = 0.0
+    for i in range(row.n):
+        state = item(row.pairs, width, 2 * i)
+        count = item(row.pairs, width, 2 * i + 1)
+        entered = into[state]
         sums.left += count
-        sums.visited += into[state]
-        sums.part += part
-        sums.spread += <double>into[state] * inverse
-        seen[state] = part
-        stamp[state] = visit
+        sums.visited += entered
+        sums.part += <double>count * inverse_of(model, entered)
+        sums.spread += spread_of(model, entered)
+        stamp[state] = first + i
+    return sums
 
 
 cdef inline int64_t collect_few(
-    const System* system, int64_t particle, const View* view, const Row* counts, double bound,
-    uint64_t visit, Candidate* items,
+    const System* system, Scratch* scratch, int64_t particle, int32_t symbol, double bound,
+    Candidate* items,
 ) noexcept nogil:
     """Collect the candidates of a particle that reach a bound on linear scores; return how many.
 
@@ -157,10 +179,14 @@ cdef inline int64_t collect_few(
     the particle makes of the symbol.
     """
     cdef const Model* model = &system.model
-    cdef double* seen = <double*>system.scratch.seen.data
-    cdef uint64_t* stamp = <uint64_t*>system.scratch.stamp.data
-    cdef const uint32_t* into = view.into
-    cdef const Row* row = &view.row
+    cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
+    cdef uint64_t first = scratch.n_stamped + 1
+    cdef uint32_t* block = block_of(system, particle)
+    cdef const uint32_t* into = into_of(system, block)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef bint offers_new = n_states < model.max_states
+    cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
+    cdef Row counts = column_of(system, block, <uint32_t>symbol)
     cdef double weight = 1.0
     cdef double spread                  # of the states that the oracle offers
     cdef double scale, share, total, number, part
@@ -168,32 +194,29 @@ cdef inline int64_t collect_few(
     cdef RowSums sums
     cdef uint64_t place = <uint64_t>particle << 32
     cdef uint32_t i, state
-    sums.left = 0
-    sums.visited = 0
-    sums.part = 0.0
-    sums.spread = 0.0
+    scratch.n_stamped += row.n
     if row.width == 0:
-        scan_row(model, view, 0, visit, seen, stamp, &sums)
+        sums = scan_row(model, into, &row, 0, stamp, first)
     elif row.width == 1:
-        scan_row(model, view, 1, visit, seen, stamp, &sums)
+        sums = scan_row(model, into, &row, 1, stamp, first)
     else:
-        scan_row(model, view, 2, visit, seen, stamp, &sums)
-    spread = view.spread - sums.spread if sums.visited < view.entered else 0.0
-    oracle(model, view, sums.left, sums.visited, &scale, &share)
+        sums = scan_row(model, into, &row, 2, stamp, first)
+    spread = spread_in(block)[0] - sums.spread if sums.visited < system.n_steps else 0.0
+    oracle(model, system.n_steps, offers_new, sums.left, sums.visited, &scale, &share)
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
     if not weight * (model.beta * share) < bound:
         return -1
     total = model.beta * (share * spread + scale * sums.part)
     for i in range(counts.n):
-        state = state_in(counts, i)
-        number = <double>count_in(counts, i)
-        part = 0.0
-        if stamp[state] == visit:
-            part = scale * seen[state]
-            seen[state] = 0.0  # it has had its turn
+        state = state_in(&counts, i)
+        number = <double>count_in(&counts, i)
+        if stamp[state] >= first:
+            part = <double>count_in(&row, <uint32_t>(stamp[state] - first))
+            part *= scale * inverse_of(model, into[state])
+            stamp[state] = 0  # it has had its turn
         else:
-            part = share * <double>into[state] * inverse_of(model, into[state])
+            part = share * spread_of(model, into[state])
         total += part * number
         part *= weight * (number + model.beta)
         if part >= bound:
@@ -201,76 +224,114 @@ cdef inline int64_t collect_few(
     scale *= weight * model.beta
     if scale * sums.part >= bound:
         for i in range(row.n):
-            state = state_in(row, i)
-            part = scale * seen[state]
-            if part >= bound:
+            state = state_in(&row, i)
+            part = scale * (<double>count_in(&row, i) * inverse_of(model, into[state]))
+            if part >= bound and stamp[state] >= first:
                 n = append_in_order(items, n, part, place | state)
-    if view.offers_new:
+    if offers_new:
         part = share * model.new_state
         total += part
         part *= weight
         if part >= bound:
-            n = append_in_order(items, n, part, place | view.n_states)
+            n = append_in_order(items, n, part, place | n_states)
     (<double*>system.future.data)[particle] = total
     return n
+
+
+cdef inline int64_t expand_part(
+    const System* system, int32_t symbol, double bound, int part, int parts
+) noexcept nogil:
+    """Collect the candidates of a part that reach the bound; return how many.
+
+    They are written where they fit if those of all particles before them are kept.
+    """
+    cdef System own = for_part(system, part)
+    cdef int64_t start = part_start(system, part, parts)
+    cdef double* scores = <double*>own.scratch.transition.data
+    cdef Candidate* items = <Candidate*>own.candidates.items.data
+    # The shortcut is for the default oracle, since the other one gives every state two terms, and
+    # for streams where nothing is missing: a state that emitted nothing but was entered has a
+    # term of into / prior, next to which the others of the spread would be lost.
+    cdef bint sparse = bound > 0.0 and not own.candidates.logarithmic \
+        and not own.model.any_state and symbol != MISSING and not own.met_missing
+    cdef int64_t n = 0
+    cdef int64_t k, more
+    cdef uint32_t n_states
+    cdef View view
+    cdef Row counts
+    if part > 0:
+        items += start * (own.most_states + 1)
+    for k in range(start, part_start(system, part + 1, parts)):
+        fetch_ahead(&own, k, 1, symbol)
+        more = -1
+        if sparse:
+            more = collect_few(&own, &own.scratch, k, symbol, bound, items + n)
+        if more < 0:
+            view_for(&own, k, symbol, &view, &counts)
+            n_states = score_all(&own, k, &view, &counts, symbol == MISSING, scores)
+            more = collect_all(scores, n_states, k, bound, items + n)
+        n += more
+    return n
+
+
+cdef inline void join_parts(System* system, int parts) noexcept nogil:
+    """Move the candidates of all parts together."""
+    cdef const int64_t* sizes = <const int64_t*>system.part_sizes.data
+    cdef Candidate* items = <Candidate*>system.candidates.items.data
+    cdef int64_t start
+    cdef int part
+    system.candidates.n = sizes[0]
+    for part in range(1, parts):
+        start = part_start(system, part, parts) * (system.most_states + 1)
+        memmove(items + system.candidates.n, items + start,
+                <size_t>sizes[part] * sizeof(Candidate))
+        system.candidates.n += sizes[part]
 
 
 cdef inline void expand_with_bound(
     System* system, int32_t symbol, double bound
 ) noexcept nogil:
     cdef CandidateSet* candidates = &system.candidates
-    cdef Candidate* items = <Candidate*>candidates.items.data
-    cdef double* scores = <double*>system.scratch.transition.data
-    cdef double* weight = <double*>system.weight.data
-    cdef double* future = <double*>system.future.data
-    # The shortcut is for the default oracle, since the other one gives every state two terms, and
-    # for streams where nothing is missing: a state that emitted nothing but was entered has a
-    # term of into / prior, next to which the others of the spread would be lost.
-    cdef bint sparse = bound > 0.0 and not candidates.logarithmic \
-        and not system.model.any_state and symbol != MISSING and not system.met_missing
-    cdef int64_t n = 0
-    cdef int64_t n_offered = 0
-    cdef int64_t k, more
-    cdef uint32_t n_states
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef int64_t* sizes = <int64_t*>system.part_sizes.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* future = <const double*>system.future.data
+    cdef int parts = n_parts(system)
+    cdef int part
+    cdef int64_t k
     cdef double predictive = 0.0
     cdef double total = 0.0
     cdef double best = -INFINITY
-    cdef View view
-    cdef Row counts
-    # What does not change in the loop, where the compiler can see that nothing else writes to it.
-    cdef System fixed = system[0]
-    for k in range(fixed.n_particles):
-        fetch_ahead(&fixed, k, 1, symbol)
-        view_for(&fixed, k, symbol, &view, &counts)
-        more = -1
-        if sparse:
-            more = collect_few(
-                &fixed, k, &view, &counts, bound, fixed.visit + <uint64_t>k + 1, items + n
-            )
-        if more < 0:
-            n_states = score_all(system, k, &view, &counts, symbol == MISSING, scores)
-            more = collect_all(scores, n_states, k, bound, items + n)
-        n += more
-        n_offered += view.n_states + view.offers_new
+    cdef double least = INFINITY
+    if parts == 1:
+        sizes[0] = expand_part(system, symbol, bound, 0, 1)
+    else:
+        for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
+            sizes[part] = expand_part(system, symbol, bound, part, parts)
+    join_parts(system, parts)
+    for k in range(system.n_particles):
         predictive += weight[k] * future[k]
         total += future[k]
-    system.visit += <uint64_t>fixed.n_particles
-    for k in range(n):
+    for k in range(candidates.n):
         best = items[k].value if items[k].value > best else best
-    candidates.n = n
+        least = items[k].value if items[k].value < least else least
     candidates.best = best
+    candidates.least = least
     candidates.bound = bound
-    candidates.complete = n == n_offered
+    candidates.complete = bound == -INFINITY
     candidates.predictive = predictive
     candidates.total = predictive if system.carry_weights else total
+
+
+cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
+    return system.n_candidates > SAMPLE_FROM and system.n_candidates > 2 * system.budget
 
 
 cdef inline void expand(System* system, int32_t symbol, bint everything) noexcept nogil:
     """Score all candidates of the symbol; collect all of them, or most likely the K best."""
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.carry_weights and system.logarithmic
-    if not everything and system.n_candidates > SAMPLE_FROM \
-            and system.n_candidates > 2 * system.budget:
+    if not everything and is_bound_worthwhile(system):
         bound = sampled_bound(system, symbol)
         if system.margin > 0.0:
             if system.candidates.logarithmic:

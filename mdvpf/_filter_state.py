@@ -19,8 +19,9 @@ from mdvpf.model import InfiniteHMM
 SECTIONS = {
     "weight": np.float64,
     "log_weight": np.float64,
-    "spread": np.float64,
     "ancestor": np.uint32,
+    "copies": np.uint32,
+    "spread": np.float64,
     "n_states": np.uint32,
     "current": np.uint32,
     "rows": np.uint32,

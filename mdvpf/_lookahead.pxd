@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Look-ahead: the regret term of MD-VPA.
+"""Look-ahead: what all particles make of the symbol after the pending one.
 
 A candidate (k, m) of the pending symbol is scored by
 
@@ -9,21 +9,29 @@ where G(m) is taken over all particles that have a candidate m, the one with M =
 which m is new, included. So labels, which are numbered by first appearance in each particle, are
 compared across particles.
 
-The geometric mean takes a log for every candidate of every particle. Potentials are multiplied
-instead, one product a label, and a log is taken only before a product could underflow. The
-score itself is found only for the candidates that were collected for the pending symbol. The
-largest potential of each label bounds what the others could gain; if that could put one of them
-among the K best, all are collected and scored again.
+The geometric mean needs the log of every potential of every particle. A potential is a product of
+quotients of counts, so its log is a sum of logs of integers, which come from tables: each state of
+a particle adds log(into / (into + prior)), and only those in the row of the present state or in
+the column of the symbol add more. Logs are whole numbers of a small unit: their sums are exact, so
+they are the same in any order.
 """
 
-from libc.math cimport INFINITY, log
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from cython.parallel cimport prange
+from libc.math cimport fabs, log
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memset
 
+from mdvpf._counts cimport count_in, item, state_in
+from mdvpf._emission cimport as_double
+from mdvpf._parts cimport for_part, n_parts, part_start
 from mdvpf._pool cimport resize
-from mdvpf._score cimport fetch_ahead, particle_potentials
+from mdvpf._score cimport (
+    block_of, column_of, fetch_ahead, into_of, oracle, particle_potentials, transition_row,
+)
 from mdvpf._types cimport (
-    NO_MEMORY, NORMALIZER_GEOMETRIC, NORMALIZER_NONE, NORMALIZER_SUM, OK, SMALLEST_PRODUCT,
-    Candidate, CandidateSet, Lookahead, Status, System,
+    BLOCK_CURRENT, BLOCK_STATES, NO_MEMORY, NORMALIZER_GEOMETRIC,
+    NORMALIZER_SUM, OK, TABLED,
+    Candidate, CandidateSet, Lookahead, Model, Row, Scratch, Status, System,
 )
 
 
@@ -31,7 +39,7 @@ cdef inline Status reserve_lookahead(
     System* system, int64_t n_candidates, uint32_t n_labels
 ) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
-    cdef size_t labels = (n_labels + 4) * sizeof(double)  # loops run in steps of four
+    cdef size_t labels = n_labels * sizeof(double)
     if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.tilted.items,
@@ -39,166 +47,362 @@ cdef inline Status reserve_lookahead(
         return NO_MEMORY
     if resize(&system.memory, &ahead.log_sum, labels) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &ahead.product, labels) != OK:
-        return NO_MEMORY
     if resize(&system.memory, &ahead.linear_sum, labels) != OK:
         return NO_MEMORY
     if resize(&system.memory, &ahead.largest, labels) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &ahead.count, n_labels * sizeof(int64_t)) != OK:
+    if resize(&system.memory, &ahead.n_with, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.share_sum, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.n_offering, labels) != OK:
         return NO_MEMORY
     ahead.n_labels = n_labels
     return resize(&system.memory, &ahead.normalizer, labels)
 
 
-cdef inline double larger(double a, double b) noexcept nogil:
-    return a if a > b else b
+# ---- logs --------------------------------------------------------------------------------
+
+cdef inline int64_t in_units(const Lookahead* ahead, double value) noexcept nogil:
+    """The nearest whole number of units."""
+    return <int64_t>(value * ahead.unit + (0.5 if value > 0.0 else -0.5))
 
 
-cdef inline double smaller(double a, double b) noexcept nogil:
-    return a if a < b else b
+cdef inline Status make_log_tables(System* system) noexcept nogil:
+    """Choose the unit, so that no sum over K particles overflows, and fill the tables."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef const Model* model = &system.model
+    cdef int64_t* logs
+    cdef double largest
+    cdef uint32_t n
+    if resize(&system.memory, &ahead.tabled, 4 * TABLED * sizeof(int64_t)) != OK:
+        return NO_MEMORY
+    logs = <int64_t*>ahead.tabled.data
+    memset(logs, 0, 4 * TABLED * sizeof(int64_t))
+    # No count passes 2**32, whose log is 22.2, so no log of a potential is larger than this.
+    largest = 150.0 + fabs(log(model.alpha)) * 2.0 + fabs(log(model.gamma)) * 2.0 \
+        + fabs(log(model.beta)) * 2.0 + log(1.0 + model.prior) + log(<double>model.n_symbols)
+    ahead.unit = 4503599627370496.0
+    while ahead.unit * largest * system.budget > 4e18:
+        ahead.unit *= 0.5
+    for n in range(<uint32_t>TABLED):
+        if n > 0:
+            logs[n] = in_units(ahead, log(<double>n))
+            logs[TABLED + n] = in_units(ahead, log(n / (n + model.prior)))
+        logs[2 * TABLED + n] = in_units(ahead, log(n / model.beta + 1.0))
+        logs[3 * TABLED + n] = in_units(ahead, log(n + model.alpha))
+    ahead.log_beta = in_units(ahead, log(model.beta))
+    ahead.log_new = in_units(ahead, log(model.new_state))
+    ahead.new_more = ahead.log_new - ahead.log_beta if ahead.log_new > ahead.log_beta else 0
+    return OK
 
 
-cdef inline void note_largest(double* largest, const double* potential, uint32_t n) noexcept nogil:
-    """Raise the largest potential of each label; zeros follow the n up to a multiple of four."""
+cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) noexcept nogil:
+    """log(n / of)"""
+    if n < TABLED and of < TABLED:
+        return (<const int64_t*>ahead.tabled.data)[n] - (<const int64_t*>ahead.tabled.data)[of]
+    return in_units(ahead, log(as_double(n) / as_double(of)))
+
+
+cdef inline int64_t log_spread(
+    const Lookahead* ahead, const Model* model, uint32_t n
+) noexcept nogil:
+    """log(n / (n + prior))"""
+    cdef double x
+    if n < TABLED:
+        return (<const int64_t*>ahead.tabled.data)[TABLED + n]
+    x = model.prior / as_double(n)
+    if x > 0.01:
+        return in_units(ahead, -log(1.0 + x))
+    # The series of the log, up to terms below 1e-17: three times as fast.
+    return in_units(ahead, -x * (1.0 - x * (1.0 / 2 - x * (1.0 / 3 - x * (1.0 / 4 - x * (
+        1.0 / 5 - x * (1.0 / 6 - x * (1.0 / 7 - x * (1.0 / 8)))))))))
+
+
+cdef inline int64_t log_emission(
+    const Lookahead* ahead, const Model* model, uint32_t n
+) noexcept nogil:
+    """log((n + beta) / beta)"""
+    if n < TABLED:
+        return (<const int64_t*>ahead.tabled.data)[2 * TABLED + n]
+    return in_units(ahead, log(as_double(n) / model.beta + 1.0))
+
+
+cdef inline int64_t log_left(
+    const Lookahead* ahead, const Model* model, int64_t n
+) noexcept nogil:
+    """log(n + alpha)"""
+    if n < TABLED:
+        return (<const int64_t*>ahead.tabled.data)[3 * TABLED + n]
+    return in_units(ahead, log(<double>n + model.alpha))
+
+
+# ---- particles ---------------------------------------------------------------------------
+
+cdef inline void add_states(
+    Lookahead* ahead, const Model* model, const uint32_t* into, uint32_t n_states
+) noexcept nogil:
+    """Add log(into / (into + prior)) of each state."""
+    cdef const int64_t* tabled = <const int64_t*>ahead.tabled.data + TABLED
+    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef uint32_t all_bits = 0
+    cdef size_t i
+    for i in range(n_states):
+        all_bits |= into[i]
+        log_sum[i] += tabled[into[i] if into[i] < TABLED else 0]  # where there is a zero
+    if all_bits >= TABLED:
+        for i in range(n_states):
+            if into[i] >= TABLED:
+                log_sum[i] += log_spread(ahead, model, into[i])
+
+
+cdef inline void sum_row(
+    const uint32_t* into, const Row* row, uint32_t width, int64_t* left, int64_t* visited
+) noexcept nogil:
+    """Sum the counts of a row, and the entries into its states."""
+    cdef size_t i
+    left[0] = 0
+    visited[0] = 0
+    for i in range(row.n):
+        left[0] += item(row.pairs, width, 2 * i + 1)
+        visited[0] += into[item(row.pairs, width, 2 * i)]
+
+
+cdef inline void add_row(
+    Lookahead* ahead, const uint32_t* into, const Row* row, uint32_t width, int64_t seen,
+    uint64_t* stamp, uint64_t first,
+) noexcept nogil:
+    """Add what the states of a row have more than others, and stamp them."""
+    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef uint32_t state
+    cdef size_t i
+    for i in range(row.n):
+        state = item(row.pairs, width, 2 * i)
+        log_sum[state] += seen + log_ratio(
+            ahead, item(row.pairs, width, 2 * i + 1), into[state]
+        )
+        stamp[state] = first + i
+
+
+cdef inline int64_t add_particle(
+    const System* system, Lookahead* ahead, Scratch* scratch, int64_t particle, int32_t symbol,
+    int64_t place,
+) noexcept nogil:
+    """Add the logs of a particle's potentials; find those of its candidates in the set.
+
+    Looks only at one row and one column. The candidates of the set start at `place`; returns
+    where those of the next particle start.
+    """
+    cdef const Model* model = &system.model
+    cdef uint32_t* block = block_of(system, particle)
+    cdef const uint32_t* into = into_of(system, block)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef bint offers_new = n_states < model.max_states
+    cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
+    cdef Row counts = column_of(system, block, <uint32_t>symbol)
+    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
+    cdef int64_t* wanted = <int64_t*>ahead.potential.data
+    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef int64_t* in_column = <int64_t*>scratch.transition.data
+    cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
+    cdef uint64_t first = scratch.n_stamped + 1     # number of the first pair of the row
+    cdef uint64_t second = first + row.n            # and of the column
+    cdef int64_t left, visited
+    cdef int64_t share          # of a state that the oracle offers
+    cdef int64_t seen           # what a transition that was seen is worth more
+    cdef int64_t potential, more
+    cdef double scale, linear_share
+    cdef uint32_t i, state
+    scratch.n_stamped += row.n + counts.n
+    if row.width == 0:
+        sum_row(into, &row, 0, &left, &visited)
+    else:
+        sum_row(into, &row, row.width, &left, &visited)
+    seen = in_units(ahead, log((system.n_steps - visited + model.gamma) / model.alpha))
+    if offers_new:
+        share = -log_left(ahead, model, left) - seen
+    else:
+        oracle(model, system.n_steps, False, left, visited, &scale, &linear_share)
+        share = in_units(ahead, log(linear_share))
+    add_states(ahead, model, into, n_states)
+    if row.width == 0:
+        add_row(ahead, into, &row, 0, seen, stamp, first)
+    else:
+        add_row(ahead, into, &row, row.width, seen, stamp, first)
+    (<int64_t*>ahead.share_sum.data)[n_states] += share
+    (<int64_t*>ahead.n_with.data)[n_states] += 1
+    share += ahead.log_beta
+    for i in range(counts.n):
+        state = state_in(&counts, i)
+        more = log_emission(ahead, model, count_in(&counts, i))
+        log_sum[state] += more
+        potential = share + more + log_spread(ahead, model, into[state])
+        if stamp[state] >= first:
+            potential += seen + log_ratio(
+                ahead, count_in(&row, <uint32_t>(stamp[state] - first)), into[state]
+            )
+        in_column[i] = potential
+        stamp[state] = second + i
+        largest[state] = potential if potential > largest[state] else largest[state]
+    # Of states that are not in the column, the new one among them, none is worth more than this.
+    potential = share + (seen if seen > ahead.new_more else ahead.new_more)
+    ahead.common = potential if potential > ahead.common else ahead.common
+    while place < system.candidates.n and items[place].place >> 32 == <uint64_t>particle:
+        state = <uint32_t>items[place].place
+        if state == n_states:
+            potential = share - ahead.log_beta + ahead.log_new
+        elif stamp[state] >= second:
+            potential = in_column[stamp[state] - second]
+        else:
+            potential = share + log_spread(ahead, model, into[state])
+            if stamp[state] >= first:
+                potential += seen + log_ratio(
+                    ahead, count_in(&row, <uint32_t>(stamp[state] - first)), into[state]
+                )
+        wanted[place] = potential
+        place += 1
+    return place
+
+
+cdef inline int64_t add_all_of(
+    System* system, Lookahead* ahead, int64_t particle, int32_t symbol, int64_t place
+) noexcept nogil:
+    """`add_particle` for either oracle, missing symbols and sums: looks at every state."""
+    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
+    cdef double* potential = <double*>system.scratch.transition.data
+    cdef int64_t* logs = <int64_t*>system.scratch.emission.data
+    cdef int64_t* wanted = <int64_t*>ahead.potential.data
+    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef double total
     cdef uint32_t i
-    cdef double a, b, c, d
-    for i in range(0, n, 4):
-        a = larger(largest[i], potential[i])
-        b = larger(largest[i + 1], potential[i + 1])
-        c = larger(largest[i + 2], potential[i + 2])
-        d = larger(largest[i + 3], potential[i + 3])
-        largest[i] = a
-        largest[i + 1] = b
-        largest[i + 2] = c
-        largest[i + 3] = d
-
-
-cdef inline void multiply_in(Lookahead* ahead, double* potential, uint32_t n) noexcept nogil:
-    """Multiply the potentials of one particle's candidates into the products of their labels."""
-    cdef double* product = <double*>ahead.product.data
-    cdef double* log_sum = <double*>ahead.log_sum.data
-    cdef double least_a = 1.0
-    cdef double least_b = 1.0
-    cdef double a, b, c, d
-    cdef uint32_t i
-    potential[n] = 1.0
-    potential[n + 1] = 1.0
-    potential[n + 2] = 1.0
-    for i in range(0, n, 4):
-        a = product[i] * potential[i]
-        b = product[i + 1] * potential[i + 1]
-        c = product[i + 2] * potential[i + 2]
-        d = product[i + 3] * potential[i + 3]
-        product[i] = a
-        product[i + 1] = b
-        product[i + 2] = c
-        product[i + 3] = d
-        least_a = smaller(smaller(a, c), least_a)
-        least_b = smaller(smaller(b, d), least_b)
-    if smaller(least_a, least_b) < SMALLEST_PRODUCT:
-        for i in range(n):
-            if product[i] < SMALLEST_PRODUCT:
-                log_sum[i] += log(product[i])
-                product[i] = 1.0
-
-
-cdef inline void add_in(Lookahead* ahead, const double* potential, uint32_t n) noexcept nogil:
-    """Add the potentials of one particle's candidates to the sums of their labels."""
-    cdef double* linear_sum = <double*>ahead.linear_sum.data
-    cdef uint32_t i
+    cdef uint32_t n = particle_potentials(system, particle, symbol, potential, &total)
+    (<int64_t*>ahead.n_with.data)[block_of(system, particle)[BLOCK_STATES]] += 1
     for i in range(n):
-        linear_sum[i] += potential[i]
+        logs[i] = in_units(ahead, log(potential[i]))
+        (<int64_t*>ahead.log_sum.data)[i] += logs[i]
+        (<double*>ahead.linear_sum.data)[i] += potential[i]
+        largest[i] = logs[i] if logs[i] > largest[i] else largest[i]
+    while place < system.candidates.n and items[place].place >> 32 == <uint64_t>particle:
+        wanted[place] = logs[<uint32_t>items[place].place]
+        place += 1
+    return place
+
+
+# ---- all of them -------------------------------------------------------------------------
+
+cdef inline void normalize_labels(
+    System* system, int64_t log_known, int64_t log_new
+) noexcept nogil:
+    """Find G of every label from the sums over particles.
+
+    For a state that exists, `share_sum` and `log_known` belong to a particle's potential; for
+    the new one, `share_sum` and `log_new`.
+    """
+    cdef Lookahead* ahead = &system.lookahead
+    cdef const int64_t* share_sum = <const int64_t*>ahead.share_sum.data
+    cdef const int64_t* n_with = <const int64_t*>ahead.n_with.data
+    cdef double* normalizer = <double*>ahead.normalizer.data
+    cdef int64_t shares = 0     # of the particles with more states than the label
+    cdef int64_t known = 0      # how many they are
+    cdef int64_t label, total, n
+    for label in range(<int64_t>ahead.n_labels - 1, -1, -1):
+        n = known
+        total = (<const int64_t*>ahead.log_sum.data)[label] + shares + known * log_known
+        if label < system.model.max_states:
+            n += n_with[label]
+            total += share_sum[label] + n_with[label] * log_new
+        (<int64_t*>ahead.n_offering.data)[label] = n
+        normalizer[label] = 0.0
+        if n and system.normalizer == NORMALIZER_GEOMETRIC:
+            normalizer[label] = <double>total / n
+        elif n and system.normalizer == NORMALIZER_SUM:
+            normalizer[label] = ahead.unit * (
+                log((<double*>ahead.linear_sum.data)[label]) / system.budget
+            )
+        shares += share_sum[label]
+        known += n_with[label]
+
+
+cdef inline void clear_sums(Lookahead* ahead) noexcept nogil:
+    cdef size_t labels = ahead.n_labels * sizeof(double)
+    cdef uint32_t label
+    memset(ahead.log_sum.data, 0, labels)
+    memset(ahead.share_sum.data, 0, labels)
+    memset(ahead.n_with.data, 0, labels)
+    for label in range(ahead.n_labels):
+        (<int64_t*>ahead.largest.data)[label] = INT64_MIN
+    ahead.common = INT64_MIN
+
+
+cdef inline int64_t first_of(const CandidateSet* candidates, int64_t particle) noexcept nogil:
+    """Where in the set the candidates of the particle start, or would."""
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef int64_t low = 0
+    cdef int64_t high = candidates.n
+    cdef int64_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if items[middle].place >> 32 < <uint64_t>particle:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline int64_t add_part(
+    const System* system, int32_t symbol, int part, int parts
+) noexcept nogil:
+    """Add the particles of a part to sums of its own; return the bound on their potentials."""
+    cdef System own = for_part(system, part)
+    cdef int64_t start = part_start(system, part, parts)
+    cdef int64_t place = first_of(&own.candidates, start)
+    cdef int64_t k
+    if part > 0:
+        clear_sums(&own.lookahead)
+    for k in range(start, part_start(system, part + 1, parts)):
+        fetch_ahead(&own, k, 1, symbol)
+        place = add_particle(&own, &own.lookahead, &own.scratch, k, symbol, place)
+    return own.lookahead.common
+
+
+cdef inline void join_part(System* system, int part) noexcept nogil:
+    """Add the sums of a part to those of the first."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef System own = for_part(system, part)
+    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef const int64_t* other = <const int64_t*>own.lookahead.largest.data
+    cdef uint32_t label
+    for label in range(ahead.n_labels):
+        (<int64_t*>ahead.log_sum.data)[label] += (<int64_t*>own.lookahead.log_sum.data)[label]
+        (<int64_t*>ahead.share_sum.data)[label] += (<int64_t*>own.lookahead.share_sum.data)[label]
+        (<int64_t*>ahead.n_with.data)[label] += (<int64_t*>own.lookahead.n_with.data)[label]
+        largest[label] = other[label] if other[label] > largest[label] else largest[label]
 
 
 cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     """Find G for every label, and the look-ahead potential of every candidate of the set."""
     cdef Lookahead* ahead = &system.lookahead
-    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
-    cdef double* potential = <double*>system.scratch.transition.data
-    cdef double* wanted = <double*>ahead.potential.data
-    cdef double* normalizer = <double*>ahead.normalizer.data
-    cdef double* largest = <double*>ahead.largest.data
-    cdef int64_t* count = <int64_t*>ahead.count.data
-    cdef int64_t n_candidates = system.candidates.n
     cdef int64_t place = 0
     cdef int64_t k
-    cdef uint32_t i, n
-    cdef double total
-    for i in range(ahead.n_labels + 4):
-        (<double*>ahead.log_sum.data)[i] = 0.0
-        (<double*>ahead.product.data)[i] = 1.0
-        (<double*>ahead.linear_sum.data)[i] = 0.0
-        largest[i] = 0.0
-    for i in range(ahead.n_labels):
-        count[i] = 0
-    for k in range(system.n_particles):
-        fetch_ahead(system, k, 1, symbol)
-        n = particle_potentials(system, k, symbol, potential, &total)
-        count[n - 1] += 1  # made cumulative below
-        note_largest(largest, potential, n)
-        while place < n_candidates and items[place].place >> 32 == <uint64_t>k:
-            wanted[place] = potential[<uint32_t>items[place].place]
-            place += 1
-        if system.normalizer == NORMALIZER_GEOMETRIC:
-            multiply_in(ahead, potential, n)
-        elif system.normalizer == NORMALIZER_SUM:
-            add_in(ahead, potential, n)
-    for i in range(ahead.n_labels - 1, 0, -1):
-        count[i - 1] += count[i]
-    for i in range(ahead.n_labels):
-        if count[i] == 0 or system.normalizer == NORMALIZER_NONE:
-            normalizer[i] = 0.0
-        elif system.normalizer == NORMALIZER_GEOMETRIC:
-            normalizer[i] = (
-                (<double*>ahead.log_sum.data)[i] + log((<double*>ahead.product.data)[i])
-            ) / count[i]
-        else:
-            normalizer[i] = log((<double*>ahead.linear_sum.data)[i]) / system.budget
-
-
-cdef inline double largest_tilt(const System* system, double discount) noexcept nogil:
-    """The most that a look-ahead can add to the log score of any candidate."""
-    cdef const Lookahead* ahead = &system.lookahead
-    cdef const double* normalizer = <const double*>ahead.normalizer.data
-    cdef const double* largest = <const double*>ahead.largest.data
-    cdef double most = -INFINITY
-    cdef double gain
-    cdef uint32_t label
-    for label in range(ahead.n_labels):
-        if largest[label] > 0.0:
-            gain = discount * (log(largest[label]) - normalizer[label])
-            most = gain if gain > most else most
-    return most
-
-
-cdef inline void tilt(System* system, double discount) noexcept nogil:
-    """Write the candidates with their look-ahead scores, as logs, to ``system.tilted``."""
-    cdef const Lookahead* ahead = &system.lookahead
-    cdef const CandidateSet* candidates = &system.candidates
-    cdef CandidateSet* tilted = &system.tilted
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
-    cdef Candidate* target = <Candidate*>tilted.items.data
-    cdef const double* potential = <const double*>ahead.potential.data
-    cdef const double* normalizer = <const double*>ahead.normalizer.data
-    cdef double most = largest_tilt(system, discount)
-    cdef double score
-    cdef int64_t i
-    tilted.n = candidates.n
-    tilted.logarithmic = True
-    tilted.complete = candidates.complete
-    tilted.best = -INFINITY
-    for i in range(candidates.n):
-        score = items[i].value if candidates.logarithmic else log(items[i].value)
-        score += discount * (log(potential[i]) - normalizer[<uint32_t>items[i].place])
-        target[i].value = score
-        target[i].place = items[i].place
-        tilted.best = score if score > tilted.best else tilted.best
-    # A candidate that was not collected has a score below the bound before it is tilted.
-    tilted.bound = -INFINITY
-    if not candidates.complete:
-        tilted.bound = most + (
-            candidates.bound if candidates.logarithmic else log(candidates.bound)
-        )
-    # The next expansion collects what a tilt of about this size could still lift.
-    system.margin = most + 0.02 if most > 0.0 else 0.02
+    cdef int64_t* commons = <int64_t*>system.part_sizes.data
+    cdef int parts = n_parts(system)
+    cdef int part
+    clear_sums(ahead)
+    memset(ahead.linear_sum.data, 0, ahead.n_labels * sizeof(double))
+    if system.model.any_state or system.met_missing or system.normalizer == NORMALIZER_SUM:
+        for k in range(system.n_particles):
+            fetch_ahead(system, k, 1, symbol)
+            place = add_all_of(system, ahead, k, symbol, place)
+        normalize_labels(system, 0, 0)
+        return
+    if parts == 1:
+        commons[0] = add_part(system, symbol, 0, 1)
+    else:
+        for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
+            commons[part] = add_part(system, symbol, part, parts)
+    for part in range(parts):
+        ahead.common = commons[part] if commons[part] > ahead.common else ahead.common
+        if part > 0:
+            join_part(system, part)
+    normalize_labels(system, ahead.log_beta, ahead.log_new)

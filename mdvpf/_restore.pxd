@@ -10,7 +10,7 @@ counts, whether a symbol was ever missing) is not in the snapshot but computed.
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
-from mdvpf._commit cimport grow_slots, grow_states
+from mdvpf._commit cimport grow_particles, grow_slots, grow_states
 from mdvpf._history cimport path_length, reserve_history
 from mdvpf._pool cimport dispose, resize
 from mdvpf._restore_particles cimport check_weights, make_particles
@@ -19,7 +19,7 @@ from mdvpf._restore_records cimport (
     reserve_records,
 )
 from mdvpf._score cimport block_of, column_of
-from mdvpf._snapshot cimport GENERATIONS, LEAF, N_STATES, PARENT, STATE, Snapshot, numbers
+from mdvpf._snapshot cimport COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, numbers
 from mdvpf._types cimport (
     BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, NO_MEMORY, NONE, OK,
     History, Status, System,
@@ -33,7 +33,7 @@ cdef inline Status check_history(
 ) noexcept nogil:
     """Check the lengths of the sections of the history; find the number of nodes."""
     cdef int64_t n_generations = path_length(&system.history)
-    cdef int64_t n_particles = length(snapshot, LEAF)
+    cdef int64_t n_blocks = length(snapshot, COPIES)
     cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
     cdef int64_t n = 0
     cdef int64_t i
@@ -43,13 +43,13 @@ cdef inline Status check_history(
                 or snapshot.section[PARENT].bytes or snapshot.section[STATE].bytes:
             return reject(snapshot, "there is a history where there should be none")
         return OK
-    if n_particles != system.n_particles \
+    if length(snapshot, LEAF) != n_blocks \
             or snapshot.section[LEAF].bytes % sizeof(uint32_t) \
             or length(snapshot, GENERATIONS) != n_generations \
             or snapshot.section[GENERATIONS].bytes % sizeof(uint32_t):
         return reject(snapshot, "the history has the wrong length")
     for i in range(n_generations):
-        if sizes[i] == 0 or sizes[i] > n_particles:
+        if sizes[i] == 0 or sizes[i] > n_blocks:
             return reject(snapshot, "a generation has the wrong size")
         n += sizes[i]
     i = n - sizes[n_generations - 1]  # nodes that have a parent
@@ -77,10 +77,12 @@ cdef inline Status make_leaves(
     cdef uint32_t* refs = <uint32_t*>system.history.refs.data
     cdef uint32_t* block
     cdef uint32_t leaf
-    cdef int64_t k
-    for k in range(system.n_particles):
+    cdef int64_t k = 0      # first particle of the entry
+    cdef int64_t b
+    for b in range(length(snapshot, COPIES)):
         block = block_of(system, k)
-        leaf = numbers(snapshot, LEAF)[k]
+        k += numbers(snapshot, COPIES)[b]
+        leaf = numbers(snapshot, LEAF)[b]
         if leaf >= numbers(snapshot, GENERATIONS)[0]:
             return reject(snapshot, "a particle names a leaf that does not exist")
         if block[BLOCK_CURRENT] and block[BLOCK_CURRENT] != 1 + numbers(snapshot, STATE)[leaf]:
@@ -165,14 +167,16 @@ cdef inline Status restore_with(
     cdef Status status = check_lengths(system, snapshot, records)
     if status != OK:
         return status
-    n = length(snapshot, N_STATES)
+    n = <int64_t>(snapshot.section[WEIGHT].bytes // sizeof(double))
     status = check_weights(system, snapshot, n)
     if status == OK:
         status = reserve_records(system, records)
     if status == OK:
         status = reserve_groups(system, snapshot, records)
     if status == OK:
-        status = grow_slots(system, n)
+        status = grow_particles(system, n)
+    if status == OK:
+        status = grow_slots(system, length(snapshot, COPIES))
     if status == OK and records.most_states > system.state_capacity:
         status = grow_states(system, (records.most_states + 3) & ~3u)
     if status != OK:

@@ -13,9 +13,9 @@ from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport count_in, row_in, state_in
 from mdvpf._pool cimport at
 from mdvpf._restore_records cimport Records, hold, length, reject
-from mdvpf._score cimport block_of, group_at, into_of, root_of, rows_of, spread_of
+from mdvpf._score cimport block_in, group_at, into_of, root_of, rows_of, spread_in
 from mdvpf._snapshot cimport (
-    ANCESTOR, CHILDREN, COLUMNS, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD, WEIGHT,
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD, WEIGHT,
     Snapshot, numbers,
 )
 from mdvpf._types cimport (
@@ -126,17 +126,17 @@ cdef inline Status check_totals(
         spread += reached[i] / (reached[i] + system.model.prior)
     if entered != <uint64_t>system.n_steps:
         return reject(snapshot, "transitions do not sum to the number of steps")
-    spread_of(block)[0] = (<const double*>snapshot.section[SPREAD].data)[particle]
-    if not fabs(spread_of(block)[0] - spread) <= 1e-9 * spread:
+    spread_in(block)[0] = (<const double*>snapshot.section[SPREAD].data)[particle]
+    if not fabs(spread_in(block)[0] - spread) <= 1e-9 * spread:
         return reject(snapshot, "a spread is off")
     return OK
 
 
 cdef inline Status make_particle(
-    System* system, Snapshot* snapshot, Records* records, int64_t particle
+    System* system, Snapshot* snapshot, Records* records, int64_t particle, uint32_t* block
 ) noexcept nogil:
+    """Make a block of the entry `particle` of the snapshot."""
     cdef const handle_t* handles = <const handle_t*>records.handles.data
-    cdef uint32_t* block = block_of(system, particle)
     cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
     cdef const uint32_t* rows = numbers(snapshot, ROWS) + particle * records.row_groups
     cdef const uint32_t* tops = numbers(snapshot, COLUMNS) + particle * system.root_size
@@ -174,27 +174,33 @@ cdef inline Status make_particle(
 cdef inline Status make_particles(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Make the particles of a system that has room for them."""
-    cdef int64_t n = length(snapshot, N_STATES)
+    """Make the particles of a system that has room for them, and no particle but its first."""
+    cdef const uint32_t* copies = numbers(snapshot, COPIES)
     cdef handle_t* handles = <handle_t*>records.handles.data
-    cdef int64_t k
-    while system.n_particles < n:
-        system.n_free_slots -= 1
-        (<uint32_t*>system.slot.data)[system.n_particles] = (
-            <uint32_t*>system.free_slots.data)[system.n_free_slots]
-        system.n_particles += 1
-    memcpy(system.weight.data, snapshot.section[WEIGHT].data, <size_t>n * sizeof(double))
+    cdef uint32_t slot = (<uint32_t*>system.slot.data)[0]
+    cdef int64_t k = 0
+    cdef int64_t b
+    cdef uint32_t i
+    system.most_states = records.most_states
+    system.n_candidates = 0
+    for b in range(length(snapshot, COPIES)):
+        if b > 0:
+            system.n_free_slots -= 1
+            slot = (<uint32_t*>system.free_slots.data)[system.n_free_slots]
+        for i in range(copies[b]):
+            (<uint32_t*>system.slot.data)[k] = slot
+            k += 1
+        if make_particle(system, snapshot, records, b, block_in(system, slot)) != OK:
+            return BAD_SNAPSHOT
+        system.n_candidates += copies[b] * <int64_t>(numbers(snapshot, N_STATES)[b] + 1)
+    system.n_particles = k
+    memcpy(system.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
     system.logarithmic = snapshot.section[LOG_WEIGHT].bytes > 0
     if system.logarithmic:
         memcpy(system.log_weight.data, snapshot.section[LOG_WEIGHT].data,
-               <size_t>n * sizeof(double))
-    memcpy(system.ancestors.data, snapshot.section[ANCESTOR].data, <size_t>n * sizeof(uint32_t))
-    system.most_states = records.most_states
-    system.n_candidates = n
-    for k in range(n):
-        if make_particle(system, snapshot, records, k) != OK:
-            return BAD_SNAPSHOT
-        system.n_candidates += block_of(system, k)[BLOCK_STATES]
+               snapshot.section[LOG_WEIGHT].bytes)
+    memcpy(system.ancestors.data, snapshot.section[ANCESTOR].data,
+           snapshot.section[ANCESTOR].bytes)
     for k in range(records.n_nodes + records.n_groups):
         if (<Record*>at(&system.pool, handles[k])).refs == 0:
             return reject(snapshot, "nobody holds a record")

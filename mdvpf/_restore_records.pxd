@@ -10,12 +10,12 @@ from libc.string cimport memset
 from mdvpf._counts cimport begin_group, children, group_units, items_of, put_item, width_of
 from mdvpf._pool cimport at, class_of, reserve_pages, resize, take
 from mdvpf._snapshot cimport (
-    ANCESTOR, CHILDREN, COLUMNS, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
     SPREAD, WEIGHT,
     Snapshot, group_bytes, numbers,
 )
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_SMC, BAD_SNAPSHOT, GROUP, N_CLASSES, NO_MEMORY, NODE_SIZE,
+    ALGORITHM_LEARNING, ALGORITHM_SMC, BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE,
     NODE_UNITS, NONE, OK, PAGE_UNITS,
     Buffer, Record, Status, System, handle_t,
 )
@@ -23,7 +23,7 @@ from mdvpf._types cimport (
 # The records of a snapshot as they come to life: handles by number, nodes first.
 cdef struct Records:
     Buffer handles          # handle_t[]: nodes by level, the top one first, then groups
-    Buffer seen             # uint64_t[]: the latest particle that holds each record, from 1
+    Buffer seen             # uint64_t[]: the latest block that holds each record, from 1
     Buffer met              # uint64_t[states]: the latest row that names each state, from 1
     Buffer reached          # uint64_t[states]: transitions of one particle to each state
     Buffer emitted          # uint64_t[states]: emissions of one particle from each state
@@ -51,28 +51,40 @@ cdef inline Status check_lengths(
     const System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
     """Check the lengths of all sections but those of the history; find the sizes they imply."""
-    cdef size_t n = snapshot.section[WEIGHT].bytes // sizeof(double)
+    cdef size_t n_particles = snapshot.section[WEIGHT].bytes // sizeof(double)
+    cdef size_t n = <size_t>length(snapshot, COPIES)
     cdef size_t words = n * sizeof(uint32_t)
     cdef int64_t n_nodes = 0
+    cdef uint64_t total = 0
     cdef uint32_t level
     cdef size_t k
-    if n < 1 or n > <size_t>system.budget:
+    if n_particles < 1 or n_particles > <size_t>system.budget:
         return reject(snapshot, "the number of particles is out of range")
-    if system.algorithm in (ALGORITHM_SMC, ALGORITHM_LEARNING) and n != <size_t>system.budget:
+    if system.algorithm in (ALGORITHM_SMC, ALGORITHM_LEARNING) \
+            and n_particles != <size_t>system.budget:
         return reject(snapshot, "this algorithm always has all its particles")
-    if snapshot.section[WEIGHT].bytes != 2 * words or snapshot.section[SPREAD].bytes != 2 * words \
-            or snapshot.section[LOG_WEIGHT].bytes not in (0, 2 * words) \
-            or snapshot.section[ANCESTOR].bytes != words \
+    if snapshot.section[WEIGHT].bytes != n_particles * sizeof(double) \
+            or snapshot.section[LOG_WEIGHT].bytes not in (0, n_particles * sizeof(double)) \
+            or snapshot.section[ANCESTOR].bytes != n_particles * sizeof(uint32_t):
+        return reject(snapshot, "a section has not one entry a particle")
+    if snapshot.section[COPIES].bytes != words \
+            or snapshot.section[SPREAD].bytes != n * sizeof(double) \
             or snapshot.section[N_STATES].bytes != words \
             or snapshot.section[CURRENT].bytes != words \
             or snapshot.section[COLUMNS].bytes != words * system.root_size:
-        return reject(snapshot, "a section has not one entry a particle")
+        return reject(snapshot, "sections of different lengths")
+    for k in range(n):
+        if numbers(snapshot, COPIES)[k] == 0:
+            return reject(snapshot, "there is a particle that is none")
+        total += numbers(snapshot, COPIES)[k]
+    if total != n_particles:
+        return reject(snapshot, "copies do not sum to the number of particles")
     for k in range(n):
         if numbers(snapshot, N_STATES)[k] > records.most_states:
             records.most_states = numbers(snapshot, N_STATES)[k]
     if records.most_states > system.model.max_states or records.most_states > 0x7FFFFFF0u:
         return reject(snapshot, "a particle has too many states")
-    records.row_groups = (records.most_states >> 2) + 1
+    records.row_groups = (records.most_states >> GROUP_BITS) + 1
     if snapshot.section[ROWS].bytes != words * records.row_groups:
         return reject(snapshot, "the section of rows has the wrong length")
     if snapshot.section[LEVELS].bytes != (system.depth - 1) * sizeof(uint32_t):

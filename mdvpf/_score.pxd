@@ -22,8 +22,8 @@ from mdvpf._types cimport (
 )
 
 cdef enum:
-    FETCH_BLOCK = 8         # particles ahead whose blocks are asked for
-    FETCH_ROWS = 4          # and whose rows, once the block is there
+    FETCH_BLOCK = 16        # particles ahead whose blocks are asked for
+    FETCH_ROWS = 8          # and whose rows, once the block is there
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -34,6 +34,26 @@ cdef inline uint32_t* block_in(const System* system, uint32_t slot) noexcept nog
 
 cdef inline uint32_t* block_of(const System* system, int64_t particle) noexcept nogil:
     return block_in(system, (<uint32_t*>system.slot.data)[particle])
+
+
+cdef inline bint is_copy(const System* system, int64_t particle) noexcept nogil:
+    """Whether the particle shares the block of the one before it."""
+    cdef const uint32_t* slot = <const uint32_t*>system.slot.data
+    return particle > 0 and slot[particle] == slot[particle - 1]
+
+
+cdef inline int64_t end_of_copies(const System* system, int64_t particle) noexcept nogil:
+    """The first particle after this one that does not share its block."""
+    particle += 1
+    while particle < system.n_particles and is_copy(system, particle):
+        particle += 1
+    return particle
+
+
+cdef inline uint32_t n_offered(const System* system, int64_t particle) noexcept nogil:
+    """How many candidates the particle offers."""
+    cdef uint32_t n_states = block_of(system, particle)[BLOCK_STATES]
+    return n_states + (n_states < system.model.max_states)
 
 
 cdef inline uint32_t* into_of(const System* system, uint32_t* block) noexcept nogil:
@@ -71,7 +91,7 @@ cdef inline Row column_of(
     )
 
 
-cdef inline double* spread_of(uint32_t* block) noexcept nogil:
+cdef inline double* spread_in(uint32_t* block) noexcept nogil:
     """Sum over the states of a block of into / (into + prior)."""
     return <double*>(block + BLOCK_SPREAD)
 
@@ -101,7 +121,6 @@ cdef inline void view_particle(
             view.emitted = emitted_by(view, <uint32_t*>system.scratch.emitted.data)
     else:
         view.missing.n = 0
-    view.spread = spread_of(block)[0]
     view.offers_new = view.n_states < system.model.max_states
 
 
@@ -160,16 +179,16 @@ cdef inline Row column_moved(
 # ---- probabilities -----------------------------------------------------------------------
 
 cdef inline void oracle(
-    const Model* model, const View* view, int64_t left, int64_t visited,
+    const Model* model, int64_t entered, bint offers_new, int64_t left, int64_t visited,
     double* scale, double* share,
 ) noexcept nogil:
     """What a transition seen once, and an entry known to the oracle, are worth.
 
-    `left` is how often the current state was left, `visited` how often the states reached from
-    it were entered.
+    `entered` is how often any state was entered, `left` how often the current state was left,
+    `visited` how often the states reached from it were entered.
     """
-    cdef double offered = <double>(view.entered if model.any_state else view.entered - visited)
-    if view.offers_new:
+    cdef double offered = <double>(entered if model.any_state else entered - visited)
+    if offers_new:
         scale[0] = 1.0 / (left + model.alpha)
     else:
         scale[0] = 1.0 / (left + model.alpha * (offered / (offered + model.gamma)))
@@ -193,7 +212,7 @@ cdef inline uint32_t transition_scores(
     for i in range(row.n):
         left += count_in(row, i)
         visited += into[state_in(row, i)]
-    oracle(model, view, left, visited, &scale, &share)
+    oracle(model, view.entered, view.offers_new, left, visited, &scale, &share)
     for i in range(0, n_states, 4):
         a = as_double(into[i]) * share * factor[i]
         b = as_double(into[i + 1]) * share * factor[i + 1]

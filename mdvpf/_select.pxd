@@ -12,6 +12,7 @@ from mdvpf._types cimport BAND, GRID, SMALLEST_WEIGHT, Candidate, CandidateSet, 
 
 cdef enum:
     N_BINS = 1024
+    FEW = 16                # keys that are quicker compared than counted
 
 
 cdef inline uint64_t order_key(double value) noexcept nogil:
@@ -33,45 +34,65 @@ cdef inline double key_value(uint64_t key) noexcept nogil:
     return value
 
 
-cdef inline uint64_t kth_largest(
-    const uint64_t* keys, int64_t n, int64_t rank, uint64_t* work
+cdef inline uint64_t kth_of_few(const uint64_t* keys, int64_t n, int64_t rank) noexcept nogil:
+    """The key of the given rank, counted from 1 at the largest, by comparing all with all."""
+    cdef int64_t i, j, n_larger, n_equal
+    for i in range(n):
+        n_larger = 0
+        n_equal = 0
+        for j in range(n):
+            n_larger += keys[j] > keys[i]
+            n_equal += keys[j] == keys[i]
+        if n_larger < rank <= n_larger + n_equal:
+            return keys[i]
+    return 0  # there are not that many
+
+
+cdef inline uint64_t kth_between(
+    const uint64_t* keys, int64_t n, int64_t rank, uint64_t low, uint64_t high, uint64_t* work
 ) noexcept nogil:
-    """The key of the given rank, counted from 1 at the largest. `work` has room for n keys.
+    """The key of the given rank, of keys that all lie between `low` and `high`.
 
     Counts keys in bins of equal width, keeps the bin in which the rank falls, and repeats.
+    `work` has room for n keys and may be where they are.
     """
-    cdef int64_t[N_BINS] bins
-    cdef uint64_t low, high
+    cdef uint32_t[N_BINS] bins
     cdef int64_t i, kept
-    cdef uint32_t shift
+    cdef uint32_t shift = 0
     cdef uint64_t place
-    while True:
-        low = high = keys[0]
-        for i in range(1, n):
-            if keys[i] < low:
-                low = keys[i]
-            if keys[i] > high:
-                high = keys[i]
-        if low == high:
-            return low
+    while n > FEW and low < high:
         shift = 0
         while (high - low) >> shift >= N_BINS:
             shift += 1
         memset(bins, 0, sizeof(bins))
         for i in range(n):
             bins[(keys[i] - low) >> shift] += 1
-        place = N_BINS - 1
+        place = (high - low) >> shift
         while bins[place] < rank:
             rank -= bins[place]
             place -= 1
-        if shift == 0:
-            return low + place
         kept = 0
         for i in range(n):
             work[kept] = keys[i]
             kept += (keys[i] - low) >> shift == place
         keys = work
         n = kept
+        low += place << shift
+        high = low + ((<uint64_t>1 << shift) - 1)
+    return low if low == high else kth_of_few(keys, n, rank)
+
+
+cdef inline uint64_t kth_largest(
+    const uint64_t* keys, int64_t n, int64_t rank, uint64_t* work
+) noexcept nogil:
+    """The key of the given rank, counted from 1 at the largest. `work` has room for n keys."""
+    cdef uint64_t low = keys[0]
+    cdef uint64_t high = keys[0]
+    cdef int64_t i
+    for i in range(1, n):
+        low = keys[i] if keys[i] < low else low
+        high = keys[i] if keys[i] > high else high
+    return kth_between(keys, n, rank, low, high, work)
 
 
 # ---- the K best --------------------------------------------------------------------------
@@ -92,13 +113,78 @@ cdef inline void keep(Survivors* chosen, const Candidate* candidate) noexcept no
 
 
 cdef inline double cut_value(
-    const Candidate* items, int64_t n, int64_t budget, uint64_t* keys, uint64_t* work
+    const CandidateSet* candidates, int64_t budget, uint64_t* keys, uint64_t* work
 ) noexcept nogil:
     """The value of the candidate of rank `budget`, of more candidates than that."""
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef uint64_t low = order_key(candidates.least)
+    cdef uint64_t high = order_key(candidates.best)
     cdef int64_t i
-    for i in range(n):
+    for i in range(candidates.n):
         keys[i] = order_key(items[i].value)
-    return key_value(kth_largest(keys, n, budget, work))
+    return key_value(kth_between(keys, candidates.n, budget, low, high, work))
+
+
+cdef inline bint keep_from(
+    const CandidateSet* candidates, double low, int64_t budget, Survivors* chosen
+) noexcept nogil:
+    """Choose all candidates whose value is at least `low`; False if they are not K."""
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef uint32_t* parent = <uint32_t*>chosen.parent.data
+    cdef uint32_t* state = <uint32_t*>chosen.state.data
+    cdef double* weight = <double*>chosen.weight.data
+    cdef int64_t n = 0
+    cdef int64_t i
+    for i in range(candidates.n):  # written always, kept if it passes: there is room for K + 1
+        parent[n] = <uint32_t>(items[i].place >> 32)
+        state[n] = <uint32_t>items[i].place
+        weight[n] = items[i].value
+        n += items[i].value >= low
+        if n > budget:
+            return False
+    chosen.n = n
+    return n == budget
+
+
+cdef inline void keep_on_grid(
+    const CandidateSet* candidates, double low, double high, int64_t budget,
+    uint64_t* keys, uint64_t* work, Survivors* chosen,
+) noexcept nogil:
+    """Choose the K best, of which those above `high` are certain and those below `low` are not.
+
+    Those between compete by their keys on the grid, and the earliest of equal ones win.
+    """
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef bint logarithmic = candidates.logarithmic
+    cdef double best = candidates.best if logarithmic else log(candidates.best)
+    cdef double score
+    cdef int64_t n_equal = budget
+    cdef int64_t n_band = 0
+    cdef int64_t i
+    cdef uint64_t last
+    chosen.n = 0
+    for i in range(candidates.n):
+        if items[i].value > high:
+            n_equal -= 1
+        elif items[i].value >= low:
+            score = items[i].value if logarithmic else log(items[i].value)
+            keys[n_band] = order_key(rint((score - best) * GRID) + 0.0)  # -0.0 is 0.0
+            n_band += 1
+    # `work` may be overwritten, `keys` is read again below.
+    last = kth_largest(keys, n_band, n_equal, work)
+    for i in range(n_band):
+        n_equal -= keys[i] > last
+    n_band = 0
+    for i in range(candidates.n):
+        if items[i].value > high:
+            keep(chosen, &items[i])
+        elif items[i].value >= low:
+            if keys[n_band] > last:
+                keep(chosen, &items[i])
+            elif keys[n_band] == last and n_equal > 0:
+                keep(chosen, &items[i])
+                n_equal -= 1
+            n_band += 1
 
 
 cdef inline bint select_top(
@@ -108,58 +194,19 @@ cdef inline bint select_top(
     """Choose the candidates with the largest scores, the earliest of those equal on the grid.
 
     Their scores are left in ``chosen.weight``. The grid matters only within a narrow band
-    around the cut; all others are told apart by their values. Returns False, with nothing
-    chosen, if a candidate that was left out of the set could be among them.
+    around the cut; all others are told apart by their values. Returns False, and the choice is
+    void, if a candidate that was left out of the set could be among them.
     """
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
-    cdef bint logarithmic = candidates.logarithmic
-    cdef int64_t n = candidates.n
-    cdef int64_t n_above = 0
-    cdef int64_t n_band = 0
-    cdef int64_t n_equal
-    cdef int64_t i
-    cdef double cut, low, high, best, score
-    cdef uint64_t last = 0
-    chosen.n = 0
-    if n <= budget:
-        if not candidates.complete:
-            return False
-        for i in range(n):
-            keep(chosen, &items[i])
-        return True
-    cut = cut_value(items, n, budget, keys, work)
-    low = cut - band_around(cut, candidates.best, logarithmic)
-    high = cut + band_around(cut, candidates.best, logarithmic)
-    if low < candidates.bound and not candidates.complete:
+    cdef double cut, band
+    if candidates.n <= budget:
+        keep_from(candidates, -INFINITY, budget, chosen)
+        return candidates.complete
+    cut = cut_value(candidates, budget, keys, work)
+    band = band_around(cut, candidates.best, candidates.logarithmic)
+    if cut - band < candidates.bound and not candidates.complete:
         return False
-    for i in range(n):
-        n_above += items[i].value > high
-        n_band += items[i].value >= low
-    n_band -= n_above
-    n_equal = budget - n_above
-    if n_band > n_equal:
-        best = candidates.best if logarithmic else log(candidates.best)
-        n_band = 0
-        for i in range(n):
-            if low <= items[i].value <= high:
-                score = items[i].value if logarithmic else log(items[i].value)
-                keys[n_band] = order_key(rint((score - best) * GRID) + 0.0)  # -0.0 is 0.0
-                n_band += 1
-        # `work` may be overwritten, `keys` is read again below.
-        last = kth_largest(keys, n_band, n_equal, work)
-        for i in range(n_band):
-            n_equal -= keys[i] > last
-    n_band = 0
-    for i in range(n):
-        if items[i].value > high:
-            keep(chosen, &items[i])
-        elif items[i].value >= low:
-            if last == 0 or keys[n_band] > last:
-                keep(chosen, &items[i])
-            elif keys[n_band] == last and n_equal > 0:
-                keep(chosen, &items[i])
-                n_equal -= 1
-            n_band += 1
+    if not keep_from(candidates, cut - band, budget, chosen):
+        keep_on_grid(candidates, cut - band, cut + band, budget, keys, work, chosen)
     return True
 
 

@@ -1,7 +1,8 @@
 # cython: language_level=3
 """Snapshots: what a system holds, as arrays that know nothing of handles, pages and slots.
 
-Particles are listed in order. A group of rows, or a node of the trees of columns, is listed once
+Particles are listed in order; copies, which follow each other, are one entry with how many they
+are, and a weight for each of them. A group of rows, or a node of the trees of columns, is listed once
 and named by its number, from 1; 0 is none. So sharing survives, and whatever a core makes of its
 memory, it can write and read the same arrays. Histories are listed by generation, the newest
 first, and within a generation in the order in which the one before it names the nodes.
@@ -16,32 +17,34 @@ from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport children, item, items_of
 from mdvpf._history cimport path_length
 from mdvpf._pool cimport at, dispose, resize
-from mdvpf._score cimport block_of, group_at, root_of, rows_of, spread_of
+from mdvpf._score cimport block_of, group_at, is_copy, root_of, rows_of, spread_in
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, NO_MEMORY, NODE_SIZE, NONE, OK, PAGE_BITS,
-    PAGE_UNITS,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
+    PAGE_BITS, PAGE_UNITS,
     Buffer, History, Memory, Page, Record, Status, System, handle_t,
 )
 
-# The arrays of a snapshot, in the order in which they cross the boundary.
+# The arrays of a snapshot, in the order in which they cross the boundary: of K particles, of B of
+# them that differ or do not follow each other.
 cdef enum:
     WEIGHT = 0              # double[K]
     LOG_WEIGHT = 1          # double[K], or empty if weights can be multiplied
-    SPREAD = 2              # double[K]: sum over states of into / (into + prior), as it was rounded
-    ANCESTOR = 3            # uint32_t[K]: parents in the latest step
-    N_STATES = 4            # uint32_t[K]
-    CURRENT = 5             # uint32_t[K]: 1 + current state; 0: start state
-    ROWS = 6                # uint32_t[K * groups of the largest particle]: groups of transitions
-    COLUMNS = 7             # uint32_t[K * root]: nodes of the top level, groups if there is none
-    LEVELS = 8              # uint32_t[]: nodes of each level of the trees, the top one first
-    CHILDREN = 9            # uint32_t[nodes * NODE_SIZE]: nodes of the next level, or groups
-    SHAPE = 10              # uint32_t[groups]: pairs << 2 | width of an item (0, 1, 2: 1, 2, 4)
-    ITEMS = 11              # bytes: of each group GROUP ends, then (state, count) pairs; low first
-    LEAF = 12               # uint32_t[K]: node of the newest generation, from 0; empty: no history
-    GENERATIONS = 13        # uint32_t[]: nodes of each generation, the newest first
-    PARENT = 14             # uint32_t[]: node in the next generation, from 0; none for the last
-    STATE = 15              # uint32_t[]: state of each node
-    N_SECTIONS = 16
+    ANCESTOR = 2            # uint32_t[K]: parents in the latest step
+    COPIES = 3              # uint32_t[B]: how many particles each entry stands for
+    SPREAD = 4              # double[B]: sum over states of into / (into + prior), as it was rounded
+    N_STATES = 5            # uint32_t[B]
+    CURRENT = 6             # uint32_t[B]: 1 + current state; 0: start state
+    ROWS = 7                # uint32_t[B * groups of the largest particle]: groups of transitions
+    COLUMNS = 8             # uint32_t[B * root]: nodes of the top level, groups if there is none
+    LEVELS = 9              # uint32_t[]: nodes of each level of the trees, the top one first
+    CHILDREN = 10           # uint32_t[nodes * NODE_SIZE]: nodes of the next level, or groups
+    SHAPE = 11              # uint32_t[groups]: pairs << 2 | width of an item (0, 1, 2: 1, 2, 4)
+    ITEMS = 12              # bytes: of each group GROUP ends, then (state, count) pairs; low first
+    LEAF = 13               # uint32_t[B]: node of the newest generation, from 0; empty: no history
+    GENERATIONS = 14        # uint32_t[]: nodes of each generation, the newest first
+    PARENT = 15             # uint32_t[]: node in the next generation, from 0; none for the last
+    STATE = 16              # uint32_t[]: state of each node
+    N_SECTIONS = 17
 
 cdef struct Snapshot:
     Buffer[N_SECTIONS] section
@@ -193,24 +196,35 @@ cdef inline Status write_records(
 
 # ---- particles ---------------------------------------------------------------------------
 
+cdef inline size_t count_blocks(const System* system) noexcept nogil:
+    cdef size_t n = 0
+    cdef int64_t k
+    for k in range(system.n_particles):
+        n += not is_copy(system, k)
+    return n
+
+
 cdef inline Status write_particles(
     System* system, const Numbering* known, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t n = <size_t>system.n_particles
-    cdef uint32_t row_groups = (system.most_states >> 2) + 1
+    cdef size_t n_blocks = count_blocks(system)
+    cdef uint32_t row_groups = (system.most_states >> GROUP_BITS) + 1
     cdef size_t[N_SECTIONS] bytes
     cdef uint32_t* block
     cdef uint32_t i
+    cdef int64_t b = -1
     cdef int64_t k
     memset(bytes, 0, sizeof(bytes))
     bytes[WEIGHT] = n * sizeof(double)
     bytes[LOG_WEIGHT] = n * sizeof(double) if system.logarithmic else 0
-    bytes[SPREAD] = n * sizeof(double)
     bytes[ANCESTOR] = n * sizeof(uint32_t)
-    bytes[N_STATES] = n * sizeof(uint32_t)
-    bytes[CURRENT] = n * sizeof(uint32_t)
-    bytes[ROWS] = n * row_groups * sizeof(uint32_t)
-    bytes[COLUMNS] = n * system.root_size * sizeof(uint32_t)
+    bytes[COPIES] = n_blocks * sizeof(uint32_t)
+    bytes[SPREAD] = n_blocks * sizeof(double)
+    bytes[N_STATES] = n_blocks * sizeof(uint32_t)
+    bytes[CURRENT] = n_blocks * sizeof(uint32_t)
+    bytes[ROWS] = n_blocks * row_groups * sizeof(uint32_t)
+    bytes[COLUMNS] = n_blocks * system.root_size * sizeof(uint32_t)
     for i in range(<uint32_t>COLUMNS + 1):
         if resize(&system.memory, &snapshot.section[i], bytes[i]) != OK:
             return NO_MEMORY
@@ -219,15 +233,20 @@ cdef inline Status write_particles(
         memcpy(snapshot.section[LOG_WEIGHT].data, system.log_weight.data, bytes[LOG_WEIGHT])
     memcpy(snapshot.section[ANCESTOR].data, system.ancestors.data, bytes[ANCESTOR])
     for k in range(system.n_particles):
+        if is_copy(system, k):
+            numbers(snapshot, COPIES)[b] += 1
+            continue
+        b += 1
         block = block_of(system, k)
-        (<double*>snapshot.section[SPREAD].data)[k] = spread_of(block)[0]
-        numbers(snapshot, N_STATES)[k] = block[BLOCK_STATES]
-        numbers(snapshot, CURRENT)[k] = block[BLOCK_CURRENT]
+        numbers(snapshot, COPIES)[b] = 1
+        (<double*>snapshot.section[SPREAD].data)[b] = spread_in(block)[0]
+        numbers(snapshot, N_STATES)[b] = block[BLOCK_STATES]
+        numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
         for i in range(row_groups):
-            numbers(snapshot, ROWS)[k * row_groups + i] = number_of(
+            numbers(snapshot, ROWS)[b * row_groups + i] = number_of(
                 known, rows_of(system, block)[i]) if i < used_groups(block) else 0
         for i in range(system.root_size):
-            numbers(snapshot, COLUMNS)[k * system.root_size + i] = number_of(
+            numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
                 known, root_of(system, block)[i])
     return OK
 
@@ -245,6 +264,7 @@ cdef inline Status write_history(
     cdef int64_t n_generations = path_length(history)
     cdef int64_t start = 0      # of the generation
     cdef int64_t n = 0          # nodes numbered so far
+    cdef int64_t b = 0          # blocks so far
     cdef int64_t generation, last, k
     cdef uint32_t node
     if not history.enabled or n_generations == 0:
@@ -254,7 +274,7 @@ cdef inline Status write_history(
     if resize(&system.memory, &known.order, <size_t>history.n_live * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &snapshot.section[LEAF],
-              <size_t>system.n_particles * sizeof(uint32_t)) != OK:
+              count_blocks(system) * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &snapshot.section[GENERATIONS],
               <size_t>n_generations * sizeof(uint32_t)) != OK:
@@ -266,12 +286,15 @@ cdef inline Status write_history(
     order = <uint32_t*>known.order.data
     memset(number, 0, history.n_touched * sizeof(uint32_t))
     for k in range(system.n_particles):
+        if is_copy(system, k):
+            continue
         node = block_of(system, k)[BLOCK_LEAF]
         if number[node] == 0:
             order[n] = node
             n += 1
             number[node] = <uint32_t>n
-        numbers(snapshot, LEAF)[k] = number[node] - 1
+        numbers(snapshot, LEAF)[b] = number[node] - 1
+        b += 1
     for generation in range(n_generations):
         last = n
         numbers(snapshot, GENERATIONS)[generation] = <uint32_t>(last - start)

@@ -11,12 +11,13 @@ from libc.string cimport memcpy
 
 from mdvpf._commit cimport commit, reserve_commit
 from mdvpf._expand cimport expand
-from mdvpf._lookahead cimport look_ahead, tilt
+from mdvpf._lookahead cimport look_ahead
 from mdvpf._score cimport block_of, moved_probability
 from mdvpf._select cimport normalize, select_top, weigh
 from mdvpf._step cimport (
     Uniforms, choose_optimal, choose_top, describe, mean_states_of, predict, reserve_step,
 )
+from mdvpf._tilt cimport tilt
 from mdvpf._types cimport (
     BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, CandidateSet, Report, Status, Survivors, System,
 )
@@ -53,7 +54,7 @@ cdef inline Status complete(
         expand(system, system.pending_symbol, True)
     look_ahead(system, lookahead)
     tilt(system, discount)
-    if not isfinite(tilted.best):
+    if not (isfinite(tilted.best) and isfinite(tilted.least)):
         return NOT_A_NUMBER
     if system.select_optimal:
         return choose_optimal(system, tilted, chosen, uniforms)
@@ -62,7 +63,7 @@ cdef inline Status complete(
         look_ahead(system, lookahead)
         tilt(system, discount)
         select_top(tilted, system.budget, keys, work, chosen)
-    weigh(chosen, True)
+    weigh(chosen, tilted.logarithmic)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 

@@ -18,7 +18,7 @@ cdef enum:
     PAGE_UNITS = 512
     PAGE_BYTES = 4096
     MAX_PAGES = 8388607     # what handles can name
-    INVERSES = 1024
+    TABLED = 1024           # counts below this have their quotients in a table
     SIZE_TABLE = 256        # record sizes, in units, whose class is looked up
     N_CLASSES = 112         # record sizes: 2..8 units, then four to a doubling
 
@@ -35,7 +35,6 @@ cdef extern from *:
     #define MDVPF_GRID 4294967296.0
     #define MDVPF_BAND 1e-9
     #define MDVPF_SMALLEST_WEIGHT 1e-43
-    #define MDVPF_SMALLEST_PRODUCT 1e-80
     static inline void mdvpf_prefetch(const void* address) {
     #if defined(__GNUC__)
         __builtin_prefetch(address);
@@ -50,10 +49,8 @@ cdef extern from *:
     # Two scores further apart than this, as logs of moderate size, stand in the same order on it.
     const double BAND "MDVPF_BAND"
     # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
-    # product with a product of potentials above SMALLEST_PRODUCT, or with a weight above
-    # SMALLEST_WEIGHT, does not underflow. With smaller weights scores are logs.
+    # product with a weight above this does not underflow. With smaller weights scores are logs.
     const double SMALLEST_WEIGHT "MDVPF_SMALLEST_WEIGHT"
-    const double SMALLEST_PRODUCT "MDVPF_SMALLEST_PRODUCT"
     void prefetch "mdvpf_prefetch"(const void* address) noexcept nogil
 
 cdef enum Status:
@@ -146,7 +143,8 @@ cdef struct Model:
     uint32_t max_states     # UINT32_MAX: unbounded
     double prior            # V * beta
     double new_state        # gamma / V
-    const double* inverse   # 1 / (n + prior) for n < INVERSES
+    const double* inverse   # 1 / (n + prior) of every n < TABLED
+    const double* spread    # n / (n + prior)
 
 # A candidate: a particle and the state it would move to.
 cdef struct Candidate:
@@ -160,6 +158,7 @@ cdef struct CandidateSet:
     bint complete           # no candidate was left out
     double bound            # those left out have a smaller value
     double best             # largest value
+    double least            # smallest value
     double total            # sum of exp(score) over all candidates, those left out included
     double predictive       # sum of weight * potential over all candidates
 
@@ -176,7 +175,6 @@ cdef struct Survivors:
 cdef struct View:
     uint32_t n_states
     int64_t entered         # sum of into
-    double spread           # sum over states of into / (into + prior), as stored
     const uint32_t* into
     const uint32_t* emitted  # times that a symbol was observed; `into` if none was missing
     Row row                 # transitions from the current state
@@ -187,27 +185,35 @@ cdef struct Scratch:
     Buffer transition       # double[]: p(m | x)
     Buffer emission         # double[]: p(y | m)
     Buffer ones             # double[]: all of them 1
-    Buffer stamp            # uint64_t[]: the latest visit in which a state was met
-    Buffer seen             # double[]: what was noted of it then
+    Buffer stamp            # uint64_t[]: the number of the latest pair that named a state
+    uint64_t n_stamped      # pairs numbered so far
     Buffer emitted          # uint32_t[]: emissions of each state, where some are missing
     Buffer times            # uint32_t[]: how often each state is drawn
     Buffer keys             # uint64_t[]: order keys of a selection
     Buffer order            # uint64_t[], int64_t[] or double[]: work space of a selection
-    Buffer shares           # double[]: of candidates in the optimal rule, of particles in a draw
+    Buffer shares           # double[]: of candidates, or of particles in resampling; padded
     Buffer overlay_into     # uint32_t[]
     Buffer overlay_row      # uint32_t[]: pairs
     Buffer overlay_column   # uint32_t[]
     Buffer overlay_missing  # uint32_t[]
 
-# What all particles make of a look-ahead symbol, by label of the state.
+# What all particles make of a look-ahead symbol. Logs are in whole units, and have sums by label of
+# the state or, for what a particle's states have in common, by its number of states.
 cdef struct Lookahead:
-    Buffer potential        # double[]: f(k, m, next symbol) of each candidate of the set
-    Buffer log_sum          # double[]: sum of log potentials so far, without `product`
-    Buffer product          # double[]: of the potentials not yet in log_sum
-    Buffer linear_sum       # double[]
-    Buffer largest          # double[]
-    Buffer count            # int64_t[]: particles that have such a candidate
-    Buffer normalizer       # double[]: G of the paper
+    Buffer potential        # int64_t[]: log f(k, m, next symbol) of each candidate of the set
+    Buffer log_sum          # int64_t[]: by label, of log potentials but for `share_sum`
+    Buffer share_sum        # int64_t[]: by number of states, of the oracle's log shares
+    Buffer n_with           # int64_t[]: particles with that many states
+    Buffer n_offering       # int64_t[]: particles that have a candidate of the label
+    Buffer linear_sum       # double[]: by label, of potentials
+    Buffer largest          # int64_t[]: by label, of log potentials
+    Buffer normalizer       # double[]: by label, G of the paper
+    Buffer tabled           # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
+    double unit             # units in 1
+    int64_t log_beta
+    int64_t log_new         # of model.new_state
+    int64_t new_more        # what a new state may be worth more than one the oracle offers
+    int64_t common          # no log potential is larger than both this and that of its label
     uint32_t n_labels
 
 # ---- history -----------------------------------------------------------------------------
@@ -237,14 +243,14 @@ cdef struct System:
     bint select_optimal     # MD-VPA: survivors of a completed step by the optimal rule
     double ess_threshold    # SMC: resample below this share of the budget; >= 1: always
     int64_t budget          # K
+    int n_threads
 
     Memory memory
     Pool pool
     uint32_t root_size      # handles of the symbol tree kept in a block
     uint32_t depth          # levels of the symbol tree, the root included
 
-    Buffer inverses         # double[]: what model.inverse points to
-    uint64_t visit          # number of the latest visit: see Scratch.stamp
+    Buffer tabled           # double[]: what model.inverse and model.spread point to
     Buffer blocks           # uint32_t[n_slots * stride]
     uint32_t stride
     uint32_t state_capacity  # a multiple of 4
@@ -280,6 +286,9 @@ cdef struct System:
     Buffer n_children       # uint32_t[]: of each particle
     Scratch scratch
     Lookahead lookahead
+    Buffer part_space       # what `for_part` gives to parts after the first
+    uint32_t part_states    # for how many states
+    Buffer part_sizes       # int64_t[]: candidates that each part has collected
     double margin           # MD-VPA: how far below the K best candidates are collected, as a log
 
 # What a step reports.

@@ -36,6 +36,7 @@ def fresh_core(pf: mdvpf.ParticleFilter) -> _core.ParticleSystem:
         **_algorithm_codes(pf.algorithm),
         budget=pf.n_particles,
         lag=_lag(pf.history),
+        n_threads=1,
     )
 
 

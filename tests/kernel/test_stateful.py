@@ -224,7 +224,7 @@ def test_any_calls_in_any_order(torture_scale: float) -> None:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=n_operations // N_STEPS,
+            max_examples=n_operations * 3 // (2 * N_STEPS),  # some machines stop early
             stateful_step_count=N_STEPS,
             derandomize=True,
             deadline=None,

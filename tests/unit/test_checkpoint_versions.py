@@ -148,8 +148,8 @@ def test_the_files_have_what_a_file_can_hold() -> None:
     assert files["mdvpa-optimal"]._core.pending
     for name, pf in files.items():
         sections = pf._core.snapshot()[-1]
-        assert bool(sections[8]) == (pf.n_symbols >= 256), "levels of trees"
-        assert bool(sections[13]) == (pf.history is not None), "generations of histories"
+        assert bool(sections[9]) == (pf.n_symbols >= 256), "levels of trees"
+        assert bool(sections[14]) == (pf.history is not None), "generations of histories"
         before = events(name)[:N_BEFORE]
         assert None in before
         assert BREAK in before
