@@ -15,7 +15,8 @@ from mdvpf._pool cimport at
 from mdvpf._restore_records cimport Records, hold, length, reject
 from mdvpf._score cimport block_in, group_at, into_of, root_of, rows_of, spread_in
 from mdvpf._snapshot cimport (
-    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD, WEIGHT,
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
+    WEIGHT,
     Snapshot, numbers,
 )
 from mdvpf._types cimport (
@@ -179,15 +180,15 @@ cdef inline Status make_particles(
     cdef handle_t* handles = <handle_t*>records.handles.data
     cdef uint32_t slot = (<uint32_t*>system.slot.data)[0]
     cdef int64_t k = 0
-    cdef int64_t b
-    cdef uint32_t i
+    cdef int64_t b, last
     system.most_states = records.most_states
     system.n_candidates = 0
     for b in range(length(snapshot, COPIES)):
         if b > 0:
             system.n_free_slots -= 1
             slot = (<uint32_t*>system.free_slots.data)[system.n_free_slots]
-        for i in range(copies[b]):
+        last = k + copies[b]
+        while k < last:
             (<uint32_t*>system.slot.data)[k] = slot
             k += 1
         if make_particle(system, snapshot, records, b, block_in(system, slot)) != OK:

@@ -15,8 +15,8 @@ from mdvpf._snapshot cimport (
     Snapshot, group_bytes, numbers,
 )
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_SMC, BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE,
-    NODE_UNITS, NONE, OK, PAGE_UNITS,
+    ALGORITHM_LEARNING, ALGORITHM_SMC, BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY,
+    NODE_SIZE, NODE_UNITS, NONE, OK, PAGE_UNITS,
     Buffer, Record, Status, System, handle_t,
 )
 

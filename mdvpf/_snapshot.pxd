@@ -2,9 +2,9 @@
 """Snapshots: what a system holds, as arrays that know nothing of handles, pages and slots.
 
 Particles are listed in order; copies, which follow each other, are one entry with how many they
-are, and a weight for each of them. A group of rows, or a node of the trees of columns, is listed once
-and named by its number, from 1; 0 is none. So sharing survives, and whatever a core makes of its
-memory, it can write and read the same arrays. Histories are listed by generation, the newest
+are, and a weight for each of them. A group of rows, or a node of the trees of columns, is listed
+once and named by its number, from 1; 0 is none. So sharing survives, and whatever a core makes of
+its memory, it can write and read the same arrays. Histories are listed by generation, the newest
 first, and within a generation in the order in which the one before it names the nodes.
 
 `Snapshot` holds the arrays, `take_snapshot` writes them; `_restore.pxd` reads them.
