@@ -11,24 +11,34 @@ CORE := $(wildcard mdvpf/*.pyx mdvpf/*.pxd)
 
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
+BENCHED := $(VENV)/.benched
 SANITIZED := build/sanitize
 SANITIZE_TESTS ?= tests/kernel
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint sanitize torture clean
+.PHONY: help demo test bench bench-full bench-gate lint sanitize torture clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
 
-demo: $(BUILT) ## SMC, VPA and MD-VPA on a stream that switches; writes demo.png
-	@$(BIN)/python experiments/demo.py
+demo: $(BUILT) ## the switching HMM of the paper, 20 streams; writes results/artificial and demo.png
+	@$(BIN)/mdvpf reproduce artificial --seeds 20 --jobs 2 --out results
+	@cp results/artificial/artificial.png demo.png && echo "picture: demo.png"
 
 test: $(BUILT) ## tests and doctests, without the torture tests
 	@$(BIN)/python -m pytest -q -n 2 --benchmark-disable
 
-bench: $(BUILT) ## nanoseconds a candidate, against NumPy and plain Python (needs MDVPF_DATA)
+bench: $(BENCHED) $(BUILT) ## ratios to the floor and to peers against their targets (needs MDVPF_DATA; minutes)
 	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-only --benchmark-disable-gc \
-		--benchmark-columns=min,median,rounds benchmarks
+		--benchmark-columns=min,median,rounds benchmarks/test_kernels.py
+	@$(BIN)/python -m benchmarks.full --short
+
+bench-full: $(BENCHED) $(BUILT) ## every measurement but the largest run, with plots (needs MDVPF_DATA; most of an hour)
+	@$(BIN)/python -m benchmarks.full
+	@$(BIN)/python -m benchmarks.plots
+
+bench-gate: $(BUILT) ## instructions of the step against benchmarks/gate.json; UPDATE=1 writes it anew
+	@$(BIN)/python -m benchmarks.gate $(if $(filter-out 0,$(UPDATE)),--update)
 
 lint: $(BUILT) ## ruff, cython-lint and mypy
 	@$(BIN)/ruff check .
@@ -77,7 +87,13 @@ $(INSTALLED): pyproject.toml setup.py
 	@$(PIP) install --no-build-isolation --editable '.[dev]'
 	@touch $@
 
+# Numba and memray are not for every platform: what needs them says so and is skipped.
+$(BENCHED): $(INSTALLED)
+	@$(PIP) install --no-build-isolation --editable '.[dev,bench]' || echo "benchmarks: some peers are missing"
+	@touch $@
+
 clean: ## remove everything built, but not .venv
 	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(INSTALLED)
-	@find mdvpf tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -rf results benchmarks/results
+	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(BENCHED) $(INSTALLED)
+	@find mdvpf tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ buffers, and what goes out is copied into arrays that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport grow_particles, grow_slots, groups_for, stride_for, used_groups
@@ -126,6 +126,10 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[51] = &system.part_sizes
 
 
+cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
+    return buffer.bytes - written if buffer.bytes > written else 0
+
+
 cdef void find_tables(System* system) noexcept nogil:
     system.model.inverse = <const double*>system.tabled.data
     system.model.spread = system.model.inverse + TABLED
@@ -135,6 +139,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
     """Make the empty system `target` a copy. On failure it holds what its owner releases."""
     cdef Buffer* into[N_BUFFERS]
     cdef Buffer* origin[N_BUFFERS]
+    cdef size_t used
     cdef int i
     memcpy(target, source, sizeof(System))
     target.memory.allocated = 0
@@ -146,7 +151,10 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
         into[i].data = NULL
         into[i].bytes = 0
     for i in range(N_STATE_BUFFERS):
-        if duplicate(&target.memory, into[i], origin[i]) != OK:
+        used = origin[i].bytes
+        if origin[i] == &source.candidates.items:  # the rest was perhaps never written
+            used = <size_t>source.candidates.n * sizeof(Candidate)
+        if duplicate(&target.memory, into[i], origin[i], used) != OK:
             return NO_MEMORY
     find_tables(target)
     return copy_pool(&target.pool, &source.pool, &target.memory)
@@ -645,10 +653,17 @@ cdef class ParticleSystem:
             self.busy = False
 
     cdef int64_t allocated(self):
-        """Bytes held, but for what the arena has only claimed."""
+        """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
-        return (system.memory.allocated - <int64_t>system.pool.arena.bytes
-                + <int64_t>used_bytes(&system.pool) + <int64_t>sizeof(System))
+        cdef size_t collected = <size_t>max(system.most_collected, system.budget)
+        cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
+        claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
+        claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
+        claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
+        claimed += unwritten(&system.scratch.keys, collected * sizeof(uint64_t))
+        claimed += unwritten(&system.scratch.order, collected * sizeof(uint64_t))
+        claimed += unwritten(&system.scratch.shares, collected * sizeof(double))
+        return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.allocated()

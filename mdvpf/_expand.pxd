@@ -33,6 +33,7 @@ from mdvpf._types cimport (
 cdef enum:
     SAMPLE_FROM = 2000      # candidates: with fewer, a bound does not pay
     SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound
+    EVERYTHING = 2          # attempts after which all candidates are collected
 
 
 # Sums over the row of the present state.
@@ -104,11 +105,14 @@ cdef inline int64_t sample_scores(
     return n
 
 
-cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
-    """A score that most likely at least K candidates reach."""
+cdef inline double sampled_bound(
+    System* system, int32_t symbol, int64_t times
+) noexcept nogil:
+    """A score that most likely at least so many times K candidates reach."""
     cdef const uint64_t* keys = <const uint64_t*>system.scratch.keys.data
     cdef int64_t rank
     cdef int64_t n = sample_scores(system, symbol, &rank)
+    rank *= times
     if rank >= n:
         return -INFINITY
     return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
@@ -309,6 +313,8 @@ cdef inline void expand_with_bound(
         for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
             sizes[part] = expand_part(system, symbol, bound, part, parts)
     join_parts(system, parts)
+    if candidates.n > system.most_collected:
+        system.most_collected = candidates.n
     for k in range(system.n_particles):
         predictive += weight[k] * future[k]
         total += future[k]
@@ -323,19 +329,26 @@ cdef inline void expand_with_bound(
     candidates.total = predictive if system.carry_weights else total
 
 
+cdef inline double lower(const CandidateSet* candidates, double bound, double by) noexcept nogil:
+    """The bound, lower by so much as a log."""
+    return bound - by if candidates.logarithmic else bound * exp(-by)
+
+
 cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
     return system.n_candidates > SAMPLE_FROM and system.n_candidates > 2 * system.budget
 
 
-cdef inline void expand(System* system, int32_t symbol, bint everything) noexcept nogil:
-    """Score all candidates of the symbol; collect all of them, or most likely the K best."""
+cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept nogil:
+    """Score all candidates of the symbol; collect most likely the K best, or all of them.
+
+    The second attempt collects about 2 K, and the one after that all: to take all of them at
+    once would cost memory for the rest of the filter's life.
+    """
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.carry_weights and system.logarithmic
-    if not everything and is_bound_worthwhile(system):
-        bound = sampled_bound(system, symbol)
-        if system.margin > 0.0:
-            if system.candidates.logarithmic:
-                bound -= system.margin
-            else:
-                bound *= exp(-system.margin)
+    if attempt < EVERYTHING and is_bound_worthwhile(system):
+        # A little lower, since equal scores are common, and those equal to the cut are all needed.
+        bound = lower(
+            &system.candidates, sampled_bound(system, symbol, attempt + 1), system.margin + 1e-6
+        )
     expand_with_bound(system, symbol, bound)

@@ -40,7 +40,7 @@ cdef inline Status reserve_lookahead(
 ) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
     cdef size_t labels = n_labels * sizeof(double)
-    if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(double)) != OK:
+    if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.tilted.items,
               <size_t>n_candidates * sizeof(Candidate)) != OK:

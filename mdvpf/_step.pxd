@@ -9,7 +9,7 @@ from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
-from mdvpf._expand cimport expand
+from mdvpf._expand cimport EVERYTHING, expand
 from mdvpf._lookahead cimport reserve_lookahead
 from mdvpf._parts cimport reserve_parts
 from mdvpf._pool cimport resize
@@ -140,9 +140,10 @@ cdef inline Status choose_top(
     cdef CandidateSet* candidates = &system.candidates
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef uint64_t* work = <uint64_t*>system.scratch.order.data
-    if not select_top(candidates, system.budget, keys, work, chosen):
-        expand(system, symbol, True)
-        select_top(candidates, system.budget, keys, work, chosen)
+    cdef int attempt = 0
+    while not select_top(candidates, system.budget, keys, work, chosen):
+        attempt += 1
+        expand(system, symbol, attempt)
     weigh_with_loss(candidates, chosen)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
@@ -189,7 +190,7 @@ cdef inline Status choose_thinned(
         if select_thinned(system, symbol, uniforms.values[uniforms.used], chosen):
             uniforms.used += 1
             return OK if normalize(chosen) else NOT_A_NUMBER
-        expand(system, symbol, True)
+        expand(system, symbol, EVERYTHING)
     return choose_optimal(system, &system.candidates, chosen, uniforms)
 
 
@@ -215,7 +216,7 @@ cdef inline Status step_candidates(
     if optimal:
         expand_heavy(system, symbol)
     else:
-        expand(system, symbol, False)
+        expand(system, symbol, 0)
     status = predict(system, symbol, report)
     if status != OK:
         return status

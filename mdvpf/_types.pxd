@@ -289,6 +289,7 @@ cdef struct System:
     Buffer part_space       # what `for_part` gives to parts after the first
     uint32_t part_states    # for how many states
     Buffer part_sizes       # int64_t[]: candidates that each part has collected
+    int64_t most_collected  # candidates in any step: work space beyond them was never written
     double margin           # MD-VPA: how far below the K best candidates are collected, as a log
 
 # What a step reports.

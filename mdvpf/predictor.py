@@ -12,8 +12,7 @@ from __future__ import annotations
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate, checkpoint
+from mdvpf.progress import progress_bar
 from mdvpf.result import FilterResult, Step
 from mdvpf.vocabulary import Vocabulary
 
@@ -79,34 +79,6 @@ def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
     if values.sum() != n:
         raise ValueError(f"lengths sum to {values.sum()}: expected {n}, the number of symbols")
     return np.cumsum(values) - values
-
-
-@contextmanager
-def progress_bar(show: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar while the context lasts; yields a function to advance it.
-
-    Nothing is shown where the output is not a terminal.
-    """
-    if not show:
-        yield lambda n: None
-        return
-    try:
-        from rich import progress as bars
-        from rich.console import Console
-    except ImportError as error:
-        raise ImportError(
-            "progress=True needs the package rich: install it, or mdvpf[cli]"
-        ) from error
-    console = Console(stderr=True)
-    columns = (
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda n: bar.advance(task, n)
 
 
 class Predictor(ABC):

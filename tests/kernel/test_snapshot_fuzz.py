@@ -305,7 +305,8 @@ def test_corrupted_checkpoints(torture_scale: float) -> None:
             peak += 0 if pf is None else pf._core.memory()[1]
             most = max(most, (peak - FIXED) / max(len(spoilt), 1))
         if pf is not None:
-            assert is_sealed or spoilt == content
+            # What follows the end of a checkpoint in a file that goes on is not its concern.
+            assert is_sealed or spoilt.startswith(content)
             n_accepted += 1
             use(pf)
     assert most <= ALLOCATION
