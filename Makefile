@@ -13,6 +13,7 @@ INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
 BENCHED := $(VENV)/.benched
 SANITIZED := build/sanitize
+SANITIZE_TESTS ?= tests/kernel
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test bench bench-full bench-gate lint sanitize torture clean
@@ -47,6 +48,9 @@ lint: $(BUILT) ## ruff, cython-lint and mypy
 
 torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
 	@MDVPF_TORTURE=$(MDVPF_TORTURE) $(BIN)/python -m pytest -q -n 2 --benchmark-disable -m torture tests
+ifeq ($(MDVPF_TORTURE),full)
+	@MDVPF_TORTURE=full $(MAKE) --no-print-directory sanitize SANITIZE_TESTS=tests/kernel/test_snapshot_fuzz.py
+endif
 
 # A copy with its own build of the core, so that the sanitized one never stays in the tree.
 # The sanitizers must be loaded before Python. libstdc++ too, or they do not see the exceptions
@@ -60,7 +64,7 @@ sanitize: $(SANITIZED)/.built ## tests of the kernel under address and undefined
 	@cd $(SANITIZED) && \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(BIN)/python -m pytest -q -n 2 --benchmark-disable --capture=sys tests/kernel
+	$(BIN)/python -m pytest -q -n 2 --benchmark-disable --capture=sys $(SANITIZE_TESTS)
 
 $(SANITIZED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
 	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)

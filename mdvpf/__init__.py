@@ -5,10 +5,12 @@ from importlib.metadata import version as _version
 from mdvpf import datasets, regret
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
+from mdvpf.checkpoint import CheckpointError
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
 from mdvpf.result import Counts, FilterResult, MemoryReport, Step
+from mdvpf.vocabulary import Vocabulary
 
 __version__ = _version("mdvpf")
 
@@ -24,6 +26,8 @@ __all__ = [
     "Markov",
     "ContextTree",
     "Predictor",
+    "Vocabulary",
+    "CheckpointError",
     "Step",
     "FilterResult",
     "Counts",

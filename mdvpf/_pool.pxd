@@ -263,7 +263,7 @@ cdef inline Status copy_pool(Pool* target, const Pool* source, Memory* memory) n
     target.memory = memory
     memset(&target.arena, 0, sizeof(Buffer))
     memset(&target.pages, 0, sizeof(Buffer))
-    if duplicate(
+    if source.pages.bytes and duplicate(  # without records there are none, not even page 0
         memory, &target.pages, &source.pages, source.n_pages * sizeof(Page)
     ) != OK:
         return NO_MEMORY
