@@ -8,6 +8,7 @@ from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
+from mdvpf.monitor import Monitor
 from mdvpf.predictor import Predictor
 from mdvpf.result import Counts, FilterResult, MemoryReport, Step
 from mdvpf.vocabulary import Vocabulary
@@ -27,6 +28,7 @@ __all__ = [
     "ContextTree",
     "Predictor",
     "Vocabulary",
+    "Monitor",
     "CheckpointError",
     "Step",
     "FilterResult",

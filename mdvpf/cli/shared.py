@@ -56,18 +56,22 @@ def executor(jobs: int, backend: str, scheduler: str | None) -> Executor:
     return Executor(jobs, backend, scheduler)  # type: ignore[arg-type]  # it checks the name
 
 
+def console() -> Console:
+    """Return the console: as wide as the terminal, or wide enough for tables in a file."""
+    found = Console()
+    return found if found.is_terminal else Console(width=WIDTH_OF_FILES)
+
+
 def show(finished: Finished) -> int:
     """Print tables, files and failures; return the exit code."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_OF_FILES)
+    out = console()
     for table in finished.report.tables:
-        console.print(table.rich())
-        console.print()
-    console.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False)
+        out.print(table.rich())
+        out.print()
+    out.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False)
     for picture in finished.pictures:
         if picture.suffix == ".png":
-            console.print(f"picture: {picture}", soft_wrap=True, highlight=False)
+            out.print(f"picture: {picture}", soft_wrap=True, highlight=False)
     errors = Console(stderr=True)
     for failure in finished.failures:
         errors.print(f"failed: {failure.task}: {failure.error}", soft_wrap=True, markup=False)

@@ -43,6 +43,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "_texts": {"_files", "_validate"},
     "_logs": {"_files"},
     "datasets": {"_logs", "_texts", "hmm"},
+    "monitor": {"_validate", "checkpoint", "predictor", "vocabulary"},
     "parallel": {"_validate", "progress"},
     "plots": set(),
     "__init__": {
@@ -52,6 +53,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "datasets",
         "filter",
         "model",
+        "monitor",
         "predictor",
         "regret",
         "result",
@@ -98,8 +100,18 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
         ],
     ),
     "cli": (
-        {"_validate", "experiments", "parallel"},
-        ["shared", "reproduce", "compare", "app", "__init__"],
+        {
+            "_validate",
+            "algorithms",
+            "experiments",
+            "filter",
+            "model",
+            "monitor",
+            "parallel",
+            "predictor",
+            "vocabulary",
+        },
+        ["shared", "live", "reproduce", "compare", "filter", "inspect", "app", "__init__"],
     ),
 }
 for _package, (_below, _files) in SUBPACKAGES.items():
