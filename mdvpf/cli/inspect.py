@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.markup import escape
 
 from mdvpf.cli import shared
 from mdvpf.experiments.tables import Cell, Column, Table
@@ -69,10 +70,10 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = [
         ("predictor", type(predictor).__name__),
         ("symbols", str(predictor.n_symbols)),
-        ("vocabulary", str(predictor.vocabulary)),
+        ("vocabulary", escape(str(predictor.vocabulary))),
         ("lines read", f"{monitor.n_lines:,}"),
         ("alarm", str(monitor.alarm)),
-        ("missing symbol", repr(monitor.missing)),
+        ("missing symbol", escape(repr(monitor.missing))),
         ("bytes of the file", f"{file.stat().st_size:,}"),
     ]
     if isinstance(predictor, ParticleFilter):
@@ -110,7 +111,7 @@ def _counts(pf: ParticleFilter, top: int) -> list[Table]:
 def _labels(predictor: Predictor) -> list[str]:
     if predictor.vocabulary is None:
         return [str(i) for i in range(predictor.n_symbols)]
-    return [label_text(label) for label in predictor.vocabulary]
+    return [escape(label_text(label)) for label in predictor.vocabulary]
 
 
 def _matrix(

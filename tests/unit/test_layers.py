@@ -99,6 +99,10 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "compare",
         ],
     ),
+    "adapters": (
+        {"filter", "model", "predictor", "vocabulary"},
+        ["__init__", "pandas", "river"],
+    ),
     "cli": (
         {
             "_validate",
