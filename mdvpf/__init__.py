@@ -6,6 +6,7 @@ from mdvpf import datasets, regret
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.checkpoint import CheckpointError
+from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
@@ -27,6 +28,9 @@ __all__ = [
     "ContextTree",
     "Predictor",
     "Vocabulary",
+    "SurpriseDetector",
+    "Detection",
+    "DetectionResult",
     "CheckpointError",
     "Step",
     "FilterResult",
