@@ -6,6 +6,7 @@ from mdvpf import datasets, regret
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.checkpoint import CheckpointError
+from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.monitor import Monitor
@@ -29,6 +30,9 @@ __all__ = [
     "Predictor",
     "Vocabulary",
     "Monitor",
+    "SurpriseDetector",
+    "Detection",
+    "DetectionResult",
     "CheckpointError",
     "Step",
     "FilterResult",

@@ -182,6 +182,15 @@ def _digest(*contents: bytes | memoryview) -> bytes:
 # --- Reading
 
 
+def asked_for(discount: Callable[[int], float] | None) -> dict[str, Any]:
+    """Return what a caller of `load` gave that files do not hold, by name."""
+    if discount is None:
+        return {}
+    if not callable(discount):
+        raise TypeError(f"discount={discount!r}: expected a callable, or None")
+    return {"discount": discount}
+
+
 def load(file: File, wanted: type[Any], given: dict[str, Any]) -> Any:
     """Read a checkpoint of the wanted class from a path or a binary file.
 

@@ -308,12 +308,7 @@ class Predictor(ABC):
         >>> twin.n_symbols
         2
         """
-        given = {}
-        if discount is not None:
-            if not callable(discount):
-                raise TypeError(f"discount={discount!r}: expected a callable, or None")
-            given["discount"] = discount
-        loaded: Self = checkpoint.load(file, cls, given)
+        loaded: Self = checkpoint.load(file, cls, checkpoint.asked_for(discount))
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
