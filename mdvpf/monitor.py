@@ -1,70 +1,26 @@
 """A stream as it arrives: lines of text in, one report a line out, and all of it in a checkpoint.
 
-A `Monitor` puts a predictor at the end of a stream. It reads a line, says what the predictor
-expected in its place, lets the predictor absorb it, and asks an alarm whether the symbol was a
-surprise. It counts the lines, so that a stream that comes from a file can go on after a restart
-where it stopped. `mdvpf filter` is this with a file at each end.
+A `Monitor` puts a detector at the end of a stream. It reads a line, says what the predictor
+expected in its place, lets the predictor absorb it, and the detector judge the surprise. It
+counts the lines, so that a stream that comes from a file can go on after a restart where it
+stopped. `mdvpf filter` is this with a file at each end.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import _validate, checkpoint
+from mdvpf.detect import SurpriseDetector
 from mdvpf.predictor import Predictor
 from mdvpf.vocabulary import Label, label_text
 
 N_EXPECTED = 3  # how many of the likeliest symbols a report names
-
-
-class Alarm(Protocol):
-    """What says whether a surprise is worth an alarm, one symbol after the other."""
-
-    def update(self, surprise: float) -> bool:
-        """Return whether this surprise raises an alarm; learn from it."""
-
-
-@checkpoint.register("Threshold")
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """An alarm at a fixed level: for every symbol whose surprise is above it.
-
-    Parameters
-    ----------
-    level : float, default 10.0
-        In nats: a symbol of probability exp(-level) is just not surprising enough.
-
-    Examples
-    --------
-    >>> from mdvpf.monitor import Threshold
-    >>> alarm = Threshold(3.0)
-    >>> alarm.update(2.5), alarm.update(3.5)
-    (False, True)
-    """
-
-    level: float = 10.0
-
-    def __post_init__(self) -> None:
-        level = _validate.real(
-            "level", self.level, low=0.0, high=1e6, expected="a number of nats in 0..1e6"
-        )
-        object.__setattr__(self, "level", level)
-
-    def update(self, surprise: float) -> bool:
-        """Return whether a surprise is above the level."""
-        return surprise > self.level
-
-    def _to_checkpoint(self) -> checkpoint.State:
-        return checkpoint.State({"level": self.level})
-
-    @classmethod
-    def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
-        return cls(**state.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +38,7 @@ class Report:
     surprise : float
         The same with the sign turned: nats.
     alarm : bool
-        Whether the surprise raised an alarm. A missing symbol never does.
+        Whether the detector raised an alarm.
     mean_states : float
         Weighted mean number of states after the symbol.
     expected : tuple of (label, float)
@@ -125,7 +81,7 @@ class Report:
 
 @checkpoint.register("Monitor")
 class Monitor:
-    r"""A predictor at the end of a stream of lines.
+    r"""A detector and its predictor at the end of a stream of lines.
 
     A line holds one symbol: a label, if the predictor has a vocabulary, else a number in
     ``0..n_symbols-1``. A label that is not text stands in the line as JSON writes it: 7 is
@@ -134,16 +90,16 @@ class Monitor:
 
     Parameters
     ----------
-    predictor : Predictor
-        What absorbs the symbols. It is the monitor's from now on.
-    alarm : Threshold or the like, optional
-        What turns surprises into alarms.
+    detector : SurpriseDetector or Predictor
+        What absorbs and judges the symbols; a predictor gets a detector as it is by default. It is
+        the monitor's from now on.
     missing : str, optional
         The text of a line whose symbol is missing.
 
     Attributes
     ----------
-    predictor, alarm, missing
+    detector : SurpriseDetector
+    missing : str or None
         As passed.
     n_lines : int
         How many lines were read, those that were skipped among them.
@@ -159,21 +115,27 @@ class Monitor:
     """
 
     def __init__(
-        self, predictor: Predictor, alarm: Alarm | None = None, *, missing: str | None = None
+        self, detector: SurpriseDetector | Predictor, *, missing: str | None = None
     ) -> None:
-        if not isinstance(predictor, Predictor):
-            raise TypeError(f"predictor={predictor!r}: expected a Predictor")
+        if isinstance(detector, Predictor):
+            detector = SurpriseDetector(detector)
+        if not isinstance(detector, SurpriseDetector):
+            raise TypeError(f"detector={detector!r}: expected a SurpriseDetector or a Predictor")
         if missing is not None and (not isinstance(missing, str) or missing != missing.strip()):
             raise ValueError(f"missing={missing!r}: expected text without space around it, or None")
-        self.predictor = predictor
-        self.alarm = Threshold() if alarm is None else alarm
+        self.detector = detector
         self.missing = missing
         self.n_lines = 0
-        self._labels: list[Label] = list(predictor.vocabulary or ())
+        self._labels: list[Label] = list(self.predictor.vocabulary or ())
         self._symbols = _by_text(self._labels)
 
     def __repr__(self) -> str:
-        return f"Monitor({self.predictor!r}, {self.alarm!r}, missing={self.missing!r})"
+        return f"Monitor({self.detector!r}, missing={self.missing!r})"
+
+    @property
+    def predictor(self) -> Predictor:
+        """The detector's predictor."""
+        return self.detector.predictor
 
     def read(self, line: str | bytes) -> Report | None:
         """Absorb one line.
@@ -206,20 +168,22 @@ class Monitor:
         """
         text = self._text(line)
         if not text:
-            self.predictor.new_sequence()
+            self.detector.new_sequence()
             self.n_lines += 1
             return None
         symbol = None if text == self.missing else self._symbol(text)
-        expected = _likeliest(self.predictor.predict_proba())
-        step = self.predictor.update(symbol)
+        # What `SurpriseDetector.update` does, with a look at the predictor before and after.
+        predictor = self.detector._reader()
+        expected = _likeliest(predictor.predict_proba())
+        step = predictor.update(symbol)
+        detection = self.detector._observe(-step.log_predictive, symbol is None)
         self.n_lines += 1
-        surprise = 0.0 - step.log_predictive  # and not -0.0 for what was certain
         return Report(
             line=self.n_lines,
             symbol=None if symbol is None else self._label(symbol),
             log_predictive=step.log_predictive,
-            surprise=surprise,
-            alarm=symbol is not None and self.alarm.update(surprise),
+            surprise=detection.surprise,
+            alarm=detection.alarm,
             mean_states=step.mean_states,
             expected=tuple((self._label(i), p) for i, p in expected),
         )
@@ -270,7 +234,7 @@ class Monitor:
     # -- checkpoints -----------------------------------------------------------------------
 
     def save(self, file: checkpoint.File) -> None:
-        """Write a checkpoint, as `Predictor.save` does: the predictor, the alarm, the lines.
+        """Write a checkpoint, as `Predictor.save` does: the detector, the predictor, the lines.
 
         Parameters
         ----------
@@ -293,7 +257,7 @@ class Monitor:
 
     @classmethod
     def load(cls, file: checkpoint.File) -> Self:
-        """Read a checkpoint of a monitor, or of a predictor, which has then read no line yet.
+        """Read a checkpoint, of a detector or a predictor too: then no line was read yet.
 
         Parameters
         ----------
@@ -311,7 +275,7 @@ class Monitor:
         0
         """
         loaded = checkpoint.load(file, object, {})
-        if isinstance(loaded, Predictor):
+        if isinstance(loaded, (Predictor, SurpriseDetector)):
             return cls(loaded)
         if not isinstance(loaded, cls):
             raise checkpoint.CheckpointError(
@@ -322,17 +286,14 @@ class Monitor:
     def _to_checkpoint(self) -> checkpoint.State:
         return checkpoint.State(
             {"missing": self.missing, "n_lines": self.n_lines},
-            parts={"predictor": self.predictor, "alarm": self.alarm},
+            parts={"detector": self.detector},
         )
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         values = dict(state.values)
         n_lines = _validate.integer("n_lines", values.pop("n_lines"), low=0, high=2**62)
-        alarm = state.parts["alarm"]
-        if not isinstance(alarm, Threshold):
-            raise checkpoint.CheckpointError(f"file: the alarm is a {type(alarm).__name__}")
-        self = cls(state.parts["predictor"], alarm, **values)
+        self = cls(state.parts["detector"], **values)
         self.n_lines = n_lines
         return self
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mdvpf.cli.compare import compare
+from mdvpf.cli.detect import detect
 from mdvpf.cli.filter import filter_stream
 from mdvpf.cli.inspect import inspect
 from mdvpf.cli.reproduce import reproduce
@@ -28,6 +29,7 @@ app.command()(reproduce)
 app.command()(compare)
 app.command("filter")(filter_stream)
 app.command()(inspect)
+app.command()(detect)
 
 
 def _show_version(wanted: bool) -> None:

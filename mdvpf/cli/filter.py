@@ -12,10 +12,11 @@ import typer
 from mdvpf import _validate
 from mdvpf.algorithms import MDVPA
 from mdvpf.cli import live, shared
+from mdvpf.detect import SurpriseDetector
 from mdvpf.experiments.methods import ALGORITHMS
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
-from mdvpf.monitor import Monitor, Threshold
+from mdvpf.monitor import Monitor
 from mdvpf.vocabulary import Vocabulary
 
 INTERRUPTED = 130
@@ -55,8 +56,10 @@ def filter_stream(
         int | None, typer.Option(help="The most states of a particle. [default: no limit]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the filters that draw.")] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Nats of surprise above which to raise an alarm.")
+    false_alarms: shared.FalseAlarms = None,
+    smoothing: Annotated[
+        float | None,
+        typer.Option(help="Judge the mean surprise of about so many symbols. [default: 1]"),
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Where to keep the filter.")
@@ -103,7 +106,8 @@ def filter_stream(
             "gamma": gamma,
             "beta": beta,
             "max_states": max_states,
-            "threshold": threshold,
+            "false_alarms": false_alarms,
+            "smoothing": smoothing,
             "missing": missing,
         }
         given = {name: value for name, value in given.items() if value is not None}
@@ -199,8 +203,8 @@ def _begun(given: dict[str, Any], seed: int | None) -> Monitor:
         model, given.get("algorithm", MDVPA()), given.get("particles", 1000), rng=seed
     )
     pf.vocabulary = vocabulary
-    alarm = Threshold(given["threshold"]) if "threshold" in given else None
-    return Monitor(pf, alarm, missing=given.get("missing"))
+    settings = {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
+    return Monitor(SurpriseDetector(pf, **settings), missing=given.get("missing"))
 
 
 def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
@@ -210,7 +214,7 @@ def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
         "vocabulary": pf.vocabulary,
         "symbols": pf.n_symbols,
         "missing": monitor.missing,
-        "threshold": getattr(monitor.alarm, "level", None),
+        **monitor.detector._settings(),
     }
     if isinstance(pf, ParticleFilter):
         found |= {"algorithm": pf.algorithm, "particles": pf.n_particles}

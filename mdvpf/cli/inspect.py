@@ -72,7 +72,8 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
         ("symbols", str(predictor.n_symbols)),
         ("vocabulary", escape(str(predictor.vocabulary))),
         ("lines read", f"{monitor.n_lines:,}"),
-        ("alarm", str(monitor.alarm)),
+        ("detector", ", ".join(f"{k}={v!r}" for k, v in monitor.detector._settings().items())),
+        ("threshold (nats)", f"{monitor.detector.threshold:.4g}"),
         ("missing symbol", escape(repr(monitor.missing))),
         ("bytes of the file", f"{file.stat().st_size:,}"),
     ]

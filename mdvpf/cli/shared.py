@@ -27,6 +27,10 @@ Methods = Annotated[
 Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
 Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the oracle.")]
 Beta = Annotated[float | None, typer.Option(help="Weight of each symbol in an emission.")]
+FalseAlarms = Annotated[
+    float | None,
+    typer.Option(help="The wanted share of alarms among judgements. [default: 0.01]"),
+]
 Seed = Annotated[int | None, typer.Option(help="The seed that all others come from.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1: one a core.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the output.")]

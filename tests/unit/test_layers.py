@@ -46,7 +46,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "_texts": {"_files", "_validate"},
     "_logs": {"_files"},
     "datasets": {"_logs", "_texts", "hmm"},
-    "monitor": {"_validate", "checkpoint", "predictor", "vocabulary"},
+    "monitor": {"_validate", "checkpoint", "detect", "predictor", "vocabulary"},
     "parallel": {"_validate", "progress"},
     "plots": set(),
     "__init__": {
@@ -111,6 +111,8 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
         {
             "_validate",
             "algorithms",
+            "baselines",
+            "detect",
             "experiments",
             "filter",
             "model",
@@ -119,7 +121,17 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "predictor",
             "vocabulary",
         },
-        ["shared", "live", "reproduce", "compare", "filter", "inspect", "app", "__init__"],
+        [
+            "shared",
+            "live",
+            "reproduce",
+            "compare",
+            "filter",
+            "inspect",
+            "detect",
+            "app",
+            "__init__",
+        ],
     ),
 }
 for _package, (_below, _files) in SUBPACKAGES.items():
