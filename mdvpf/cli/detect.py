@@ -139,7 +139,7 @@ def _read_labels(path: Path, label: str) -> NDArray[np.bool_]:
     for i, value in enumerate(values):
         if value not in STRANGE:
             raise ValueError(
-                f"{path}: row {i + 1} has {value!r} in column {label!r}; expected 0, 1"
+                f"{path}: row {i + 1} has {value!r} in column {label!r}; expected 0 or 1"
             )
     return np.array([STRANGE[value] for value in values])
 
