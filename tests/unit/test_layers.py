@@ -49,6 +49,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "monitor": {"_validate", "checkpoint", "detect", "predictor", "vocabulary"},
     "parallel": {"_validate", "progress"},
     "plots": set(),
+    "filter_plots": {"_validate", "filter", "plots", "result", "vocabulary"},
     "__init__": {
         "algorithms",
         "baselines",
