@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate, plots
 from mdvpf.filter import ParticleFilter
-from mdvpf.result import FilterResult
+from mdvpf.result import Counts, FilterResult
 from mdvpf.vocabulary import label_text
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _DARK, _ACCENT, _LIGHT = "#000000", "#d55e00", "0.75"
 _WINDOW = 50  # strips of more than a few such are smoothed over it
+_COLUMNS = 800  # of the strip of states; less than its pixels, so that none is left out
 _FEW_STATES = 12  # so many are all named on the axis
 
 
@@ -70,8 +71,8 @@ def run_figure(
     states = None
     if path is not None:
         states = _validate.integers("path", path, low=0)
-        if len(states) > n:
-            raise ValueError(f"path of {len(states)} states: expected at most {n}, as in the run")
+        if not 0 < len(states) <= n:
+            raise ValueError(f"path of {len(states)} states: expected 1..{n}, the last of the run")
     heights = [2.0, 1.0, 1.0, 1.0] + ([1.6] if states is not None else [])
     figure = Figure(figsize=(10.0, 1.1 * sum(heights) + 1.0), layout="constrained")
     figure.suptitle(title)
@@ -117,12 +118,15 @@ def _line(axes: Axes, values: NDArray[np.float64], label: str) -> None:
 
 
 def _state_strip(axes: Axes, states: NDArray[np.int64], n: int) -> None:
-    """Draw one row a state, dark where the path is in it."""
-    n_states = int(states.max(initial=0)) + 1
-    strip = np.zeros((n_states, len(states)))
-    strip[states, np.arange(len(states))] = 1.0
+    """Draw one row a state, the darker the more of the time the path is in it."""
+    n_states = int(states.max()) + 1
+    n_columns = min(len(states), _COLUMNS)
+    column = np.arange(len(states)) * n_columns // len(states)
+    strip = np.zeros((n_states, n_columns))
+    np.add.at(strip, (states, column), 1.0)
     axes.imshow(
-        strip,
+        strip / strip.sum(axis=0),
+        interpolation="nearest",
         aspect="auto",
         cmap="Greys",
         vmin=0.0,
@@ -164,13 +168,13 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     plots.require()
     from matplotlib.figure import Figure
 
-    counts = pf.counts(k)
+    counts = _counts(pf, k)
     n = len(counts.transition)
     entered = counts.start + counts.transition.sum(axis=0)
     shares = counts.transition / np.maximum(counts.transition.sum(axis=1, keepdims=True), 1)
-    angles = np.pi / 2 - 2 * np.pi * np.arange(n) / max(n, 1)
+    angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
     places = np.column_stack([np.cos(angles), np.sin(angles)]) * (1.0 if n > 1 else 0.0)
-    radii = (0.05 + 0.07 * np.sqrt(entered / max(int(entered.max(initial=1)), 1))) * _crowding(n)
+    radii = (0.05 + 0.07 * np.sqrt(entered / entered.max())) * _crowding(n)
 
     figure = Figure(figsize=(7.5, 7.5), layout="constrained")
     axes = figure.add_subplot()
@@ -189,8 +193,15 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     return figure
 
 
+def _counts(pf: ParticleFilter, k: int | None) -> Counts:
+    counts = pf.counts(k)
+    if len(counts.start) == 0:
+        raise ValueError(f"{_which(k)} has no states: expected a filter that has seen a symbol")
+    return counts
+
+
 def _crowding(n: int) -> float:
-    return min(1.0, 14.0 / max(n, 1))
+    return min(1.0, 14.0 / n)
 
 
 def _which(k: int | None) -> str:
@@ -287,7 +298,7 @@ def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -
     plots.require()
     from matplotlib.figure import Figure
 
-    counts = pf.counts(k).emission
+    counts = _counts(pf, k).emission
     shown = np.sort(np.argsort(-counts.sum(axis=0), kind="stable")[:top])
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     n, width = len(counts), len(shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -172,7 +173,8 @@ def source_of(module: str) -> Path:
     return PACKAGE / f"{module.replace('.', '/')}.py"
 
 
-def python_imports(path: Path) -> set[str]:
+@lru_cache
+def python_imports(path: Path) -> frozenset[str]:
     """Return the modules of the package that a Python file imports, wherever in the file."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -185,7 +187,7 @@ def python_imports(path: Path) -> set[str]:
             else:
                 found.add(node.module or "")
     assert "mdvpf" not in found, f"{path.name}: imports the whole package"
-    return {name.removeprefix("mdvpf.") for name in found if name.startswith("mdvpf.")}
+    return frozenset(name.removeprefix("mdvpf.") for name in found if name.startswith("mdvpf."))
 
 
 def core_imports(source: str) -> tuple[set[str], set[str]]:
