@@ -120,10 +120,11 @@ def _line(axes: Axes, values: NDArray[np.float64], label: str) -> None:
 def _state_strip(axes: Axes, states: NDArray[np.int64], n: int) -> None:
     """Draw one row a state, the darker the more of the time the path is in it."""
     n_states = int(states.max()) + 1
-    n_columns = min(len(states), _COLUMNS)
-    column = np.arange(len(states)) * n_columns // len(states)
-    strip = np.zeros((n_states, n_columns))
+    width = -(-len(states) // _COLUMNS)  # symbols a column, the last one perhaps with fewer
+    column = np.arange(len(states)) // width
+    strip = np.zeros((n_states, int(column[-1]) + 1))
     np.add.at(strip, (states, column), 1.0)
+    first = n - len(states) - 0.5
     axes.imshow(
         strip / strip.sum(axis=0),
         interpolation="nearest",
@@ -132,7 +133,7 @@ def _state_strip(axes: Axes, states: NDArray[np.int64], n: int) -> None:
         vmin=0.0,
         vmax=1.0,
         origin="lower",
-        extent=(n - len(states) - 0.5, n - 0.5, -0.5, n_states - 0.5),
+        extent=(first, first + width * strip.shape[1], -0.5, n_states - 0.5),
     )
     axes.set_ylabel("state")
     if n_states <= _FEW_STATES:
@@ -176,7 +177,7 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     places = np.column_stack([np.cos(angles), np.sin(angles)]) * (1.0 if n > 1 else 0.0)
     radii = (0.05 + 0.07 * np.sqrt(entered / entered.max())) * _crowding(n)
 
-    figure = Figure(figsize=(7.5, 7.5), layout="constrained")
+    figure = Figure(figsize=(8.5, 8.5), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(f"transitions of {_which(k)}: {n} states, shares of at least {least:g}")
     for i, j in zip(*np.nonzero((counts.transition > 0) & (shares >= least)), strict=True):
@@ -186,8 +187,8 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
             _arrow(axes, places[i], places[j], (radii[i], radii[j]), shares[i, j])
     for i in range(n):
         _node(axes, places[i], radii[i], str(i))
-    axes.set_xlim(-1.45, 1.45)
-    axes.set_ylim(-1.45, 1.45)
+    axes.set_xlim(-1.3, 1.3)
+    axes.set_ylim(-1.3, 1.3)
     axes.set_aspect("equal")
     axes.axis("off")
     return figure
@@ -316,8 +317,8 @@ def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -
     if pf.vocabulary is not None:
         labels = list(pf.vocabulary)
         names = [label_text(labels[symbol]) for symbol in shown]
-    # A label is text, whatever is in it: a dollar sign is no formula.
-    names = [name.replace("$", r"\$") for name in names]
+    # A label is text, whatever is in it: a dollar sign is no formula, and space is to be seen.
+    names = [(name if name.strip() else repr(name)).replace("$", r"\$") for name in names]
     axes.set_xticks(range(width), names, rotation=90 if max(map(len, names)) > 2 else 0)
     axes.set_yticks(range(n))
     axes.set_xlabel("symbol")

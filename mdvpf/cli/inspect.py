@@ -112,7 +112,8 @@ def _counts(pf: ParticleFilter, top: int) -> list[Table]:
 def _labels(predictor: Predictor) -> list[str]:
     if predictor.vocabulary is None:
         return [str(i) for i in range(predictor.n_symbols)]
-    return [escape(label_text(label)) for label in predictor.vocabulary]
+    texts = [label_text(label) for label in predictor.vocabulary]
+    return [escape(text if text.strip() else repr(text)) for text in texts]
 
 
 def _matrix(

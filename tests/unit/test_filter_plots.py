@@ -47,6 +47,16 @@ def test_the_strips_of_a_run(pf: mdvpf.ParticleFilter, result: mdvpf.FilterResul
     assert np.array_equal(shown.sum(axis=0), np.ones(len(result)))
 
 
+def test_columns_of_a_path_that_cannot_be_divided() -> None:
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2, beta=0.01), n_particles=5, history="full")
+    result = pf.run([0, 1, 1] * 500 + [0])
+    image = run_figure(result, path=pf.path()).axes[-1].images[0]
+    shown: Any = image.get_array()
+    assert shown.shape[1] == 751  # of two symbols each, and one of one
+    assert shown[pf.path()[-1], -1] == 1.0
+    assert list(image.get_extent())[:2] == [-0.5, 1501.5]
+
+
 def test_a_long_path_is_shown_as_shares_of_time() -> None:
     pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2, beta=0.01), n_particles=5, history=1600)
     result = pf.run([0, 1] * 1000)
