@@ -13,7 +13,6 @@ the block, and takes the predictor's place only if there was no alarm.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable
 from typing import Any, Self
@@ -377,6 +376,8 @@ class SurpriseDetector:
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        if not {"predictor"} <= set(state.parts) <= {"predictor", "other"}:
+            raise checkpoint.CheckpointError(f"file: a detector made of {sorted(state.parts)}")
         predictor, other = state.parts["predictor"], state.parts.get("other")
         detector = cls(predictor, **state.values["settings"])
         detector._restore(state.values["running"], other)
@@ -425,14 +426,8 @@ class SurpriseDetector:
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), checkpoint.to_bytes(self), self.predictor._left_out())
-
-
-def _unpickled(
-    cls: type[SurpriseDetector], content: bytes, left_out: dict[str, Any]
-) -> SurpriseDetector:
-    """Return the detector that was pickled, or copied by `copy.deepcopy`."""
-    return cls.load(io.BytesIO(content), **left_out)
+        content = checkpoint.to_bytes(self)
+        return checkpoint.unpickled, (type(self), content, self.predictor._left_out())
 
 
 def _between(name: str, value: Any, low: float, high: float) -> float:

@@ -89,6 +89,8 @@ def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
         )
     if options.seeds > len(data.symbols):
         raise ValueError(f"seeds={options.seeds}: expected {len(data.symbols)} users at most")
+    if not data.labels[: options.seeds].any():
+        raise ValueError(f"seeds={options.seeds}: expected users with strange blocks among them")
     return data.symbols[:, own - options.length :], data.labels, data.n_symbols
 
 

@@ -307,7 +307,7 @@ def test_learning_can_end_between_blocks() -> None:
 # -- change points -------------------------------------------------------------------------------
 
 
-def test_a_change_of_source_is_a_change_point_and_the_only_one() -> None:
+def test_a_change_of_source_is_the_first_change_point() -> None:
     rng = np.random.default_rng(4)
     first = rng.choice(8, size=1500, p=[0.6, 0.3, 0.1 / 6, *[0.1 / 6] * 5])
     second = rng.choice(8, size=300, p=[*[0.1 / 6] * 6, 0.5, 0.4])
