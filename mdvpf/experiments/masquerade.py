@@ -156,15 +156,20 @@ def _shares(counts: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
 
 
 def judged(
-    levels: NDArray[np.float64], warm_up: int
+    levels: NDArray[np.float64], warm_up: int, told: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the scores and the alarms of the detectors, block by block after the warm-up."""
+    """Return the scores and the alarms of the detectors, block by block after the warm-up.
+
+    With labels in `told`, somebody looks at each alarm and tells the detector if it was right.
+    """
     scores, alarms = np.zeros(levels.shape), np.zeros(levels.shape, dtype=bool)
     for i, row in enumerate(levels):
         judge = threshold(warm_up)
         for k, level in enumerate(row.tolist()):
             scores[i, k] = judge.score(level)
             alarms[i, k] = judge.judge(level)
+            if told is not None and alarms[i, k]:
+                judge.correct(alarm=True, strange=bool(told[i, k - warm_up]))
     return scores[:, warm_up:], alarms[:, warm_up:]
 
 
@@ -215,6 +220,9 @@ def report(options: Options, groups: Groups) -> Report:
     alarms = {
         name: {label: flags for label, (_, flags) in each.items()}
         for name, each in verdicts.items()
+    }
+    alarms["fixed and told"] = {
+        label: judged(rows, warm_up, labels)[1] for label, rows in modes["fixed"].items()
     }
     panels = [_panel(name, levels, labels, warm_up) for name, levels in modes.items()]
     drawing = Drawing("masquerade", f"Masquerades, one threshold for all: {size}", panels)
@@ -269,7 +277,10 @@ def _alarm_table(
         f"Alarms of the detector as they came, {WANTED:.0%} of false ones wanted: {size}",
         tuple(columns),
         tuple(rows),
-        ("False alarms: mean over users ± standard error. No user said what was a false alarm.",),
+        (
+            "False alarms: mean over users ± standard error. Told: after each alarm the detector "
+            "is told whether it was right; otherwise nobody tells it anything.",
+        ),
     )
 
 

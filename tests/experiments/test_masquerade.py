@@ -16,6 +16,7 @@ from mdvpf.experiments.roc import Curve, area
 from mdvpf.experiments.runs import execute
 
 LEARNT, BLOCKS = 1000, 12
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
 
 
 def invented(seed: int = 0) -> mdvpf.datasets.Masquerade:
@@ -129,6 +130,17 @@ def test_the_alarms_of_the_report_are_those_of_the_detector(
     assert flagged > 0
 
 
+def test_who_is_told_of_right_alarms_goes_on_to_give_them() -> None:
+    rng = np.random.default_rng(3)
+    levels = rng.normal(size=(1, 200))
+    strange = np.zeros((1, 180), dtype=bool)
+    strange[0, 30:] = True
+    levels[0, 50:] += 4.0
+    untold, told = (judged(levels, 20, labels)[1][0] for labels in (None, strange))
+    np.testing.assert_array_equal(untold[:31], told[:31])
+    assert told[30:].sum() > untold[30:].sum()
+
+
 def test_naive_bayes_compares_with_the_other_users(data: mdvpf.datasets.Masquerade) -> None:
     options = small()
     levels = naive_bayes(data.symbols, 4, 12, options, "none")
@@ -193,3 +205,22 @@ def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
     assert main(["--debug", "reproduce", "masquerade", *options, "--out", str(tmp_path)]) == 0
     text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
     assert "2 users, 3 strange blocks of 200" in text
+
+
+@pytest.mark.torture
+def test_the_page_shows_what_the_command_gives(
+    tmp_path: Path, data_dir: Path, torture_scale: float
+) -> None:
+    full = torture_scale == 1.0
+    # A sample: what does not depend on particles.
+    size = [] if full else ["--particles", "1", "--methods", "Markov 0,Markov 1"]
+    assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
+    shown = PAGE.read_text(encoding="utf-8").splitlines()
+    compared = 0
+    for name in ("table", "own", "alarms"):
+        text = (tmp_path / "masquerade" / f"{name}.md").read_text(encoding="utf-8")
+        for line in text.splitlines():
+            if line.startswith(("| Markov", "| naive Bayes")) or (full and line.startswith("| ")):
+                assert line in shown
+                compared += 1
+    assert compared == (27 if full else 9)
