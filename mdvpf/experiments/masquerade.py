@@ -20,7 +20,7 @@ from mdvpf._threshold import Threshold
 from mdvpf.detect import SurpriseDetector
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.methods import Chain, Entry
+from mdvpf.experiments.methods import BASE, Chain, Entry
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
 from mdvpf.experiments.roc import Curve, area
@@ -200,7 +200,8 @@ def report(options: Options, groups: Groups) -> Report:
             "Fixed: the predictor stays as it was after the first "
             f"{options.length:,} commands. Learning: it goes on with the blocks without alarm. "
             "Hits are shares of the strange blocks, at that share of false alarms among the "
-            "others. Area under the curve: ± its jackknife standard error over users.",
+            "others. Differences of the area under the curve: ± their jackknife standard error "
+            "over users.",
         ),
         costs=lambda label: float(np.mean([groups[name].costs(label)[0] for name in modes])),
     )
@@ -243,7 +244,7 @@ def _table(
 ) -> Table:
     columns = [Column("method")]
     for mode in scores:
-        columns.append(Column(f"{mode}: area", ".3f"))
+        columns += [Column(f"{mode}: area", ".3f", show_error=False), Column(f"minus {BASE}")]
         columns += [Column(f"{mode}: hits at {rate:.0%}", ".1%") for rate in RATES]
     if costs is not None:
         columns.append(Column("processor time of a user (s)", ".3g", volatile=True))
@@ -252,7 +253,8 @@ def _table(
         row: list[Cell] = [label]
         for levels in scores.values():
             curve = Curve.of(levels[label], labels)
-            row += [area(levels[label], labels), *(curve.hits_at(rate) for rate in RATES)]
+            base = None if label == BASE else area(levels[label], labels, minus=levels[BASE])
+            row += [area(levels[label], labels), base, *(curve.hits_at(rate) for rate in RATES)]
         if costs is not None:
             row.append(None if label == NAIVE_BAYES else costs(label))
         rows.append(tuple(row))

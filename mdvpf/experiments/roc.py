@@ -54,16 +54,23 @@ class Curve:
         return float(self.hits[self.false_alarms <= false_alarms].max())
 
 
-def area(scores: NDArray[np.float64], strange: NDArray[np.bool_]) -> Estimate:
+def area(
+    scores: NDArray[np.float64],
+    strange: NDArray[np.bool_],
+    minus: NDArray[np.float64] | None = None,
+) -> Estimate:
     """Return the area under the curve, with its jackknife standard error over rows.
 
-    Rows are what is independent: the blocks of one user are not.
+    Rows are what is independent: the blocks of one user are not. With other scores of the same
+    blocks in `minus`, it is the difference to their area.
     """
-    whole = Curve.of(scores, strange).area
+
+    def compute(rows: NDArray[np.bool_]) -> float:
+        if strange[rows].all() or not strange[rows].any():
+            return float("nan")
+        other = 0.0 if minus is None else Curve.of(minus[rows], strange[rows]).area
+        return Curve.of(scores[rows], strange[rows]).area - other
+
     n = len(scores)
-    others = ~np.eye(n, dtype=bool)
-    labelled = [row for row in others if strange[row].any() and not strange[row].all()]
-    if n < 2 or len(labelled) < n:
-        return Estimate(whole, float("nan"))
-    left_out = np.array([Curve.of(scores[row], strange[row]).area for row in others])
-    return Estimate(whole, float(np.sqrt((n - 1) * left_out.var())))
+    left_out = np.array([compute(rows) for rows in ~np.eye(n, dtype=bool)])
+    return Estimate(compute(np.ones(n, dtype=bool)), float(np.sqrt((n - 1) * left_out.var())))

@@ -86,6 +86,9 @@ def test_the_error_of_the_area_is_the_jackknife_over_users() -> None:
     ]
     expected = np.sqrt(4 / 5 * np.sum((np.array(parts) - np.mean(parts)) ** 2))
     assert estimate.error == pytest.approx(expected, rel=1e-12)
+    doubled = area(scores, strange, minus=-scores)  # whose area is 1 minus that of the scores
+    assert doubled.mean == pytest.approx(2 * estimate.mean - 1, rel=1e-12)
+    assert doubled.error == pytest.approx(2 * expected, rel=1e-9)
 
 
 def test_a_curve_needs_both_kinds() -> None:
