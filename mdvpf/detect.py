@@ -13,7 +13,6 @@ the block, and takes the predictor's place only if there was no alarm.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable
 from typing import Any, Self
@@ -51,7 +50,8 @@ class SurpriseDetector:
         The wanted share of alarms among judgements.
     learn : {"all", "unflagged", "none"}, default "all"
         What the predictor learns from: everything, blocks without alarm, or nothing any more. The
-        latter two need `block`: within a block the predictor always goes along, on a copy.
+        latter two need `block`: within a block the predictor always goes along, on a copy. It
+        can be set anew between two blocks: all at first, nothing any more when it is enough.
     warm_up : int, default 20
         So many levels are taken for usual and not judged.
     memory : int, default 500
@@ -98,11 +98,8 @@ class SurpriseDetector:
         self.predictor = predictor
         self.block = None if block is None else _validate.integer("block", block, low=1)
         self.smoothing = _between("smoothing", smoothing, 1.0, 1e9)
-        self.learn = _validate.choice("learn", learn, LEARN)
         if self.block is not None and self.smoothing != 1.0:
             raise ValueError(f"smoothing={smoothing!r} with block={block!r}: expected one of them")
-        if self.block is None and self.learn != "all":
-            raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
         self._threshold = Threshold(
             _between("false_alarms", false_alarms, 1e-9, 0.5),
             _between("gain", gain, 0.0, 10.0),
@@ -119,10 +116,26 @@ class SurpriseDetector:
         # Inside of a block: the copy that reads it. After one: the predictor as it would be, had
         # the judgement been the other one.
         self._other: Predictor | None = None
+        self.learn = learn
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
         return f"SurpriseDetector({self.predictor!r}, {settings})"
+
+    @property
+    def learn(self) -> str:
+        """What the predictor learns from."""
+        return self._learn
+
+    @learn.setter
+    def learn(self, learn: str) -> None:
+        learn = _validate.choice("learn", learn, LEARN)
+        if self.block is None and learn != "all":
+            raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
+        if self._in_block():
+            raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
+        self._learn = learn
+        self._other = None
 
     @property
     def threshold(self) -> float:
@@ -363,6 +376,8 @@ class SurpriseDetector:
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        if not {"predictor"} <= set(state.parts) <= {"predictor", "other"}:
+            raise checkpoint.CheckpointError(f"file: a detector made of {sorted(state.parts)}")
         predictor, other = state.parts["predictor"], state.parts.get("other")
         detector = cls(predictor, **state.values["settings"])
         detector._restore(state.values["running"], other)
@@ -411,14 +426,8 @@ class SurpriseDetector:
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), checkpoint.to_bytes(self), self.predictor._left_out())
-
-
-def _unpickled(
-    cls: type[SurpriseDetector], content: bytes, left_out: dict[str, Any]
-) -> SurpriseDetector:
-    """Return the detector that was pickled, or copied by `copy.deepcopy`."""
-    return cls.load(io.BytesIO(content), **left_out)
+        content = checkpoint.to_bytes(self)
+        return checkpoint.unpickled, (type(self), content, self.predictor._left_out())
 
 
 def _between(name: str, value: Any, low: float, high: float) -> float:

@@ -290,10 +290,24 @@ def test_unflagged_blocks_are_learnt_and_flagged_ones_are_not() -> None:
     np.testing.assert_array_equal(detector.predictor.predict_proba(), twin.predict_proba())
 
 
+def test_learning_can_end_between_blocks() -> None:
+    detector = SurpriseDetector(chain(), block=10, warm_up=30)
+    detector.run(RNG_SYMBOLS[:300])
+    detector.learn = "none"
+    learnt = chain()
+    learnt.run(RNG_SYMBOLS[:300])
+    expected = [-learnt.score(block) for block in RNG_SYMBOLS[300:].reshape(-1, 10)]
+    result = detector.run(RNG_SYMBOLS[300:])
+    np.testing.assert_array_equal(result.surprise, np.concatenate(expected))
+    detector.update(0)
+    with pytest.raises(ValueError, match="between two blocks"):
+        detector.learn = "all"
+
+
 # -- change points -------------------------------------------------------------------------------
 
 
-def test_a_change_of_source_is_a_change_point_and_the_only_one() -> None:
+def test_a_change_of_source_is_the_first_change_point() -> None:
     rng = np.random.default_rng(4)
     first = rng.choice(8, size=1500, p=[0.6, 0.3, 0.1 / 6, *[0.1 / 6] * 5])
     second = rng.choice(8, size=300, p=[*[0.1 / 6] * 6, 0.5, 0.4])
@@ -412,7 +426,7 @@ def test_a_detector_is_no_predictor_in_a_file() -> None:
         lambda d: d.__dict__.update(_other=None),
         lambda d: d.__dict__.update(_other=mdvpf.ContextTree(4, depth=1)),
         lambda d: d.__dict__.update(_other=chain(3)),
-        lambda d: d.__dict__.update(learn="some"),
+        lambda d: d.__dict__.update(_learn="some"),
         lambda d: d.__dict__.update(block=0),
         lambda d: setattr(d._threshold, "variance", -1.0),
         lambda d: setattr(d._threshold, "cut", "high"),
