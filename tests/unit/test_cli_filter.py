@@ -372,3 +372,22 @@ def test_inspect_of_a_comparator_and_of_nonsense(
     kept.write_bytes(kept.read_bytes()[:-1])
     assert main(["inspect", str(kept)]) == 1
     assert "mdvpf: file: " in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files")
+def test_a_full_disk_at_the_end_keeps_the_old_checkpoint(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    Monitor(begun()).save(kept)
+    before = kept.read_bytes()
+    limited = (
+        "import resource, sys; from mdvpf.cli import main; "
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) // 2},) * 2); sys.exit(main())"
+    )
+    command = [sys.executable, "-c", limited, "filter", "--checkpoint", str(kept), "--resume"]
+    done = subprocess.run(command, input=b"0\n1\n", capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"mdvpf: ")
+    assert b"too large" in done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    assert kept.read_bytes() == before
+    assert os.listdir(tmp_path) == ["kept"]
