@@ -177,6 +177,25 @@ def test_a_detector_of_version_1_goes_on_as_if_never_interrupted(name: str) -> N
     np.testing.assert_allclose(judgements(detector, stream[N_BEFORE:]), after, rtol=1e-12)
 
 
+def begun_monitor() -> mdvpf.Monitor:
+    predictor = mdvpf.Markov(5, order=1)
+    predictor.vocabulary = mdvpf.Vocabulary(["ls", 7, ("cd", b"x"), "make"], unknown="OTHER")
+    return mdvpf.Monitor(mdvpf.SurpriseDetector(predictor, warm_up=5), missing="NA")
+
+
+MONITOR = "version-1-monitor.mdvpf"
+LINES = ["ls", "7", '["cd", {"bytes": "78"}]', "rm", "NA", "make", "", "7", "ls"] * 4
+
+
+def test_a_monitor_of_version_1_goes_on_as_if_never_interrupted() -> None:
+    monitor, expected = mdvpf.Monitor.load(DATA / MONITOR), begun_monitor()
+    for line in LINES:
+        expected.read(line)
+    assert repr(monitor) == repr(expected)
+    assert monitor.n_lines == len(LINES)
+    assert [monitor.read(line) for line in LINES] == [expected.read(line) for line in LINES]
+
+
 def test_the_files_have_what_a_file_can_hold() -> None:
     """Look-ahead, trees, histories, missing symbols: else the tests above would show little."""
     files = {name: mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf") for name in CASES}
@@ -208,3 +227,8 @@ if __name__ == "__main__":
             detector = make_detector()
             judgements(detector, events("mdvpa")[:N_BEFORE])
             detector.save(path)
+    if not (DATA / MONITOR).exists():
+        monitor = begun_monitor()
+        for line in LINES:
+            monitor.read(line)
+        monitor.save(DATA / MONITOR)
