@@ -121,13 +121,13 @@ class Monitor:
             detector = SurpriseDetector(detector)
         if not isinstance(detector, SurpriseDetector):
             raise TypeError(f"detector={detector!r}: expected a SurpriseDetector or a Predictor")
-        if missing is not None and (not isinstance(missing, str) or missing != missing.strip()):
-            raise ValueError(f"missing={missing!r}: expected text without space around it, or None")
         self.detector = detector
-        self.missing = missing
+        self.missing: str | None = None
         self.n_lines = 0
         self._labels: list[Label] = list(self.predictor.vocabulary or ())
         self._symbols = _by_text(self._labels)
+        if missing is not None:
+            self.missing = self._read_missing(missing)
 
     def __repr__(self) -> str:
         return f"Monitor({self.detector!r}, missing={self.missing!r})"
@@ -208,6 +208,15 @@ class Monitor:
             return line.decode("utf-8").strip()
         except UnicodeDecodeError as error:
             raise self._malformed(line, f"text in UTF-8 ({error.reason})") from None
+
+    def _read_missing(self, missing: Any) -> str:
+        if not isinstance(missing, str):
+            raise TypeError(f"missing={missing!r}: expected a str, or None")
+        if not missing or missing != missing.strip():
+            raise ValueError(f"missing={missing!r}: expected text without space around it")
+        if missing in self._symbols or (not self._labels and missing.isdecimal()):
+            raise ValueError(f"missing={missing!r}: expected text that is not a symbol")
+        return missing
 
     def _symbol(self, text: str) -> int:
         if self._labels:

@@ -117,7 +117,10 @@ def filter_stream(
             raise ValueError(f"{checkpoint}: it is there already; expected --resume, or another")
         else:
             monitor = None
-    if monitor is None:
+    if monitor is not None:
+        if checkpoint is not None:
+            monitor.save(checkpoint)  # if it cannot be written at all, better now than later
+    else:
         assert checkpoint is not None
         monitor = Monitor.load(checkpoint)
         with shared.usage():

@@ -188,6 +188,7 @@ def test_a_checkpoint_made_in_python_goes_on(run: Run, tmp_path: Path) -> None:
         (["--symbols", "3", "--resume"], "--resume"),
         (["--symbols", "3", "--false-alarms", "2"], "false_alarms=2.0"),
         (["--symbols", "3", "--missing", " x"], "missing=' x'"),
+        (["--symbols", "3", "--missing", "2"], "missing='2'"),
         (["no such file", "--symbols", "3"], "no such file"),
     ],
 )
@@ -212,6 +213,12 @@ def test_no_checkpoint_is_lost_by_mistake(run: Run, tmp_path: Path) -> None:
     assert kept.read_bytes() == before
 
 
+def test_a_checkpoint_that_can_never_be_written_is_told_at_once(run: Run, tmp_path: Path) -> None:
+    code, reports, complaint = run("0\n", *MODEL, "--checkpoint", str(tmp_path / "no" / "kept"))
+    assert (code, reports) == (1, [])
+    assert "No such file or directory" in complaint
+
+
 def test_a_file_that_is_shorter_than_it_was(run: Run, tmp_path: Path) -> None:
     source, kept = tmp_path / "stream", tmp_path / "kept"
     source.write_text("0\n1\n2\n")
@@ -227,7 +234,7 @@ def test_a_checkpoint_that_cannot_be_written_on_the_way_stops_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: Monitor, file: Path) -> None:
-        if self.n_lines < 5:
+        if 0 < self.n_lines < 5:
             raise OSError(28, "No space left on device", str(file))
         real(self, file)
 
