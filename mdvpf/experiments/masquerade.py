@@ -20,6 +20,7 @@ from mdvpf._threshold import Threshold
 from mdvpf.detect import SurpriseDetector
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
+from mdvpf.experiments.figures import shown_labels
 from mdvpf.experiments.methods import BASE, Chain, Entry
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
@@ -35,6 +36,7 @@ RATES = (0.01, 0.05, 0.1)
 WANTED = 0.05  # false alarms of the detector that decides what is learnt
 GAIN = 0.1
 MEMORY = 25  # blocks
+LEAST_SHOWN = 0.001  # false alarms, in the figure
 NAIVE_BAYES = "naive Bayes"
 MODES = {"none": "fixed", "unflagged": "learning"}  # what is learnt of the blocks, and its name
 
@@ -225,7 +227,11 @@ def report(options: Options, groups: Groups) -> Report:
     alarms["fixed and told"] = {
         label: judged(rows, warm_up, labels)[1] for label, rows in modes["fixed"].items()
     }
-    panels = [_panel(name, levels, labels, warm_up) for name, levels in modes.items()]
+    drawn = [*shown_labels(groups["fixed"], "Markov 0", "ContextTree 2"), NAIVE_BAYES]
+    panels = [
+        _panel(name, {label: levels[label][:, warm_up:] for label in drawn}, labels)
+        for name, levels in modes.items()
+    ]
     drawing = Drawing("masquerade", f"Masquerades, one threshold for all: {size}", panels)
     return Report([alike, own, _alarm_table(alarms, labels, size)], [drawing])
 
@@ -286,11 +292,12 @@ def _alarm_table(
     )
 
 
-def _panel(name: str, levels: Levels, labels: NDArray[np.bool_], warm_up: int) -> Panel:
+def _panel(name: str, levels: Levels, labels: NDArray[np.bool_]) -> Panel:
     lines = []
     for label, rows in levels.items():
-        curve = Curve.of(rows[:, warm_up:], labels)
-        lines.append(Line(label, curve.false_alarms, curve.hits))
+        curve = Curve.of(rows, labels)
+        shown = curve.false_alarms >= LEAST_SHOWN
+        lines.append(Line(label, curve.false_alarms[shown], curve.hits[shown]))
     return Panel(name, "false alarms (share of the user's own blocks)", "hits", lines, log_x=True)
 
 
