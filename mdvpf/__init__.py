@@ -6,8 +6,10 @@ from mdvpf import datasets, regret
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.checkpoint import CheckpointError
+from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
+from mdvpf.monitor import Monitor
 from mdvpf.predictor import Predictor
 from mdvpf.result import Counts, FilterResult, MemoryReport, Step
 from mdvpf.vocabulary import Vocabulary
@@ -27,6 +29,10 @@ __all__ = [
     "ContextTree",
     "Predictor",
     "Vocabulary",
+    "Monitor",
+    "SurpriseDetector",
+    "Detection",
+    "DetectionResult",
     "CheckpointError",
     "Step",
     "FilterResult",

@@ -13,6 +13,7 @@ in and their checksum holds.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -180,6 +181,20 @@ def _digest(*contents: bytes | memoryview) -> bytes:
 
 
 # --- Reading
+
+
+def asked_for(discount: Callable[[int], float] | None) -> dict[str, Any]:
+    """Return what a caller of `load` gave that files do not hold, by name."""
+    if discount is None:
+        return {}
+    if not callable(discount):
+        raise TypeError(f"discount={discount!r}: expected a callable, or None")
+    return {"discount": discount}
+
+
+def unpickled(cls: Any, content: bytes, left_out: dict[str, Any]) -> Any:
+    """Return what was pickled, or copied by `copy.deepcopy`."""
+    return cls.load(io.BytesIO(content), **left_out)
 
 
 def load(file: File, wanted: type[Any], given: dict[str, Any]) -> Any:

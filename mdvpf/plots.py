@@ -40,6 +40,7 @@ STYLE_OF = {
     "generator": 5,
     "Markov": 6,
     "ContextTree": 7,
+    "naive": 5,  # Bayes; never together with the generator
     "slope": 8,  # a line to compare with
 }
 MARKERS_A_LINE = 8

@@ -9,7 +9,6 @@ for those that say what they are made of (see `checkpoint.py`).
 
 from __future__ import annotations
 
-import io
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -308,18 +307,8 @@ class Predictor(ABC):
         >>> twin.n_symbols
         2
         """
-        given = {}
-        if discount is not None:
-            if not callable(discount):
-                raise TypeError(f"discount={discount!r}: expected a callable, or None")
-            given["discount"] = discount
-        loaded: Self = checkpoint.load(file, cls, given)
+        loaded: Self = checkpoint.load(file, cls, checkpoint.asked_for(discount))
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), checkpoint.to_bytes(self), self._left_out())
-
-
-def _unpickled(cls: type[Predictor], content: bytes, left_out: dict[str, Any]) -> Predictor:
-    """Return the predictor that was pickled, or copied by `copy.deepcopy`."""
-    return cls.load(io.BytesIO(content), **left_out)
+        return checkpoint.unpickled, (type(self), checkpoint.to_bytes(self), self._left_out())

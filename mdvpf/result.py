@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
 
 
 class Step(NamedTuple):
@@ -69,6 +73,69 @@ class FilterResult:
 
     def __len__(self) -> int:
         return len(self.log_predictive)
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        return {name: getattr(self, name) for name in Step._fields}
+
+    def to_pandas(self, index: Any = None) -> pandas.DataFrame:
+        """Return the steps as a frame: one row a symbol, one column a field of `Step`.
+
+        The log evidence is in the frame's `attrs`.
+
+        Parameters
+        ----------
+        index : pandas.Index or sequence, optional
+            The index of the rows; 0, 1, ... by default. That of the symbols puts the columns
+            beside them.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> pf.run([0, 1, 0]).to_pandas(index=["a", "b", "c"]).loc["b", "n_particles"]
+        np.int64(2)
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(
+                "to_pandas needs the package pandas: install it, or mdvpf[pandas]"
+            ) from error
+        frame = pandas.DataFrame(self._columns(), index=index)
+        frame.attrs["log_evidence"] = self.log_evidence
+        return frame
+
+    def to_xarray(self, dim: str = "step", coord: Any = None) -> xarray.Dataset:
+        """Return the steps as a dataset: one variable a field of `Step`, along one dimension.
+
+        The log evidence is in the dataset's `attrs`.
+
+        Parameters
+        ----------
+        dim : str, default "step"
+            Name of the dimension.
+        coord : sequence, optional
+            Its coordinate; 0, 1, ... by default.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> dict(pf.run([0, 1, 0]).to_xarray(dim="click").sizes)
+        {'click': 3}
+        """
+        try:
+            import xarray
+        except ImportError as error:
+            raise ImportError(
+                "to_xarray needs the package xarray: install it, or mdvpf[xarray]"
+            ) from error
+        values = np.arange(len(self)) if coord is None else coord
+        return xarray.Dataset(
+            {name: (dim, column) for name, column in self._columns().items()},
+            coords={dim: values},
+            attrs={"log_evidence": self.log_evidence},
+        )
 
 
 class Counts(NamedTuple):

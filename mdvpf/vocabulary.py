@@ -6,6 +6,7 @@ both directions, never changes, and is saved with the predictor that it is assig
 
 from __future__ import annotations
 
+import json
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Self
@@ -249,6 +250,18 @@ def _to_json(label: Label) -> Any:
     if isinstance(label, tuple):
         return [_to_json(part) for part in label]
     return label
+
+
+def label_text(label: Label) -> str:
+    """Return a label as it stands in a line of text: text as it is, all else as JSON.
+
+    Examples
+    --------
+    >>> from mdvpf.vocabulary import label_text
+    >>> label_text("cd"), label_text(7), label_text(("cd", 7))
+    ('cd', '7', '["cd", 7]')
+    """
+    return label if isinstance(label, str) else json.dumps(_to_json(label))
 
 
 def _from_json(value: Any) -> Label:

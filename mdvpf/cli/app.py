@@ -9,6 +9,9 @@ from typing import Annotated
 import typer
 
 from mdvpf.cli.compare import compare
+from mdvpf.cli.detect import detect
+from mdvpf.cli.filter import filter_stream
+from mdvpf.cli.inspect import inspect
 from mdvpf.cli.reproduce import reproduce
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -24,6 +27,9 @@ app = typer.Typer(
 )
 app.command()(reproduce)
 app.command()(compare)
+app.command("filter")(filter_stream)
+app.command()(inspect)
+app.command()(detect)
 
 
 def _show_version(wanted: bool) -> None:
@@ -68,7 +74,7 @@ def run(arguments: list[str]) -> int:
         _complain(f"{error or type(error).__name__}")
         return FAILED
     if code == INTERRUPTED:  # which is also how typer reports an interrupt
-        _complain("interrupted; what was finished is kept for --resume")
+        _complain("interrupted; --resume goes on from what was kept")
     return code or DONE
 
 

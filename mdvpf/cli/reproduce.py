@@ -14,11 +14,12 @@ from mdvpf.experiments.artificial import ARTIFICIAL
 from mdvpf.experiments.books import BOOKS
 from mdvpf.experiments.efficiency import EFFICIENCY
 from mdvpf.experiments.experiment import carry_out
+from mdvpf.experiments.masquerade import MASQUERADE
 from mdvpf.experiments.webclick import WEBCLICK
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (ARTIFICIAL, BOOKS, WEBCLICK, EFFICIENCY, ADVERSARIAL)
+    for experiment in (ARTIFICIAL, BOOKS, WEBCLICK, EFFICIENCY, ADVERSARIAL, MASQUERADE)
 }
 ALL = "all"
 _LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERIMENTS.items())
@@ -28,13 +29,13 @@ def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL} of them.")],
     particles: shared.Particles = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Number of streams: data seeds, windows or blocks.")
+        int | None, typer.Option(help="Number of streams: data seeds, windows, blocks or users.")
     ] = None,
     length: Annotated[
         int | None,
         typer.Option(
             help="Symbols: of a segment (artificial), of a book, of a block of clicks (webclick, "
-            "efficiency), of the longest stream (adversarial)."
+            "efficiency), of the longest stream (adversarial), learnt of a user (masquerade)."
         ),
     ] = None,
     most_particles: Annotated[

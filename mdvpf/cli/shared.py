@@ -27,6 +27,10 @@ Methods = Annotated[
 Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
 Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the oracle.")]
 Beta = Annotated[float | None, typer.Option(help="Weight of each symbol in an emission.")]
+FalseAlarms = Annotated[
+    float | None,
+    typer.Option(help="The wanted share of alarms among judgements. [default: 0.01]"),
+]
 Seed = Annotated[int | None, typer.Option(help="The seed that all others come from.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1: one a core.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the output.")]
@@ -56,18 +60,22 @@ def executor(jobs: int, backend: str, scheduler: str | None) -> Executor:
     return Executor(jobs, backend, scheduler)  # type: ignore[arg-type]  # it checks the name
 
 
+def console() -> Console:
+    """Return the console: as wide as the terminal, or wide enough for tables in a file."""
+    found = Console()
+    return found if found.is_terminal else Console(width=WIDTH_OF_FILES)
+
+
 def show(finished: Finished) -> int:
     """Print tables, files and failures; return the exit code."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_OF_FILES)
+    out = console()
     for table in finished.report.tables:
-        console.print(table.rich())
-        console.print()
-    console.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False)
+        out.print(table.rich())
+        out.print()
+    out.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False)
     for picture in finished.pictures:
         if picture.suffix == ".png":
-            console.print(f"picture: {picture}", soft_wrap=True, highlight=False)
+            out.print(f"picture: {picture}", soft_wrap=True, highlight=False)
     errors = Console(stderr=True)
     for failure in finished.failures:
         errors.print(f"failed: {failure.task}: {failure.error}", soft_wrap=True, markup=False)

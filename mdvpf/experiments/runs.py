@@ -99,6 +99,11 @@ class Run:
         method: Method = self.entry.method
         return method.predictor(self.data, self.seed.sequence())
 
+    def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lead a predictor through the stream; return log predictives and numbers of states."""
+        result = predictor.run(self.data.symbols, self.data.lengths)
+        return result.log_predictive, result.mean_states
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
@@ -135,7 +140,7 @@ def execute(run: Run) -> Outcome:
     data = run.data
     predictor = run.predictor()
     start = time.process_time()
-    result = predictor.run(data.symbols, data.lengths)
+    log_predictive, n_states = run.pass_through(predictor)
     seconds = time.process_time() - start
     variance = np.empty(0)
     if run.variance_every and isinstance(run.entry.method, Filter):
@@ -145,8 +150,8 @@ def execute(run: Run) -> Outcome:
     ends = np.minimum(edges + run.block, len(data)) - 1
     has_states = isinstance(predictor, ParticleFilter)
     return Outcome(
-        log_predictive=np.add.reduceat(result.log_predictive, edges),
-        n_states=result.mean_states[ends] if has_states else np.full(len(ends), np.nan),
+        log_predictive=np.add.reduceat(log_predictive, edges),
+        n_states=n_states[ends] if has_states else np.full(len(ends), np.nan),
         variance=variance,
         seconds=seconds,
         peak_bytes=_peak_bytes(run) if run.measure_memory else float("nan"),

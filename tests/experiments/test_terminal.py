@@ -66,7 +66,7 @@ def test_an_interrupt(
     assert "--resume" in complaint[0]
 
 
-@pytest.mark.parametrize("command", ["reproduce", "compare"])
+@pytest.mark.parametrize("command", ["reproduce", "compare", "filter", "inspect", "detect"])
 def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert f"mdvpf {command} " in capsys.readouterr().out

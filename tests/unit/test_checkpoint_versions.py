@@ -141,6 +141,61 @@ def test_a_comparator_of_version_1_goes_on_as_if_never_interrupted(name: str) ->
         )
 
 
+# Detectors: one in the middle of a block, with two predictors, and one that judges every symbol.
+DETECTORS: dict[str, Callable[[], mdvpf.SurpriseDetector]] = {
+    "detector-blocks": lambda: mdvpf.SurpriseDetector(
+        mdvpf.Markov(5, order=1), block=4, warm_up=5, false_alarms=0.2, learn="unflagged"
+    ),
+    "detector-smoothed": lambda: mdvpf.SurpriseDetector(
+        mdvpf.ContextTree(5, depth=2), smoothing=2.5, warm_up=5, gain=0.3, change_limit=2.0
+    ),
+}
+
+
+def judgements(detector: mdvpf.SurpriseDetector, stream: list[Event]) -> list[tuple[float, ...]]:
+    found = []
+    for event in stream:
+        if isinstance(event, str):
+            detector.new_sequence()
+        else:
+            each = detector.update(event)
+            found.append((each.surprise, each.level, each.threshold, each.alarm, each.change or -1))
+    return found
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_detector_of_version_1_goes_on_as_if_never_interrupted(name: str) -> None:
+    detector = mdvpf.SurpriseDetector.load(DATA / f"version-1-{name}.mdvpf")
+    expected = DETECTORS[name]()
+    stream = events("mdvpa")
+    judgements(expected, stream[:N_BEFORE])
+    assert repr(detector) == repr(expected)
+    if name == "detector-blocks":
+        assert detector._in_block()
+    after = judgements(expected, stream[N_BEFORE:])
+    assert any(alarm for _, _, _, alarm, _ in after)
+    np.testing.assert_allclose(judgements(detector, stream[N_BEFORE:]), after, rtol=1e-12)
+
+
+def begun_monitor() -> mdvpf.Monitor:
+    predictor = mdvpf.Markov(5, order=1)
+    predictor.vocabulary = mdvpf.Vocabulary(["ls", 7, ("cd", b"x"), "make"], unknown="OTHER")
+    return mdvpf.Monitor(mdvpf.SurpriseDetector(predictor, warm_up=5), missing="NA")
+
+
+MONITOR = "version-1-monitor.mdvpf"
+LINES = ["ls", "7", '["cd", {"bytes": "78"}]', "rm", "NA", "make", "", "7", "ls"] * 4
+
+
+def test_a_monitor_of_version_1_goes_on_as_if_never_interrupted() -> None:
+    monitor, expected = mdvpf.Monitor.load(DATA / MONITOR), begun_monitor()
+    for line in LINES:
+        expected.read(line)
+    assert repr(monitor) == repr(expected)
+    assert monitor.n_lines == len(LINES)
+    assert [monitor.read(line) for line in LINES] == [expected.read(line) for line in LINES]
+
+
 def test_the_files_have_what_a_file_can_hold() -> None:
     """Look-ahead, trees, histories, missing symbols: else the tests above would show little."""
     files = {name: mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf") for name in CASES}
@@ -166,3 +221,14 @@ if __name__ == "__main__":
             comparator = make()
             feed(comparator, events("mdvpa")[:N_BEFORE])
             comparator.save(path)
+    for missing, make_detector in DETECTORS.items():
+        path = DATA / f"version-1-{missing}.mdvpf"
+        if not path.exists():
+            detector = make_detector()
+            judgements(detector, events("mdvpa")[:N_BEFORE])
+            detector.save(path)
+    if not (DATA / MONITOR).exists():
+        monitor = begun_monitor()
+        for line in LINES:
+            monitor.read(line)
+        monitor.save(DATA / MONITOR)

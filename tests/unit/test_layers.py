@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -40,18 +41,25 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "_context_tree": {"_baseline", "_validate", "checkpoint", "predictor"},
     "baselines": {"_baseline", "_context_tree", "_validate", "checkpoint", "hmm", "predictor"},
     "regret": {"_validate"},
+    "_threshold": {"_validate"},
+    "_detection": set(),
+    "detect": {"_detection", "_threshold", "_validate", "checkpoint", "predictor"},
     "_texts": {"_files", "_validate"},
     "_logs": {"_files"},
     "datasets": {"_logs", "_texts", "hmm"},
+    "monitor": {"_validate", "checkpoint", "detect", "predictor", "vocabulary"},
     "parallel": {"_validate", "progress"},
     "plots": set(),
+    "filter_plots": {"_validate", "filter", "plots", "result", "vocabulary"},
     "__init__": {
         "algorithms",
         "baselines",
         "checkpoint",
         "datasets",
+        "detect",
         "filter",
         "model",
+        "monitor",
         "predictor",
         "regret",
         "result",
@@ -67,7 +75,9 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "_validate",
             "algorithms",
             "baselines",
+            "_threshold",
             "datasets",
+            "detect",
             "filter",
             "model",
             "parallel",
@@ -93,13 +103,41 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "webclick",
             "efficiency",
             "adversarial",
+            "roc",
+            "masquerade",
             "files",
             "compare",
         ],
     ),
+    "adapters": (
+        {"filter", "model", "predictor", "vocabulary"},
+        ["__init__", "pandas", "river"],
+    ),
     "cli": (
-        {"_validate", "experiments", "parallel"},
-        ["shared", "reproduce", "compare", "app", "__init__"],
+        {
+            "_validate",
+            "algorithms",
+            "baselines",
+            "detect",
+            "experiments",
+            "filter",
+            "model",
+            "monitor",
+            "parallel",
+            "predictor",
+            "vocabulary",
+        },
+        [
+            "shared",
+            "live",
+            "reproduce",
+            "compare",
+            "filter",
+            "inspect",
+            "detect",
+            "app",
+            "__init__",
+        ],
     ),
 }
 for _package, (_below, _files) in SUBPACKAGES.items():
@@ -144,7 +182,8 @@ def source_of(module: str) -> Path:
     return PACKAGE / f"{module.replace('.', '/')}.py"
 
 
-def python_imports(path: Path) -> set[str]:
+@lru_cache
+def python_imports(path: Path) -> frozenset[str]:
     """Return the modules of the package that a Python file imports, wherever in the file."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -157,7 +196,7 @@ def python_imports(path: Path) -> set[str]:
             else:
                 found.add(node.module or "")
     assert "mdvpf" not in found, f"{path.name}: imports the whole package"
-    return {name.removeprefix("mdvpf.") for name in found if name.startswith("mdvpf.")}
+    return frozenset(name.removeprefix("mdvpf.") for name in found if name.startswith("mdvpf."))
 
 
 def core_imports(source: str) -> tuple[set[str], set[str]]:

@@ -23,3 +23,11 @@ def test_the_code_of_the_readme_runs_and_predicts() -> None:
     assert len(printed.getvalue().splitlines()) == 3
     # The clicks repeat 0, 3, 3, 1: a filter that learnt anything expects a 3 after the last 0.
     assert np.argmax(names["pf"].predict_proba()) == 3
+
+
+def test_the_code_of_the_page_on_detection_raises_the_alarm() -> None:
+    page = README.parent / "docs" / "detection.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, object] = {}
+    exec(compile(block, page.name, "exec"), names)
+    assert names["detection"].alarm

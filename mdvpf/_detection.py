@@ -1,0 +1,111 @@
+"""What a detector says: of one symbol, and of many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What the detector makes of one symbol.
+
+    Attributes
+    ----------
+    time : int
+        Index of the symbol in the life of the detector, from 0.
+    surprise : float
+        -log predictive of the symbol, in nats; 0 for a missing one.
+    level : float
+        The surprise that is judged, in nats a symbol: smoothed, or of the block that ends here.
+        NaN where nothing is judged: inside of a block, and on missing symbols.
+    score : float
+        How far the level is above its usual value, in standard deviations; NaN without a level.
+    threshold : float
+        The level above which there was an alarm; infinite in the warm-up.
+    alarm : bool
+        Whether the level was above the threshold.
+    change : int or None
+        Where a sustained rise began that was established just now: the time of its first symbol.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
+    >>> detector.update(0).alarm
+    False
+    """
+
+    time: int
+    surprise: float
+    level: float
+    score: float
+    threshold: float
+    alarm: bool
+    change: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DetectionResult:
+    """What the detector makes of many symbols: the fields of `Detection`, as arrays.
+
+    Attributes
+    ----------
+    time : ndarray of int64
+    surprise, level, score, threshold : ndarray of float64
+    alarm : ndarray of bool
+    change : ndarray of int64
+        -1 where no rise was established.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
+    >>> len(detector.run([0, 1, 0, 1]))
+    4
+    """
+
+    time: NDArray[np.int64]
+    surprise: NDArray[np.float64]
+    level: NDArray[np.float64]
+    score: NDArray[np.float64]
+    threshold: NDArray[np.float64]
+    alarm: NDArray[np.bool_]
+    change: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, i: int) -> Detection:
+        """Return what was made of symbol i, to look at or to give feedback on."""
+        change = int(self.change[i])
+        return Detection(
+            int(self.time[i]),
+            float(self.surprise[i]),
+            float(self.level[i]),
+            float(self.score[i]),
+            float(self.threshold[i]),
+            bool(self.alarm[i]),
+            None if change < 0 else change,
+        )
+
+    @property
+    def change_points(self) -> NDArray[np.int64]:
+        """Times at which the sustained rises began."""
+        return self.change[self.change >= 0]
+
+    @classmethod
+    def of(cls, detections: list[Detection]) -> Self:
+        """Return the arrays of detections."""
+        return cls(
+            np.array([each.time for each in detections], dtype=np.int64),
+            np.array([each.surprise for each in detections]),
+            np.array([each.level for each in detections]),
+            np.array([each.score for each in detections]),
+            np.array([each.threshold for each in detections]),
+            np.array([each.alarm for each in detections], dtype=np.bool_),
+            np.array([-1 if each.change is None else each.change for each in detections]),
+        )

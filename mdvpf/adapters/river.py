@@ -1,0 +1,115 @@
+"""A predictor as a river model: `learn_one`, `score_one`, `predict_proba_one`.
+
+river feeds dicts of features, one at a time. One of the features is the symbol; the others are
+not looked at. The score is the surprise of the symbol, so a `SymbolFilter` is an anomaly detector
+that goes into river's pipelines, filters and evaluations as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mdvpf.filter import ParticleFilter
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import MISSING, Predictor, read_symbol
+from mdvpf.vocabulary import Label
+
+try:
+    from river import base
+except ImportError as error:
+    raise ImportError(
+        "mdvpf.adapters.river needs the package river: install it, or mdvpf[river]"
+    ) from error
+
+
+class SymbolFilter(base.AnomalyDetector):
+    """Any predictor as an anomaly detector of river.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        What learns: a copy of it, as it is now. Clones start from there too. With a vocabulary,
+        symbols are given and told as labels.
+    feature : str, default "symbol"
+        The feature that is the symbol. Where it is absent or None, the symbol is missing.
+
+    Attributes
+    ----------
+    predictor, feature
+        As passed.
+    learnt : Predictor
+        The copy that has learnt.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.adapters.river import SymbolFilter
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+    >>> pf.vocabulary = mdvpf.Vocabulary(["ls", "cd"])
+    >>> model = SymbolFilter(pf, feature="command")
+    >>> for command in ["ls", "cd"] * 20:
+    ...     model.learn_one({"command": command})
+    >>> model.score_one({"command": "ls"}) < model.score_one({"command": "cd"})
+    True
+    >>> max(model.predict_proba_one().items(), key=lambda item: item[1])[0]
+    'ls'
+    """
+
+    def __init__(self, predictor: Predictor, feature: str = "symbol") -> None:
+        if not isinstance(predictor, Predictor):
+            raise TypeError(f"predictor={predictor!r}: expected a Predictor")
+        if not isinstance(feature, str):
+            raise TypeError(f"feature={feature!r}: expected a str")
+        self.predictor = predictor
+        self.feature = feature
+        self.learnt = predictor.copy()
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"predictor": ParticleFilter(InfiniteHMM(n_symbols=4), n_particles=20)}
+
+    def _symbol(self, x: dict[Any, Any]) -> int | None:
+        value = x.get(self.feature)
+        vocabulary = self.learnt.vocabulary
+        return value if value is None or vocabulary is None else vocabulary[value]
+
+    def learn_one(self, x: dict[Any, Any]) -> None:
+        """Absorb the symbol of `x`.
+
+        Parameters
+        ----------
+        x : dict
+            The features.
+        """
+        self.learnt.update(self._symbol(x))
+
+    def score_one(self, x: dict[Any, Any]) -> float:
+        """Return how surprising the symbol of `x` would be now, in nats; 0 for a missing one.
+
+        Parameters
+        ----------
+        x : dict
+            The features.
+        """
+        symbol = read_symbol(self._symbol(x), self.learnt.n_symbols)
+        if symbol == MISSING:
+            return 0.0
+        return 0.0 - float(np.log(self.learnt.predict_proba()[symbol]))
+
+    def predict_proba_one(self, x: dict[Any, Any] | None = None) -> dict[Label, float]:
+        """Return the probability of each symbol to come next.
+
+        Parameters
+        ----------
+        x : dict, optional
+            Not looked at: the symbol to be predicted is not known yet.
+        """
+        labels = self.learnt.vocabulary or range(self.learnt.n_symbols)
+        return dict(zip(labels, self.learnt.predict_proba().tolist(), strict=True))
+
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol starts a new one."""
+        self.learnt.new_sequence()

@@ -1,0 +1,231 @@
+"""`mdvpf detect`: alarms and change points in a file, and how good they are if it has labels."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+
+from mdvpf import _validate
+from mdvpf.baselines import ContextTree, Markov
+from mdvpf.cli import shared
+from mdvpf.detect import DetectionResult, SurpriseDetector
+from mdvpf.experiments.files import read_file
+from mdvpf.experiments.methods import ALGORITHMS, GENERATOR, NAMES
+from mdvpf.experiments.tables import Column, Table
+from mdvpf.filter import ParticleFilter
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import Predictor
+
+METHODS = [name for name in NAMES if name != GENERATOR]
+STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+
+
+def detect(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file, in UTF-8."),
+    ],
+    column: Annotated[
+        str | None, typer.Option(help="The file is CSV with a header: read this column.")
+    ] = None,
+    breaks: Annotated[
+        str | None,
+        typer.Option(help="With --column: a new sequence where the value of this column changes."),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="With --column: this column says 1 where a symbol is strange, else 0."),
+    ] = None,
+    train: Annotated[
+        int, typer.Option(min=0, help="Learn so many symbols before the first is judged.")
+    ] = 0,
+    block: Annotated[
+        int | None, typer.Option(help="Judge blocks of so many symbols. [default: each symbol]")
+    ] = None,
+    smoothing: Annotated[
+        float | None, typer.Option(help="Without --block: average over about so many symbols.")
+    ] = None,
+    learn: Annotated[
+        str, typer.Option(help="With --block: learn from all, unflagged or none of the blocks.")
+    ] = "all",
+    false_alarms: shared.FalseAlarms = None,
+    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = "MD-VPA",
+    particles: shared.Particles = None,
+    alpha: shared.Alpha = None,
+    gamma: shared.Gamma = None,
+    beta: shared.Beta = None,
+    seed: shared.Seed = None,
+) -> int:
+    """Find what is strange in a file: alarms and change points, one JSON object a line.
+
+    The file is as for compare: one symbol a line and blank lines between sequences, or CSV. Symbols
+    are counted from 1. With --label the tables that follow, on standard error, say how many of the
+    strange symbols (or blocks with such symbols) were found, and at what price.
+
+    For example:
+
+    mdvpf detect commands.txt --train 5000 --block 100 --learn unflagged
+
+    mdvpf detect calls.csv --column call --breaks process --label attack --false-alarms 0.05
+    """
+    given = {"false_alarms": false_alarms, "smoothing": smoothing}
+    with shared.usage():
+        _validate.choice("method", method, METHODS)
+        if label is not None and column is None:
+            raise ValueError(f"label={label!r}: expected only with --column")
+    data = read_file(file, column=column, breaks=breaks)
+    strange = None if label is None else _read_labels(file, label)
+    n = len(data.symbols)
+    lengths = np.array([n]) if data.lengths is None else data.lengths
+    with shared.usage():
+        if train >= n:
+            raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
+        hyper = {"alpha": alpha, "gamma": gamma, "beta": beta}
+        detector = SurpriseDetector(
+            _predictor(method, data.n_symbols, _given(hyper), particles or 1000, seed),
+            block=block,
+            learn=learn,
+            **_given(given),
+        )
+    parts = []
+    for first, stop, is_new in _pieces(lengths, train):
+        if is_new:
+            detector.new_sequence()
+        if stop <= train:
+            detector.predictor.run(data.symbols[first:stop])
+        else:
+            parts.append(detector.run(data.symbols[first:stop]))
+    found = _joined(parts)
+    judged = _judgements(found, train, block, strange)
+    for judgement in judged:
+        if judgement["alarm"] or judgement["change"] is not None:
+            print(json.dumps(judgement, allow_nan=False))
+    errors = Console(stderr=True)
+    errors.print(_summary(judged, strange is not None).rich())
+    return 0
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _predictor(
+    name: str, n_symbols: int, hyper: dict[str, Any], particles: int, seed: int | None
+) -> Predictor:
+    if name in ALGORITHMS:
+        model = InfiniteHMM(n_symbols, **hyper)
+        return ParticleFilter(model, ALGORITHMS[name], particles, rng=seed)
+    kind, size = name.split()
+    if kind == "Markov":
+        return Markov(n_symbols, order=int(size), beta=hyper.get("beta", 0.3))
+    return ContextTree(n_symbols, depth=int(size))
+
+
+def _read_labels(path: Path, label: str) -> NDArray[np.bool_]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        if label not in (rows.fieldnames or []):
+            raise ValueError(f"{path}: no column {label!r}; expected one of {rows.fieldnames}")
+        values = [(row[label] or "").strip().lower() for row in rows]
+    for i, value in enumerate(values):
+        if value not in STRANGE:
+            raise ValueError(
+                f"{path}: row {i + 1} has {value!r} in column {label!r}; expected 0 or 1"
+            )
+    return np.array([STRANGE[value] for value in values])
+
+
+def _pieces(lengths: NDArray[np.int64], train: int) -> Iterator[tuple[int, int, bool]]:
+    """Yield where sequences begin and end, and that they do begin; `train` cuts one in two."""
+    first = 0
+    for stop in np.cumsum(lengths).tolist():
+        if first < train < stop:
+            yield first, train, True
+            yield train, stop, False
+        else:
+            yield first, stop, True
+        first = stop
+
+
+def _joined(parts: list[DetectionResult]) -> DetectionResult:
+    return DetectionResult(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in DetectionResult.__slots__
+        )
+    )
+
+
+def _judgements(
+    found: DetectionResult, train: int, block: int | None, strange: NDArray[np.bool_] | None
+) -> list[dict[str, Any]]:
+    """Return every judgement: of which symbols, counted from 1, and what it says."""
+    judgements = []
+    for i in np.flatnonzero(~np.isnan(found.level)).tolist():
+        last = train + i
+        first = last - (block or 1) + 1
+        threshold = float(found.threshold[i])
+        judgements.append(
+            {
+                "symbols": [first + 1, last + 1],
+                "level": float(found.level[i]),
+                "threshold": threshold if math.isfinite(threshold) else None,
+                "alarm": bool(found.alarm[i]),
+                "change": int(found.change[i]) + train + 1 if found.change[i] >= 0 else None,
+                "strange": None if strange is None else bool(strange[first : last + 1].any()),
+            }
+        )
+    return judgements
+
+
+def _summary(judged: list[dict[str, Any]], labelled: bool) -> Table:
+    alarms = np.array([each["alarm"] for each in judged], dtype=np.bool_)
+    rows: list[tuple[str, str]] = [
+        ("judgements", f"{len(judged):,}"),
+        ("alarms", _share(alarms)),
+        ("change points", str(sum(each["change"] is not None for each in judged))),
+    ]
+    if labelled:
+        strange = np.array([each["strange"] for each in judged], dtype=np.bool_)
+        levels = np.array([each["level"] for each in judged])
+        rows += [
+            ("hits among the strange", _share(alarms[strange])),
+            ("false alarms among the others", _share(alarms[~strange])),
+            ("area under the curve of the levels", f"{area_under_curve(levels, strange):.3f}"),
+        ]
+    return Table("detect", "detected", (Column("what"), Column("value")), tuple(rows))
+
+
+def _share(chosen: NDArray[np.bool_]) -> str:
+    if len(chosen) == 0:
+        return "0 of 0"
+    return f"{chosen.sum():,} of {len(chosen):,} ({chosen.mean():.2%})"
+
+
+def area_under_curve(levels: NDArray[np.float64], strange: NDArray[np.bool_]) -> float:
+    """Return the probability that a strange level is above another one; a tie counts half.
+
+    NaN if there are none of either kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.cli.detect import area_under_curve
+    >>> area_under_curve(np.array([1.0, 2.0, 2.0, 3.0]), np.array([False, False, True, True]))
+    0.875
+    """
+    others = np.sort(levels[~strange])
+    own = levels[strange]
+    if len(others) == 0 or len(own) == 0:
+        return math.nan
+    below = np.searchsorted(others, own, "left") + np.searchsorted(others, own, "right")
+    return float(below.mean() / (2 * len(others)))

@@ -1,0 +1,232 @@
+"""`mdvpf filter`: a stream, as it arrives, through a particle filter."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mdvpf import _validate
+from mdvpf.algorithms import MDVPA
+from mdvpf.cli import live, shared
+from mdvpf.detect import SurpriseDetector
+from mdvpf.experiments.methods import ALGORITHMS
+from mdvpf.filter import ParticleFilter
+from mdvpf.model import InfiniteHMM
+from mdvpf.monitor import Monitor
+from mdvpf.vocabulary import Vocabulary
+
+INTERRUPTED = 130
+
+
+def filter_stream(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", dir_okay=False, help="The input; - is standard input."),
+    ] = live.STDIN,
+    symbols: Annotated[
+        int | None, typer.Option(help="The symbols are the numbers from 0 to one less than this.")
+    ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="The symbols are the lines of this file, each as often as you like.",
+        ),
+    ] = None,
+    unknown: Annotated[
+        str | None,
+        typer.Option(help="With --vocabulary: one more symbol, for whatever is not in it."),
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="How a line says that its symbol is missing.")
+    ] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help=f"One of: {', '.join(ALGORITHMS)}. [default: MD-VPA]")
+    ] = None,
+    particles: shared.Particles = None,
+    alpha: shared.Alpha = None,
+    gamma: shared.Gamma = None,
+    beta: shared.Beta = None,
+    max_states: Annotated[
+        int | None, typer.Option(help="The most states of a particle. [default: no limit]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the filters that draw.")] = None,
+    false_alarms: shared.FalseAlarms = None,
+    smoothing: Annotated[
+        float | None,
+        typer.Option(help="Judge the mean surprise of about so many symbols. [default: 1]"),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Where to keep the filter.")
+    ] = None,
+    every: Annotated[int, typer.Option(help="Lines between two checkpoints.")] = 1000,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on from the checkpoint, if there is one already."),
+    ] = False,
+    skip_malformed: Annotated[
+        bool,
+        typer.Option("--skip-malformed", help="Report malformed lines and go on after them."),
+    ] = False,
+) -> int:
+    """Filter a stream: one symbol a line in, one JSON object a line out, as they arrive.
+
+    An empty line ends a sequence. Each object has the number of the line, the symbol, its log
+    predictive, its surprise, whether that is an alarm, the mean number of states, and the three
+    symbols that were likeliest in its place, as seen before it came.
+
+    SIGTERM and Ctrl-C end after the current symbol, with a checkpoint. --resume needs nothing
+    else than what began the run: a FILE goes on after the last line that the checkpoint has seen,
+    a pipe with the next line that comes. A run that was killed repeats what it wrote after its
+    last checkpoint.
+
+    For example:
+
+    tail -f commands.log | mdvpf filter --vocabulary commands.txt --unknown OTHER
+
+    mdvpf filter clicks.txt --symbols 17 --beta 0.03 --checkpoint clicks.mdvpf --resume
+    """
+    with shared.usage():
+        _validate.integer("every", every, low=1)
+        if file != live.STDIN and not file.exists():
+            raise ValueError(f"{file}: there is no such file")
+        if checkpoint is None and resume:
+            raise ValueError("--resume: expected only with --checkpoint")
+        given = {
+            "symbols": symbols,
+            "vocabulary": _read_vocabulary(vocabulary, unknown),
+            "algorithm": _read_algorithm(algorithm),
+            "particles": particles,
+            "alpha": alpha,
+            "gamma": gamma,
+            "beta": beta,
+            "max_states": max_states,
+            "false_alarms": false_alarms,
+            "smoothing": smoothing,
+            "missing": missing,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if checkpoint is None or not checkpoint.exists():
+            monitor = _begun(given, seed)
+        elif not resume:
+            raise ValueError(f"{checkpoint}: it is there already; expected --resume, or another")
+        else:
+            monitor = None
+    if monitor is not None:
+        if checkpoint is not None:
+            monitor.save(checkpoint)  # if it cannot be written at all, better now than later
+    else:
+        assert checkpoint is not None
+        monitor = Monitor.load(checkpoint)
+        with shared.usage():
+            _compare(monitor, given)
+    return _follow(monitor, file, checkpoint, every, skip_malformed)
+
+
+def _follow(
+    monitor: Monitor, file: Path, checkpoint: Path | None, every: int, skip_malformed: bool
+) -> int:
+    stop = live.Stop()
+    with live.opened(file, monitor.n_lines) as lines, stop.listening():
+        try:
+            for line in stop.lines(lines):
+                _read(monitor, line, skip_malformed)
+                if checkpoint is not None and monitor.n_lines % every == 0:
+                    _keep(monitor, checkpoint)
+        except BrokenPipeError:  # whoever read the output has seen enough
+            live.abandon_output()
+        finally:
+            if checkpoint is not None:
+                monitor.save(checkpoint)
+    return INTERRUPTED if stop.signal == signal.SIGINT else 0
+
+
+def _read(monitor: Monitor, line: bytes, skip_malformed: bool) -> None:
+    try:
+        if live.is_too_long(line):
+            raise ValueError(
+                f"line {monitor.n_lines + 1}: expected at most {live.LONGEST_LINE} bytes"
+            )
+        report = monitor.read(line)
+    except ValueError as error:
+        if not skip_malformed:
+            raise
+        _complain(f"{error}; skipped")
+        monitor.skip()
+        return
+    if report is not None:
+        print(report.to_json(), flush=True)
+
+
+def _keep(monitor: Monitor, checkpoint: Path) -> None:
+    """Write a checkpoint on the way. A full disk is no reason to stop: there is a next time."""
+    try:
+        monitor.save(checkpoint)
+    except OSError as error:
+        _complain(f"line {monitor.n_lines}: no checkpoint was written, the last one stays: {error}")
+
+
+def _complain(message: str) -> None:
+    print(f"mdvpf: {message}", file=sys.stderr, flush=True)
+
+
+# --- What the options describe
+
+
+def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | None:
+    if path is None:
+        if unknown is not None:
+            raise ValueError(f"unknown={unknown!r}: expected only with --vocabulary")
+        return None
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
+    return Vocabulary.from_data((line.strip() for line in lines if line.strip()), unknown)
+
+
+def _read_algorithm(name: str | None) -> Any:
+    return None if name is None else ALGORITHMS[_validate.choice("algorithm", name, ALGORITHMS)]
+
+
+def _begun(given: dict[str, Any], seed: int | None) -> Monitor:
+    vocabulary = given.get("vocabulary")
+    if (vocabulary is None) == ("symbols" not in given):
+        raise ValueError("expected --symbols or --vocabulary, one of them")
+    model = InfiniteHMM(
+        given["symbols"] if vocabulary is None else vocabulary.n_symbols,
+        **{name: given[name] for name in ("alpha", "gamma", "beta", "max_states") if name in given},
+    )
+    pf = ParticleFilter(
+        model, given.get("algorithm", MDVPA()), given.get("particles", 1000), rng=seed
+    )
+    pf.vocabulary = vocabulary
+    settings = {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
+    return Monitor(SurpriseDetector(pf, **settings), missing=given.get("missing"))
+
+
+def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
+    """Raise if an option contradicts the checkpoint: a filter cannot change on the way."""
+    pf = monitor.predictor
+    found: dict[str, Any] = {
+        "vocabulary": pf.vocabulary,
+        "symbols": pf.n_symbols,
+        "missing": monitor.missing,
+        **monitor.detector._settings(),
+    }
+    if isinstance(pf, ParticleFilter):
+        found |= {"algorithm": pf.algorithm, "particles": pf.n_particles}
+        found |= {
+            name: getattr(pf.model, name) for name in ("alpha", "gamma", "beta", "max_states")
+        }
+    for name, value in given.items():
+        if name not in found or found[name] != value:
+            raise ValueError(
+                f"{name}={value!r}: the checkpoint has {found.get(name)!r}; expected the same, "
+                "or none"
+            )

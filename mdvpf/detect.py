@@ -1,0 +1,436 @@
+"""When a stream looks strange: surprise, alarms at a wanted rate, and change points.
+
+Belief, then threshold (Raginsky et al. 2012). The belief is any predictor: what it thought of the
+symbol that came is its surprise, -log predictive. Surprise is averaged into *levels*, symbol by
+symbol with fading memory or block by block, and a level above a threshold is an alarm. The
+threshold follows the stream, such that the share of alarms is the wanted one, and what the user
+says about past alarms (see ``_threshold.py``). A sustained rise of the surprise is a change point.
+
+A predictor that learns from everything learns the strange as well, and is not surprised when it
+comes again. With blocks, the detector can leave out what it flagged: a copy of the predictor reads
+the block, and takes the predictor's place only if there was no alarm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mdvpf import _validate, checkpoint
+from mdvpf._detection import Detection, DetectionResult
+from mdvpf._threshold import Rise, Threshold, from_values, to_values
+from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
+
+__all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
+
+LEARN = ("all", "unflagged", "none")
+LARGEST = 1000.0  # nats: what a symbol of probability zero counts for in a level
+_PART = 1000  # symbols absorbed between two looks at the threshold
+
+
+@checkpoint.register("SurpriseDetector")
+class SurpriseDetector:
+    """Alarms and change points on a stream, from the surprise of any predictor.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        What is surprised: a filter, a Markov chain, a context tree, a mixture. It becomes the
+        detector's own; a predictor that has learnt already is taken as it is.
+    block : int, optional
+        Judge the mean surprise of blocks of so many symbols. Without it every symbol is judged.
+    smoothing : float, default 1.0
+        Without blocks: how many symbols the judged surprise is averaged over, with fading memory.
+        1 judges the surprise of each symbol by itself.
+    false_alarms : float, default 0.01
+        The wanted share of alarms among judgements.
+    learn : {"all", "unflagged", "none"}, default "all"
+        What the predictor learns from: everything, blocks without alarm, or nothing any more. The
+        latter two need `block`: within a block the predictor always goes along, on a copy. It
+        can be set anew between two blocks: all at first, nothing any more when it is enough.
+    warm_up : int, default 20
+        So many levels are taken for usual and not judged.
+    memory : int, default 500
+        How many levels "usual" is a matter of.
+    gain : float, default 0.1
+        How far an alarm raises the threshold, in standard deviations of the level.
+    change_limit : float, default 10.0
+        How much excess, in standard deviations, makes a change point. Levels one standard
+        deviation above the usual take some 20 to exceed 10, and fewer than 5 never do; smoothed
+        levels overlap, and take as many times `smoothing`.
+
+    Attributes
+    ----------
+    predictor : Predictor
+        As it has learnt so far; inside of a block, without that block unless `learn` is "all".
+    threshold : float
+        The level above which there would be an alarm now, in nats.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> import numpy as np
+    >>> usual, strange = [0, 1, 2] * 200, [2, 1, 0] * 20
+    >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(3, order=1), block=10, learn="unflagged")
+    >>> detector.run(usual).alarm.any(), detector.run(strange).alarm.any()
+    (np.False_, np.True_)
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        *,
+        block: int | None = None,
+        smoothing: float = 1.0,
+        false_alarms: float = 0.01,
+        learn: str = "all",
+        warm_up: int = 20,
+        memory: int = 500,
+        gain: float = 0.1,
+        change_limit: float = 10.0,
+    ) -> None:
+        if not isinstance(predictor, Predictor):
+            raise TypeError(f"predictor={predictor!r}: expected a Predictor")
+        self.predictor = predictor
+        self.block = None if block is None else _validate.integer("block", block, low=1)
+        self.smoothing = _between("smoothing", smoothing, 1.0, 1e9)
+        if self.block is not None and self.smoothing != 1.0:
+            raise ValueError(f"smoothing={smoothing!r} with block={block!r}: expected one of them")
+        self._threshold = Threshold(
+            _between("false_alarms", false_alarms, 1e-9, 0.5),
+            _between("gain", gain, 0.0, 10.0),
+            _validate.integer("memory", memory, low=2),
+            _validate.integer("warm_up", warm_up, low=2),
+        )
+        limit = _between("change_limit", change_limit, 1e-3, 1e9)
+        # Smoothed levels overlap: each counts for its part.
+        self._rise = Rise(limit, pace=self.smoothing)
+        self._time = 0
+        self._judged = -1  # time of the last judgement
+        self._sum = 0.0  # surprise of the block so far, or the smoothed one
+        self._count = 0  # symbols that it is made of, missing ones aside
+        # Inside of a block: the copy that reads it. After one: the predictor as it would be, had
+        # the judgement been the other one.
+        self._other: Predictor | None = None
+        self.learn = learn
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
+        return f"SurpriseDetector({self.predictor!r}, {settings})"
+
+    @property
+    def learn(self) -> str:
+        """What the predictor learns from."""
+        return self._learn
+
+    @learn.setter
+    def learn(self, learn: str) -> None:
+        learn = _validate.choice("learn", learn, LEARN)
+        if self.block is None and learn != "all":
+            raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
+        if self._in_block():
+            raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
+        self._learn = learn
+        self._other = None
+
+    @property
+    def threshold(self) -> float:
+        """The level above which there would be an alarm now, in nats; infinite in the warm-up."""
+        return self._threshold.level
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return self.predictor.n_symbols
+
+    # -- the life of a symbol --------------------------------------------------------------
+
+    def update(self, symbol: int | None) -> Detection:
+        """Absorb one symbol, None if it is missing, and judge it.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=0, beta=1.0))
+        >>> round(detector.update(1).surprise, 3)  # both were equally likely: log 2
+        0.693
+        """
+        symbol = read_symbol(symbol, self.n_symbols)
+        missing = symbol == MISSING
+        step = self._reader().update(None if missing else symbol)
+        return self._observe(-step.log_predictive, missing)
+
+    def run(self, symbols: ArrayLike, lengths: ArrayLike | None = None) -> DetectionResult:
+        """Absorb and judge many symbols: the same as `update` on each.
+
+        All input is checked first. After an interrupt (Ctrl-C) the last symbols that the predictor
+        has absorbed may not have been judged.
+
+        Parameters
+        ----------
+        symbols, lengths
+            As for `Predictor.run`.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1), smoothing=5)
+        >>> result = detector.run([0, 1] * 100 + [1, 1, 0, 0] * 20)
+        >>> bool(result.alarm[:200].any()), bool(result.alarm[200:].any())
+        (False, True)
+        >>> result.change_points[0] - 200 < 5
+        np.True_
+        """
+        stream = Stream.read(symbols, lengths, self.n_symbols)
+        values = np.ma.masked_equal(stream.symbols, MISSING)
+        starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
+        detections: list[Detection] = []
+        first = 0
+        while first < len(stream):
+            if first == starts[0]:
+                self.new_sequence()
+                starts.pop(0)
+            stop = min(starts[0], first + self._until_judged())
+            result = self._reader().run(values[first:stop])
+            missing = stream.symbols[first:stop] == MISSING
+            for log_predictive, absent in zip(
+                result.log_predictive.tolist(), missing.tolist(), strict=True
+            ):
+                detections.append(self._observe(-log_predictive, absent))
+            first = stop
+        return DetectionResult.of(detections)
+
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol starts a new one. Blocks go on across sequences.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
+        >>> detector.new_sequence()
+        """
+        self.predictor.new_sequence()
+        if self._other is not None:
+            self._other.new_sequence()
+
+    def feedback(self, detection: Detection, strange: bool) -> None:
+        """Tell the detector what a judgement was worth.
+
+        What it is not told about it takes for usual. An alarm that was right no longer raises the
+        threshold; a miss lowers it by as much as a false alarm raises it, so that each reported
+        miss makes room for about one more false alarm. With ``learn="unflagged"``, and if no
+        symbol has come since, the predictor forgets a block that was strange and learns one that
+        was not.
+
+        Parameters
+        ----------
+        detection : Detection
+            The judgement, as `update` returned it. Each should be given once at most.
+        strange : bool
+            Whether there was reason for an alarm.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
+        >>> _ = detector.run([0, 1] * 50)
+        >>> missed, before = detector.update(0), detector.threshold
+        >>> detector.feedback(missed, strange=True)
+        >>> detector.threshold < before
+        True
+        """
+        if not isinstance(detection, Detection):
+            raise TypeError(f"detection={detection!r}: expected a Detection")
+        strange = _validate.flag("strange", strange)
+        if not 0 <= detection.time < self._time:
+            raise ValueError(f"detection={detection!r}: expected one of this detector")
+        if math.isnan(detection.level) or math.isinf(detection.threshold):
+            raise ValueError(f"detection={detection!r}: expected one that was judged")
+        self._threshold.correct(detection.alarm, strange)
+        last = detection.time == self._judged == self._time - 1
+        if last and self._other is not None and strange != detection.alarm:
+            self.predictor, self._other = self._other, None
+
+    def copy(self) -> Self:
+        """Return an independent copy.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
+        >>> detector.copy().update(0) == detector.update(0)
+        True
+        """
+        other = type(self)(self.predictor.copy(), **self._settings())
+        other._restore(self._running(), None if self._other is None else self._other.copy())
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def _in_block(self) -> bool:
+        return self.block is not None and self._time % self.block != 0
+
+    def _until_judged(self) -> int:
+        """Return how many symbols can be absorbed before a judgement may change the predictor."""
+        if self.block is None or self.learn == "all":
+            return _PART
+        return self.block - self._time % self.block
+
+    def _reader(self) -> Predictor:
+        """Return what absorbs the next symbol: the predictor, or the copy that reads a block."""
+        if self.learn == "all":
+            return self.predictor
+        if self._other is None or not self._in_block():
+            self._other = self.predictor.copy()
+        return self._other
+
+    def _observe(self, surprise: float, missing: bool) -> Detection:
+        """Judge a symbol that has been absorbed."""
+        time = self._time
+        self._time += 1
+        surprise = max(surprise, 0.0)  # no -0.0, nor a rounding below it
+        if not missing:
+            self._take(min(surprise, LARGEST))
+        threshold = self._threshold.level
+        level, score, alarm, change = math.nan, math.nan, False, None
+        if self._count > 0 and not (missing if self.block is None else self._in_block()):
+            level = self._sum if self.block is None else self._sum / self._count
+            score, alarm, change = self._judge(level, time)
+        if self.block is not None and not self._in_block():
+            self._end_block(alarm)
+        return Detection(time, surprise, level, score, threshold, alarm, change)
+
+    def _take(self, surprise: float) -> None:
+        """Add the surprise of a symbol to that of its block, or to the smoothed one."""
+        self._count += 1
+        if self.block is not None:
+            self._sum += surprise
+        else:
+            self._sum += (surprise - self._sum) / min(self._count, self.smoothing)
+
+    def _end_block(self, alarm: bool) -> None:
+        self._sum, self._count = 0.0, 0
+        if self.learn == "none":
+            self._other = None
+        elif self.learn == "unflagged" and not alarm:
+            assert self._other is not None
+            self.predictor, self._other = self._other, self.predictor
+
+    def _judge(self, level: float, time: int) -> tuple[float, bool, int | None]:
+        self._judged = time
+        judges, score = self._threshold.judges, self._threshold.score(level)
+        alarm = self._threshold.judge(level)
+        first = time if self.block is None else time - self.block + 1
+        found = self._rise.add(score, level, first) if judges else None
+        if found is None:
+            return score, alarm, None
+        if self.learn == "all":  # the predictor goes with the change, and so does what is usual
+            self._threshold.centre = found[1]
+        return score, alarm, found[0]
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "block": self.block,
+            "smoothing": self.smoothing,
+            "false_alarms": self._threshold.false_alarms,
+            "learn": self.learn,
+            "warm_up": self._threshold.warm_up,
+            "memory": self._threshold.memory,
+            "gain": self._threshold.gain,
+            "change_limit": self._rise.limit,
+        }
+
+    def _running(self) -> dict[str, Any]:
+        return {
+            "time": self._time,
+            "judged": self._judged,
+            "sum": self._sum,
+            "count": self._count,
+            "threshold": to_values(self._threshold),
+            "rise": to_values(self._rise),
+        }
+
+    def _restore(self, values: dict[str, Any], other: Predictor | None) -> None:
+        self._time = _validate.integer("time", values["time"], low=0, high=2**62)
+        self._judged = _validate.integer("judged", values["judged"], low=-1, high=self._time - 1)
+        self._count = _validate.integer("count", values["count"], low=0, high=self._time)
+        self._sum = _between("sum", values["sum"], 0.0, 1e100)
+        from_values(self._threshold, values["threshold"])
+        from_values(self._rise, values["rise"])
+        self._other = other
+
+    def _to_checkpoint(self) -> checkpoint.State:
+        parts = {"predictor": self.predictor}
+        if self._other is not None:
+            parts["other"] = self._other
+        return checkpoint.State(
+            {"settings": self._settings(), "running": self._running()}, parts=parts
+        )
+
+    @classmethod
+    def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        if not {"predictor"} <= set(state.parts) <= {"predictor", "other"}:
+            raise checkpoint.CheckpointError(f"file: a detector made of {sorted(state.parts)}")
+        predictor, other = state.parts["predictor"], state.parts.get("other")
+        detector = cls(predictor, **state.values["settings"])
+        detector._restore(state.values["running"], other)
+        if other is not None and not (
+            detector.learn != "all"
+            and type(other) is type(predictor)
+            and other.n_symbols == predictor.n_symbols
+        ):
+            raise checkpoint.CheckpointError("file: two predictors that do not go together")
+        if other is None and detector.learn != "all" and detector._in_block():
+            raise checkpoint.CheckpointError("file: a block without what reads it")
+        return detector
+
+    def save(self, file: checkpoint.File) -> None:
+        """Write a checkpoint, of the predictor too; see `Predictor.save`.
+
+        Examples
+        --------
+        >>> import io
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
+        >>> _ = detector.run([0, 1] * 20)
+        >>> file = io.BytesIO()
+        >>> detector.save(file)
+        >>> _ = file.seek(0)
+        >>> mdvpf.SurpriseDetector.load(file).update(1) == detector.update(1)
+        True
+        """
+        checkpoint.save(self, file)
+
+    @classmethod
+    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
+        """Read a checkpoint; see `Predictor.load`.
+
+        Examples
+        --------
+        >>> import io
+        >>> import mdvpf
+        >>> file = io.BytesIO()
+        >>> mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1), block=10).save(file)
+        >>> _ = file.seek(0)
+        >>> mdvpf.SurpriseDetector.load(file).block
+        10
+        """
+        loaded: Self = checkpoint.load(file, cls, checkpoint.asked_for(discount))
+        return loaded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        content = checkpoint.to_bytes(self)
+        return checkpoint.unpickled, (type(self), content, self.predictor._left_out())
+
+
+def _between(name: str, value: Any, low: float, high: float) -> float:
+    return _validate.real(
+        name, value, low=low, high=high, expected=f"a number in {low:g}..{high:g}"
+    )

@@ -1,0 +1,324 @@
+"""Shell commands of 50 users with blocks of somebody else's among them, and who notices them.
+
+Each predictor learns the first 5,000 commands of a user and then scores blocks of 100. It goes on
+learning from the blocks without alarm, or stays as it was. Naive Bayes on the counts of a block is
+the usual comparator (Maxion and Townsend 2002); it alone knows what the other users type.
+
+Only the log predictives of a run are kept: the alarms follow from the levels of surprise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf import datasets
+from mdvpf._threshold import Threshold
+from mdvpf.detect import SurpriseDetector
+from mdvpf.experiments.data import Data
+from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
+from mdvpf.experiments.figures import shown_labels
+from mdvpf.experiments.methods import BASE, Chain, Entry
+from mdvpf.experiments.options import Options
+from mdvpf.experiments.results import Group
+from mdvpf.experiments.roc import Curve, area
+from mdvpf.experiments.runs import Run, Seed
+from mdvpf.experiments.tables import Cell, Column, Estimate, Table
+from mdvpf.parallel import spawn
+from mdvpf.plots import Line, Panel
+from mdvpf.predictor import Predictor
+
+BLOCK = 100  # commands
+RATES = (0.01, 0.05, 0.1)
+WANTED = 0.05  # false alarms of the detector that decides what is learnt
+GAIN = 0.1
+MEMORY = 25  # blocks
+LEAST_SHOWN = 0.001  # false alarms, in the figure
+NAIVE_BAYES = "naive Bayes"
+MODES = {"none": "fixed", "unflagged": "learning"}  # what is learnt of the blocks, and its name
+
+Levels = dict[str, NDArray[np.float64]]  # by method: surprise of each block, one row a user
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Run):
+    """A run of a detector: it learns the first symbols, then scores blocks.
+
+    Attributes
+    ----------
+    learnt : int
+        Symbols that are learnt, before the first block is judged.
+    learn : str
+        What is learnt of the others: "none" or "unflagged".
+    """
+
+    learnt: int = 0
+    learn: str = "none"
+
+    def configuration(self) -> dict[str, object]:
+        """Return everything that the result depends on, as JSON knows it."""
+        # The zero-argument super() does not work in dataclasses with slots.
+        return Run.configuration(self) | {"learnt": self.learnt, "learn": self.learn}
+
+    def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lead a detector through the stream."""
+        detector = SurpriseDetector(
+            predictor,
+            block=BLOCK,
+            false_alarms=WANTED,
+            gain=GAIN,
+            memory=MEMORY,
+            warm_up=self.learnt // BLOCK,
+        )
+        symbols = self.data.symbols
+        first = detector.run(symbols[: self.learnt])
+        detector.learn = self.learn
+        then = detector.run(symbols[self.learnt :])
+        surprise = np.concatenate([first.surprise, then.surprise])
+        return -surprise, np.full(len(surprise), np.nan)
+
+
+def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+    """Return the commands of all users, from where learning starts, the labels and the alphabet."""
+    data = datasets.masquerade()
+    own = data.symbols.shape[1] - BLOCK * data.labels.shape[1]
+    if options.length > own or options.length % BLOCK or options.length < 2 * BLOCK:
+        raise ValueError(
+            f"length={options.length}: expected a multiple of {BLOCK} in {2 * BLOCK}..{own}"
+        )
+    if options.seeds > len(data.symbols):
+        raise ValueError(f"seeds={options.seeds}: expected {len(data.symbols)} users at most")
+    if not data.labels[: options.seeds].any():
+        raise ValueError(f"seeds={options.seeds}: expected users with strange blocks among them")
+    return data.symbols[:, own - options.length :], data.labels, data.n_symbols
+
+
+def _entries(options: Options) -> list[Entry]:
+    """Return the methods; the Markov chains have the beta of the filters, and no grid."""
+    found = {}
+    for entry in options.entries():
+        method = entry.method
+        if isinstance(method, Chain):
+            method = replace(method, beta=options.beta)
+        found[entry.label] = Entry(entry.label, method)
+    return list(found.values())
+
+
+def plan(options: Options) -> list[Run]:
+    """Return the runs."""
+    symbols, _, n_symbols = users(options)
+    (seeds,) = spawn(options.seed, options.seeds)
+    runs: list[Run] = []
+    for i, seed in enumerate(seeds):
+        data = Data(f"user {i + 1}", symbols[i], n_symbols)
+        for learn, name in MODES.items():
+            runs += [
+                Watch(name, entry, data, Seed.of(seed), BLOCK, learnt=options.length, learn=learn)
+                for entry in _entries(options)
+            ]
+    return runs
+
+
+def threshold(warm_up: int) -> Threshold:
+    """Return a threshold like that of the detectors."""
+    return Threshold(WANTED, GAIN, MEMORY, warm_up)
+
+
+def naive_bayes(
+    symbols: NDArray[np.int64], n_users: int, n_symbols: int, options: Options, learn: str
+) -> NDArray[np.float64]:
+    """Return the levels of naive Bayes: how much likelier a block is as one of the other users'.
+
+    The other users are known by as many commands as the user. What a block is compared with are
+    the counts of the commands before it.
+    """
+    warm_up = options.length // BLOCK
+    counts = np.array(
+        [np.bincount(row, minlength=n_symbols) for row in symbols[:, : options.length]]
+    )
+    levels = np.empty((n_users, symbols.shape[1] // BLOCK))
+    for i in range(n_users):
+        others = np.log(_shares(counts.sum(axis=0) - counts[i], options.beta))
+        own = np.zeros(n_symbols)
+        judge = threshold(warm_up)
+        for k, block in enumerate(symbols[i].reshape(-1, BLOCK)):
+            levels[i, k] = (others - np.log(_shares(own, options.beta)))[block].mean()
+            alarm = judge.judge(levels[i, k])
+            if k < warm_up or (learn == "unflagged" and not alarm):
+                own += np.bincount(block, minlength=n_symbols)
+    return levels
+
+
+def _shares(counts: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
+    shares: NDArray[np.float64] = (counts + beta) / (counts.sum() + len(counts) * beta)
+    return shares
+
+
+def judged(
+    levels: NDArray[np.float64], warm_up: int, told: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the scores and the alarms of the detectors, block by block after the warm-up.
+
+    With labels in `told`, somebody looks at each alarm and tells the detector if it was right.
+    """
+    scores, alarms = np.zeros(levels.shape), np.zeros(levels.shape, dtype=bool)
+    for i, row in enumerate(levels):
+        judge = threshold(warm_up)
+        for k, level in enumerate(row.tolist()):
+            scores[i, k] = judge.score(level)
+            alarms[i, k] = judge.judge(level)
+            if told is not None and alarms[i, k]:
+                judge.correct(alarm=True, strange=bool(told[i, k - warm_up]))
+    return scores[:, warm_up:], alarms[:, warm_up:]
+
+
+def report(options: Options, groups: Groups) -> Report:
+    """Return the tables and the figure."""
+    symbols, labels, n_symbols = users(options)
+    warm_up = options.length // BLOCK
+    modes: dict[str, Levels] = {}
+    for learn, name in MODES.items():
+        levels = _levels(groups[name])
+        n = min(len(rows) for rows in levels.values())
+        levels[NAIVE_BAYES] = naive_bayes(symbols, n, n_symbols, options, learn)
+        modes[name] = levels
+    labels = labels[:n]
+    size = (
+        f"{n} users, {labels.sum()} strange blocks of {labels.size:,}, K = {options.particles}, "
+        f"beta = {options.beta:g}"
+    )
+    alike = _table(
+        "table",
+        f"One threshold for all users: {size}",
+        {
+            name: {label: rows[:, warm_up:] for label, rows in levels.items()}
+            for name, levels in modes.items()
+        },
+        labels,
+        (
+            "Fixed: the predictor stays as it was after the first "
+            f"{options.length:,} commands. Learning: it goes on with the blocks without alarm. "
+            "Hits are shares of the strange blocks, at that share of false alarms among the "
+            "others. Differences of the area under the curve: ± their jackknife standard error "
+            "over users.",
+        ),
+        costs=lambda label: float(np.mean([groups[name].costs(label)[0] for name in modes])),
+    )
+    verdicts = {
+        name: {label: judged(rows, warm_up) for label, rows in levels.items()}
+        for name, levels in modes.items()
+    }
+    own = _table(
+        "own",
+        f"A scale for each user, the score of the detector: {size}",
+        {
+            name: {label: scores for label, (scores, _) in each.items()}
+            for name, each in verdicts.items()
+        },
+        labels,
+    )
+    alarms = {
+        name: {label: flags for label, (_, flags) in each.items()}
+        for name, each in verdicts.items()
+    }
+    alarms["fixed and told"] = {
+        label: judged(rows, warm_up, labels)[1] for label, rows in modes["fixed"].items()
+    }
+    drawn = [*shown_labels(groups["fixed"], "Markov 0", "ContextTree 2"), NAIVE_BAYES]
+    panels = [
+        _panel(name, {label: levels[label][:, warm_up:] for label in drawn}, labels)
+        for name, levels in modes.items()
+    ]
+    drawing = Drawing("masquerade", f"Masquerades, one threshold for all: {size}", panels)
+    return Report([alike, own, _alarm_table(alarms, labels, size)], [drawing])
+
+
+def _levels(group: Group) -> Levels:
+    return {label: -group.curves(label) / BLOCK for label in group.labels}
+
+
+def _table(
+    name: str,
+    title: str,
+    scores: dict[str, Levels],
+    labels: NDArray[np.bool_],
+    notes: tuple[str, ...] = (),
+    costs: Callable[[str], float] | None = None,
+) -> Table:
+    columns = [Column("method")]
+    for mode in scores:
+        columns += [Column(f"{mode}: area", ".3f", show_error=False), Column(f"minus {BASE}")]
+        columns += [Column(f"{mode}: hits at {rate:.0%}", ".1%") for rate in RATES]
+    if costs is not None:
+        columns.append(Column("processor time of a user (s)", ".3g", volatile=True))
+    rows: list[tuple[Cell, ...]] = []
+    for label in next(iter(scores.values())):
+        row: list[Cell] = [label]
+        for levels in scores.values():
+            curve = Curve.of(levels[label], labels)
+            base = None if label == BASE else area(levels[label], labels, minus=levels[BASE])
+            row += [area(levels[label], labels), base, *(curve.hits_at(rate) for rate in RATES)]
+        if costs is not None:
+            row.append(None if label == NAIVE_BAYES else costs(label))
+        rows.append(tuple(row))
+    return Table(name, title, tuple(columns), tuple(rows), notes)
+
+
+def _alarm_table(
+    alarms: dict[str, dict[str, NDArray[np.bool_]]], labels: NDArray[np.bool_], size: str
+) -> Table:
+    columns = [Column("method")]
+    for mode in alarms:
+        columns += [Column(f"{mode}: false alarms", ".1%"), Column(f"{mode}: hits", ".1%")]
+    rows: list[tuple[Cell, ...]] = []
+    for label in next(iter(alarms.values())):
+        row: list[Cell] = [label]
+        for flags in alarms.values():
+            usual = [float(f[~mine].mean()) for f, mine in zip(flags[label], labels, strict=True)]
+            row += [Estimate.of(usual), float(flags[label][labels].mean())]
+        rows.append(tuple(row))
+    return Table(
+        "alarms",
+        f"Alarms of the detector as they came, {WANTED:.0%} of false ones wanted: {size}",
+        tuple(columns),
+        tuple(rows),
+        (
+            "False alarms: mean over users ± standard error. Told: after each alarm the detector "
+            "is told whether it was right; otherwise nobody tells it anything.",
+        ),
+    )
+
+
+def _panel(name: str, levels: Levels, labels: NDArray[np.bool_]) -> Panel:
+    lines = []
+    for label, rows in levels.items():
+        curve = Curve.of(rows, labels)
+        shown = curve.false_alarms >= LEAST_SHOWN
+        lines.append(Line(label, curve.false_alarms[shown], curve.hits[shown]))
+    return Panel(name, "false alarms (share of the user's own blocks)", "hits", lines, log_x=True)
+
+
+MASQUERADE = Experiment(
+    "masquerade",
+    "shell commands of 50 users with blocks of other users among them",
+    Options(
+        particles=100,
+        seeds=50,
+        length=5000,
+        beta=0.01,
+        methods=(
+            "VPA",
+            "MD-VPA",
+            "OptimalResampling",
+            "Markov 0",
+            "Markov 1",
+            "ContextTree 1",
+            "ContextTree 2",
+        ),
+    ),
+    plan,
+    report,
+)

@@ -1,0 +1,229 @@
+"""The detection experiment: curves, alarms against the detector, the command at a tiny size."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdvpf
+from mdvpf.cli import main
+from mdvpf.experiments import masquerade
+from mdvpf.experiments.masquerade import BLOCK, MASQUERADE, judged, naive_bayes
+from mdvpf.experiments.roc import Curve, area
+from mdvpf.experiments.runs import execute
+
+LEARNT, BLOCKS = 1000, 12
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
+
+
+def invented(seed: int = 0) -> mdvpf.datasets.Masquerade:
+    """Return users who each have commands of their own, with some blocks of other users'."""
+    rng = np.random.default_rng(seed)
+    n_users, n_symbols = 4, 12
+    habits = rng.dirichlet(np.full(n_symbols, 0.3), size=n_users)
+    n = LEARNT + BLOCKS * BLOCK
+    symbols = np.array([rng.choice(n_symbols, size=n, p=habit) for habit in habits])
+    labels = np.zeros((n_users, BLOCKS), dtype=bool)
+    labels[:, [3, 7]] = True
+    for i, k in zip(*np.nonzero(labels), strict=True):
+        start = LEARNT + k * BLOCK
+        other = habits[(i + 1) % n_users]
+        symbols[i, start : start + BLOCK] = rng.choice(n_symbols, size=BLOCK, p=other)
+    return mdvpf.datasets.Masquerade(symbols, labels, tuple("abcdefghijkl"))
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> mdvpf.datasets.Masquerade:
+    found = invented()
+    monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: found)
+    return found
+
+
+def small(**changes: object) -> masquerade.Options:
+    return MASQUERADE.defaults.changed(
+        particles=5,
+        seeds=4,
+        length=LEARNT,
+        methods=("Markov 0",),
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+# -- curves --------------------------------------------------------------------------------------
+
+
+def test_the_area_is_how_often_the_strange_scores_higher() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 6, size=60).astype(float)  # with ties
+    strange = rng.random(60) < 0.3
+    wins = [(s > u) + 0.5 * (s == u) for s in scores[strange] for u in scores[~strange]]
+    assert Curve.of(scores, strange).area == pytest.approx(np.mean(wins), rel=1e-12)
+
+
+def test_hits_are_the_best_of_all_thresholds() -> None:
+    rng = np.random.default_rng(1)
+    scores, strange = rng.normal(size=200), rng.random(200) < 0.2
+    curve = Curve.of(scores, strange)
+    for rate in (0.0, 0.01, 0.05, 0.1, 1.0):
+        best = max(
+            np.mean(scores[strange] >= cut)
+            for cut in [*scores, np.inf]
+            if np.mean(scores[~strange] >= cut) <= rate
+        )
+        assert curve.hits_at(rate) == pytest.approx(best, rel=1e-12)
+
+
+def test_the_error_of_the_area_is_the_jackknife_over_users() -> None:
+    rng = np.random.default_rng(2)
+    scores, strange = rng.normal(size=(5, 30)), rng.random((5, 30)) < 0.2
+    estimate = area(scores, strange)
+    assert estimate.mean == Curve.of(scores, strange).area
+    parts = [
+        Curve.of(np.delete(scores, i, axis=0), np.delete(strange, i, axis=0)).area for i in range(5)
+    ]
+    expected = np.sqrt(4 / 5 * np.sum((np.array(parts) - np.mean(parts)) ** 2))
+    assert estimate.error == pytest.approx(expected, rel=1e-12)
+    doubled = area(scores, strange, minus=-scores)  # whose area is 1 minus that of the scores
+    assert doubled.mean == pytest.approx(2 * estimate.mean - 1, rel=1e-12)
+    assert doubled.error == pytest.approx(2 * expected, rel=1e-9)
+
+
+def test_a_curve_needs_both_kinds() -> None:
+    with pytest.raises(ValueError, match="strange"):
+        Curve.of(np.zeros(3), np.ones(3, dtype=bool))
+
+
+# -- the runs ------------------------------------------------------------------------------------
+
+
+def test_without_learning_blocks_are_what_score_says(data: mdvpf.datasets.Masquerade) -> None:
+    run = next(r for r in MASQUERADE.plan(small()) if r.group == "fixed")
+    predictor = run.predictor()
+    learnt = predictor.run(data.symbols[0, :LEARNT]).log_predictive
+    blocks = data.symbols[0, LEARNT:].reshape(-1, BLOCK)
+    expected = [
+        *learnt.reshape(-1, BLOCK).sum(axis=1),
+        *(predictor.score(block).sum() for block in blocks),
+    ]
+    np.testing.assert_allclose(execute(run).log_predictive, expected, rtol=1e-12)
+
+
+def test_the_alarms_of_the_report_are_those_of_the_detector(
+    data: mdvpf.datasets.Masquerade,
+) -> None:
+    warm_up = LEARNT // BLOCK
+    flagged = 0
+    for run in MASQUERADE.plan(small()):
+        if run.group != "learning":
+            continue
+        levels = -execute(run).log_predictive[None] / BLOCK
+        _, alarms = judged(levels, warm_up)
+        predictor = run.predictor()
+        predictor.run(run.data.symbols[:LEARNT])
+        # By hand: learn what was not flagged, and the next block's level must be the one found.
+        for k, alarm in enumerate(alarms[0]):
+            block = run.data.symbols[LEARNT + k * BLOCK :][:BLOCK]
+            assert -predictor.score(block).mean() == pytest.approx(levels[0, warm_up + k])
+            if not alarm:
+                predictor.run(block)
+        flagged += int(alarms.sum())
+    assert flagged > 0
+
+
+def test_who_is_told_of_right_alarms_goes_on_to_give_them() -> None:
+    rng = np.random.default_rng(3)
+    levels = rng.normal(size=(1, 200))
+    strange = np.zeros((1, 180), dtype=bool)
+    strange[0, 30:] = True
+    levels[0, 50:] += 4.0
+    untold, told = (judged(levels, 20, labels)[1][0] for labels in (None, strange))
+    np.testing.assert_array_equal(untold[:31], told[:31])
+    assert told[30:].sum() > untold[30:].sum()
+
+
+def test_naive_bayes_compares_with_the_other_users(data: mdvpf.datasets.Masquerade) -> None:
+    options = small()
+    levels = naive_bayes(data.symbols, 4, 12, options, "none")
+    own, others = np.full(12, options.beta), np.full(12, options.beta)
+    for symbol in data.symbols[2, :LEARNT]:
+        own[symbol] += 1
+    for symbol in data.symbols[[0, 1, 3], :LEARNT].ravel():
+        others[symbol] += 1
+    own, others = own / own.sum(), others / others.sum()
+    for k in (0, 3, 11):
+        block = data.symbols[2, LEARNT + k * BLOCK :][:BLOCK]
+        expected = np.mean([np.log(others[symbol] / own[symbol]) for symbol in block])
+        assert levels[2, LEARNT // BLOCK + k] == pytest.approx(expected, rel=1e-12)
+    taught = naive_bayes(data.symbols, 4, 12, options, "unflagged")
+    np.testing.assert_array_equal(
+        taught[:, : LEARNT // BLOCK + 1], levels[:, : LEARNT // BLOCK + 1]
+    )
+    assert not np.array_equal(taught, levels)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("length", 1100), ("length", 950), ("length", 100), ("seeds", 5)]
+)
+def test_sizes_that_the_data_do_not_have(
+    data: mdvpf.datasets.Masquerade, option: str, value: int
+) -> None:
+    with pytest.raises(ValueError, match=f"{option}={value}"):
+        MASQUERADE.plan(MASQUERADE.defaults.changed(**{"seeds": 4, "length": 1000, option: value}))
+
+
+def test_users_without_strange_blocks_tell_nothing(
+    data: mdvpf.datasets.Masquerade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.labels[:2] = False
+    with pytest.raises(ValueError, match="seeds=2"):
+        MASQUERADE.plan(MASQUERADE.defaults.changed(seeds=2, length=1000))
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_writes_tables_and_a_figure(
+    tmp_path: Path, data: mdvpf.datasets.Masquerade
+) -> None:
+    size = ["--seeds", "4", "--particles", "5", "--length", "1000"]
+    assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
+    folder = tmp_path / "masquerade"
+    assert (folder / "masquerade.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("table", "own", "alarms"):
+        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
+            methods = [row["method"] for row in csv.DictReader(stream)]
+        assert methods == [*MASQUERADE.defaults.methods, "naive Bayes"]
+    with (folder / "table.csv").open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            assert float(row["fixed: area"]) > 0.9  # habits that differ as much as these
+            hits = [float(row[f"learning: hits at {rate}%"]) for rate in (1, 5, 10)]
+            assert hits == sorted(hits)
+
+
+def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
+    options = ["--seeds", "2", "--particles", "3", "--length", "300", "--methods", "Markov 0"]
+    assert main(["--debug", "reproduce", "masquerade", *options, "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
+    assert "2 users, 3 strange blocks of 200" in text
+
+
+@pytest.mark.torture
+def test_the_page_shows_what_the_command_gives(
+    tmp_path: Path, data_dir: Path, torture_scale: float
+) -> None:
+    full = torture_scale == 1.0
+    # A sample: what does not depend on particles.
+    size = [] if full else ["--particles", "1", "--methods", "Markov 0,Markov 1"]
+    assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
+    shown = PAGE.read_text(encoding="utf-8").splitlines()
+    compared = 0
+    for name in ("table", "own", "alarms"):
+        text = (tmp_path / "masquerade" / f"{name}.md").read_text(encoding="utf-8")
+        for line in text.splitlines():
+            if line.startswith(("| Markov", "| naive Bayes")) or (full and line.startswith("| ")):
+                assert line in shown
+                compared += 1
+    assert compared == (27 if full else 9)

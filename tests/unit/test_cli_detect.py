@@ -1,0 +1,113 @@
+"""`mdvpf detect`: the same as the detector in Python, and sums that are right."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdvpf
+from mdvpf.cli import main
+from mdvpf.cli.detect import area_under_curve
+
+N, TRAIN = 900, 330
+
+
+def stream() -> tuple[list[int], list[int], list[bool]]:
+    """Symbols, the sequence of each, and whether it is strange."""
+    rng = np.random.default_rng(2)
+    strange = [700 <= i < 730 for i in range(N)]
+    symbols = [int(rng.integers(3)) if odd else i % 3 for i, odd in enumerate(strange)]
+    return symbols, [i // 200 for i in range(N)], strange
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "calls.csv"
+    rows = [f"{'abc'[s]},{p},{int(odd)}" for s, p, odd in zip(*stream(), strict=True)]
+    path.write_text("\n".join(["call,process,attack", *rows, ""]))
+    return path
+
+
+@pytest.mark.parametrize("block", [None, 10])
+def test_the_same_as_in_python(
+    block: int | None, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [] if block is None else ["--block", "10", "--learn", "unflagged"]
+    options += ["--breaks", "process", "--label", "attack", "--method", "Markov 1", "--beta", "0.2"]
+    assert main(["detect", str(file), "--column", "call", "--train", str(TRAIN), *options]) == 0
+    printed = capsys.readouterr()
+    found = [json.loads(line) for line in printed.out.splitlines()]
+
+    symbols, _, strange = stream()
+    learn = "all" if block is None else "unflagged"
+    markov = mdvpf.Markov(3, order=1, beta=0.2)
+    detector = mdvpf.SurpriseDetector(markov, block=block, learn=learn)
+    alarms, expected = [], []
+    for i, symbol in enumerate(symbols):
+        if i % 200 == 0:
+            detector.new_sequence()
+        if i < TRAIN:
+            markov.update(symbol)
+            continue
+        each = detector.update(symbol)
+        if np.isnan(each.level):
+            continue
+        first = i - (block or 1) + 1
+        alarms.append((each.alarm, any(strange[first : i + 1])))
+        if each.alarm or each.change is not None:
+            change = None if each.change is None else each.change + TRAIN + 1
+            expected.append(([first + 1, i + 1], each.level, each.alarm, change, alarms[-1][1]))
+    assert expected
+    assert [
+        tuple(f[k] for k in ("symbols", "level", "alarm", "change", "strange")) for f in found
+    ] == [(s, pytest.approx(level, rel=1e-12), a, c, o) for s, level, a, c, o in expected]
+    hits = sum(alarm for alarm, odd in alarms if odd)
+    n_odd = sum(odd for _, odd in alarms)
+    assert f"{hits} of {n_odd} " in printed.err
+    assert f"{sum(a for a, odd in alarms if not odd)} of {len(alarms) - n_odd} " in printed.err
+
+
+def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "stream"
+    path.write_text("\n".join("abc"[s] for s in stream()[0]))
+    assert main(["detect", str(path), "-K", "20", "--smoothing", "5"]) == 0
+    printed = capsys.readouterr()
+    assert "hits" not in printed.err
+    assert re.search(r"judgements\W+900", printed.err)
+    changes = [json.loads(line)["change"] for line in printed.out.splitlines()]
+    assert any(change is not None and 695 < change < 735 for change in changes)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--label", "attack"], 2, "label='attack'"),
+        (["--column", "call", "--label", "nothing"], 1, "no column 'nothing'"),
+        (["--column", "call", "--label", "call"], 1, "row 1 has 'a' in column 'call'"),
+        (["--column", "call", "--train", "900"], 2, "train=900"),
+        (["--column", "call", "--method", "generator"], 2, "method='generator'"),
+        (["--column", "call", "--learn", "none"], 2, "learn='none'"),
+    ],
+)
+def test_what_makes_no_sense(
+    options: list[str], code: int, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["detect", str(file), *options]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+
+
+def test_the_area_under_the_curve_counts_pairs() -> None:
+    rng = np.random.default_rng(4)
+    levels = rng.integers(0, 6, 40).astype(float)
+    strange = rng.random(40) < 0.4
+    pairs = list(itertools.product(levels[strange], levels[~strange]))
+    expected = np.mean([(a > b) + 0.5 * (a == b) for a, b in pairs])
+    assert area_under_curve(levels, strange) == pytest.approx(expected, rel=1e-12)
+    assert np.isnan(area_under_curve(levels, np.zeros(40, dtype=bool)))
