@@ -22,7 +22,7 @@ from benchmarks.sweeps import ALGORITHMS
 from mdvpf.reference import ReferenceFilter
 
 N_PARTICLES = 1000
-STRETCH = 1000
+STRETCH = 3000
 SHORT_STRETCH = 60
 
 
