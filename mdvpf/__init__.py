@@ -6,9 +6,11 @@ from mdvpf import datasets, regret
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture import Mixture
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
-from mdvpf.result import Counts, FilterResult, MemoryReport, Step
+from mdvpf.restart import Restart
+from mdvpf.result import Counts, FilterResult, MemoryReport, MixtureResult, Step
 
 __version__ = _version("mdvpf")
 
@@ -23,9 +25,12 @@ __all__ = [
     "KnownHMM",
     "Markov",
     "ContextTree",
+    "Mixture",
+    "Restart",
     "Predictor",
     "Step",
     "FilterResult",
+    "MixtureResult",
     "Counts",
     "MemoryReport",
     "datasets",

@@ -1,0 +1,69 @@
+"""One place in a mixture: the member that lives there now, and those that will follow it.
+
+What happens in a place depends on nothing outside of it, so that places can run on threads.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.filter import ParticleFilter
+from mdvpf.predictor import Predictor, Stream
+from mdvpf.restart import Restart
+
+# A report of a member that is not born: it has no weight, and anything finite will do.
+_UNBORN = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+
+def newborn(template: Predictor, time: int) -> Predictor:
+    """Return a copy that starts afresh; those of different times draw different numbers."""
+    member = template.copy()
+    if isinstance(member, ParticleFilter):
+        words = copy.deepcopy(member.rng).integers(2**32, size=4)
+        member.rng = np.random.default_rng([time, *words.tolist()])
+    return member
+
+
+def run_life(member: Predictor, stream: Stream, reports: NDArray[np.float64]) -> None:
+    """Let a member absorb a stream, writing the fields that all predictors report."""
+    plan = member._plan(stream)
+    n = len(stream)
+    own = np.empty((n, member._n_fields))
+    for start in range(0, n, member._chunk):
+        part = slice(start, min(start + member._chunk, n))
+        member._absorb(stream, plan, part, own[part])
+    reports[:] = own[:, : reports.shape[1]]
+
+
+def run_place(
+    member: Predictor | None,
+    template: Predictor | None,
+    restart: Restart | None,
+    level: int,
+    time: int,
+    stream: Stream,
+    reports: NDArray[np.float64],
+) -> Predictor | None:
+    """Let those that live in a place absorb a stream, which begins at a time of the mixture.
+
+    Returns who lives there at its end. Level 0 is that of the members that never restart.
+    """
+    start, n = 0, len(stream)
+    while start < n:
+        stop = n
+        birth = None
+        if level and restart is not None:
+            birth = restart.next_birth(time + start, level)
+            stop = min(n, birth - time)
+        if member is None:
+            reports[start:stop] = _UNBORN
+        else:
+            part = Stream(stream.symbols[start:stop], stream.starts[start:stop])
+            run_life(member, part, reports[start:stop])
+        if birth == time + stop and template is not None:
+            member = newborn(template, birth)
+        start = stop
+    return member
