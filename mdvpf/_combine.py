@@ -72,7 +72,7 @@ def _sum(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _member_scores(before: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the log predictives of each member with its copies, or alone if they have no weight."""
+    """Return the log predictives of each member with its copies, as far as these have weight."""
     alone = np.all(before[:, 1:] == -math.inf, axis=1)
     total = np.where(alone, 0.0, _log_sum(before))
     return np.where(alone, scores[:, 0], _log_sum(before + scores) - total)
