@@ -19,8 +19,9 @@ SANITIZED := build/sanitize
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | expand -t 12
 
-demo: $(BUILT) ## SMC, VPA and MD-VPA on a stream that switches; writes demo.png
-	@$(BIN)/python experiments/demo.py
+demo: $(BUILT) ## the switching HMM of the paper, 20 streams; writes results/artificial and demo.png
+	@$(BIN)/mdvpf reproduce artificial --seeds 20 --jobs 2 --out results
+	@cp results/artificial/artificial.png demo.png && echo "picture: demo.png"
 
 test: $(BUILT) ## tests and doctests, without the torture tests
 	@$(BIN)/python -m pytest -q -n 2 --benchmark-disable
@@ -75,5 +76,6 @@ $(INSTALLED): pyproject.toml setup.py
 
 clean: ## remove everything built, but not .venv
 	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf results
 	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(INSTALLED)
-	@find mdvpf tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find mdvpf tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,11 +9,13 @@ MDVPF_SANITIZE=1
 """
 
 import os
+import tempfile
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
 
 HERE = Path(__file__).resolve().parent
 DEBUG = os.environ.get("MDVPF_DEBUG", "0") != "0"
@@ -47,8 +49,36 @@ MSVC_OPTIMISED = ["/O2", "/fp:precise"]
 MSVC_UNOPTIMISED = ["/Od", "/Zi", "/fp:precise"]
 
 
+# Multiplies in parallel, so that a compiler without the runtime library fails as well.
+OPENMP_PROBE = """
+#include <omp.h>
+int main(void) {
+    int n = 0;
+    #pragma omp parallel for reduction(+:n)
+    for (int i = 0; i < 4; i++) n += omp_get_num_threads() > 0;
+    return n - 4;
+}
+"""
+
+
 class BuildCore(build_ext):
     """Sets the options of the compiler, which is known only when it is about to run."""
+
+    def has_openmp(self, flag):
+        """Whether a program with OpenMP compiles and links; without, the core is serial."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "probe.c"
+            source.write_text(OPENMP_PROBE)
+            try:
+                objects = self.compiler.compile(
+                    [str(source)], output_dir=folder, extra_postargs=[flag]
+                )
+                self.compiler.link_executable(
+                    objects, str(Path(folder) / "probe"), extra_postargs=[flag]
+                )
+            except (CompileError, LinkError):
+                return False
+        return True
 
     def build_extensions(self):
         msvc = self.compiler.compiler_type == "msvc"
@@ -57,9 +87,14 @@ class BuildCore(build_ext):
                 extension.extra_compile_args = MSVC_UNOPTIMISED if DEBUG else MSVC_OPTIMISED
             elif SANITIZE:
                 extension.extra_compile_args = WARNINGS + SANITIZED
-                extension.extra_link_args = SANITIZERS
+                extension.extra_link_args = list(SANITIZERS)
             else:
                 extension.extra_compile_args = WARNINGS + (UNOPTIMISED if DEBUG else OPTIMISED)
+            flag = "/openmp" if msvc else "-fopenmp"
+            if self.has_openmp(flag):
+                extension.extra_compile_args.append(flag)
+                if not msvc:
+                    extension.extra_link_args.append(flag)
         super().build_extensions()
 
 

@@ -3,6 +3,7 @@
 from importlib.metadata import version as _version
 
 from mdvpf import datasets, regret
+from mdvpf._auto import auto
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.filter import ParticleFilter
@@ -26,6 +27,7 @@ __all__ = [
     "Markov",
     "ContextTree",
     "Mixture",
+    "auto",
     "Restart",
     "Predictor",
     "Step",

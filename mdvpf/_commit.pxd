@@ -6,8 +6,8 @@ can see has changed then. `commit` cannot fail. It lets go of parents without ch
 that groups of rows which only they shared can be written in place. Then, parent by parent, every
 child but the last gets a copy of the parent's block that holds the same groups, and the last
 takes over the block itself; only then is each child written, so the last one to write a group
-that nobody else holds writes in place. Equal children (resampling draws some twice) share
-everything.
+that nobody else holds writes in place. Equal children that follow each other (resampling draws
+some many times) are *copies*: they share one block, and so the cost of scoring and moving it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -15,9 +15,7 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._counts cimport add_one, hold_all, own_path, release_group, release_tree
 from mdvpf._emission cimport spread_of
-from mdvpf._history cimport (
-    append_node, begin_generation, hold_leaf, release_leaf, reserve_history,
-)
+from mdvpf._history cimport append_node, begin_generation, release_leaf, reserve_history
 from mdvpf._pool cimport at, dispose, pages_for, recycle, reserve_pages, resize
 from mdvpf._score cimport (
     FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of, root_of,
@@ -31,6 +29,7 @@ from mdvpf._types cimport (
 
 cdef enum:
     REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
+    COPY = 0xFFFFFFFFu        # in place of a number of children: those of the particle before
 
 
 # ---- room --------------------------------------------------------------------------------
@@ -253,7 +252,7 @@ cdef inline void move_particle(
 cdef inline void make_children(
     System* system, const Survivors* chosen, int64_t first, int64_t last, uint32_t emitted
 ) noexcept nogil:
-    """Make the children first..last - 1, all those of one parent."""
+    """Make the children first..last - 1, all those of one block."""
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
     cdef uint32_t parent = (<const uint32_t*>chosen.parent.data)[first]
@@ -274,9 +273,22 @@ cdef inline void make_children(
         (<uint32_t*>system.history.refs.data)[leaf] -= 1  # the children hold it now
     for i in range(first + 1, last):
         if states[i] == states[i - 1]:
-            new_slot[i] = fork_block(system, new_slot[i - 1])
-            if system.history.enabled:
-                hold_leaf(&system.history, block_in(system, new_slot[i])[BLOCK_LEAF])
+            new_slot[i] = new_slot[i - 1]
+
+
+cdef inline void count_children(System* system, const Survivors* chosen) noexcept nogil:
+    """Count the children of each block, under the first of the particles that share it."""
+    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
+    cdef const uint32_t* slot = <const uint32_t*>system.slot.data
+    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef int64_t k
+    memset(n_children, 0, <size_t>system.n_particles * sizeof(uint32_t))
+    for k in range(chosen.n):
+        n_children[parents[k]] += 1
+    for k in range(system.n_particles - 1, 0, -1):
+        if slot[k] == slot[k - 1]:
+            n_children[k - 1] += n_children[k]
+            n_children[k] = COPY
 
 
 cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
@@ -295,9 +307,7 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef int64_t first = 0
     cdef int64_t last, i, k
     cdef Buffer swap
-    memset(n_children, 0, <size_t>system.n_particles * sizeof(uint32_t))
-    for k in range(chosen.n):
-        n_children[parents[k]] += 1
+    count_children(system, chosen)
     for k in range(system.n_particles):
         if k + FETCH_BLOCK < system.n_particles and n_children[k + FETCH_BLOCK] == 0:
             fetch_block(system, k + FETCH_BLOCK)
@@ -310,10 +320,12 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if k + FETCH_BLOCK < system.n_particles:
             fetch_block(system, k + FETCH_BLOCK)
         if k + FETCH_ROWS < system.n_particles:
-            if n_children[k + FETCH_ROWS] > 1:
-                fetch_groups(system, k + FETCH_ROWS)
-            elif n_children[k + FETCH_ROWS] == 1:
+            if n_children[k + FETCH_ROWS] == 1:
                 fetch_rows(system, k + FETCH_ROWS, symbol)
+            elif 1 < n_children[k + FETCH_ROWS] < COPY:
+                fetch_groups(system, k + FETCH_ROWS)
+        if n_children[k] == COPY:
+            continue
         last = first + n_children[k]
         if n_children[k] == 1 and not system.history.enabled:  # most often
             new_slot[first] = (<uint32_t*>system.slot.data)[k]

@@ -21,6 +21,7 @@ class ParticleSystem:
         resampling: int,
         ess_threshold: float,
         lag: int,
+        n_threads: int,
     ) -> None: ...
     def __sizeof__(self) -> int: ...
     @property

@@ -7,7 +7,7 @@ buffers, and what goes out is copied into arrays that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport grow_slots, groups_for, stride_for, used_groups
@@ -17,12 +17,13 @@ from mdvpf._counts cimport (
 from mdvpf._emission cimport add_predictive
 from mdvpf._history cimport oldest_generation, path_length, write_path
 from mdvpf._lookahead cimport make_log_tables
+from mdvpf._parts cimport watch_forks
 from mdvpf._pool cimport (
     at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool, resize,
     used_bytes,
 )
 from mdvpf._score cimport (
-    block_of, column_moved, column_of, group_at, into_of, root_of, rows_of, spread_in,
+    block_of, column_moved, column_of, group_at, into_of, is_copy, root_of, rows_of, spread_in,
     transition_row, transition_scores, view_moved, view_particle,
 )
 from mdvpf._step cimport Uniforms, reserve_step
@@ -40,6 +41,9 @@ from mdvpf._types cimport (
 # Candidates scored between two looks at pending signals: some milliseconds of work.
 cdef enum:
     SIGNAL_INTERVAL = 500000
+
+
+watch_forks()
 
 
 cdef int raise_for(Status status) except -1:
@@ -60,7 +64,7 @@ cdef int raise_for(Status status) except -1:
 
 cdef enum:
     N_STATE_BUFFERS = 28    # what a copy needs
-    N_BUFFERS = 50          # and work space, which a copy makes anew
+    N_BUFFERS = 52          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -115,6 +119,12 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[47] = &system.lookahead.n_with
     out[48] = &system.lookahead.n_offering
     out[49] = &system.lookahead.normalizer
+    out[50] = &system.part_space
+    out[51] = &system.part_sizes
+
+
+cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
+    return buffer.bytes - written if buffer.bytes > written else 0
 
 
 cdef void find_tables(System* system) noexcept nogil:
@@ -185,7 +195,7 @@ cdef class ParticleSystem:
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
         int64_t max_states, int algorithm, int64_t budget, bint carry_weights, int normalizer,
-        bint select_optimal, int resampling, double ess_threshold, int64_t lag,
+        bint select_optimal, int resampling, double ess_threshold, int64_t lag, int n_threads,
     ):
         cdef System* system = &self.system
         cdef int64_t n_start = 1
@@ -207,6 +217,7 @@ cdef class ParticleSystem:
         system.select_optimal = select_optimal
         system.ess_threshold = ess_threshold
         system.budget = budget
+        system.n_threads = n_threads
         # The symbol V stands for what was not observed, so V + 1 symbols are to be found.
         k = n_symbols >> GROUP_BITS  # the last group
         system.depth = 1
@@ -229,8 +240,8 @@ cdef class ParticleSystem:
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
         raise_for(grow_slots(system, n_start))
-        for k in range(n_start):
-            system.n_free_slots -= 1
+        system.n_free_slots -= 1
+        for k in range(n_start):  # copies of one empty particle
             (<uint32_t*>system.slot.data)[k] = (
                 <uint32_t*>system.free_slots.data)[system.n_free_slots]
             (<uint32_t*>system.ancestors.data)[k] = <uint32_t>k
@@ -557,6 +568,7 @@ cdef class ParticleSystem:
         cdef int64_t live = system.pool.live_bytes
         cdef int64_t rows = 0
         cdef int64_t shared = 0
+        cdef int64_t blocks = 0
         cdef int64_t k
         cdef int64_t m
         cdef uint32_t* block
@@ -567,6 +579,7 @@ cdef class ParticleSystem:
         try:
             for k in range(system.n_particles):
                 block = block_of(system, k)
+                blocks += not is_copy(system, k)
                 m = block[BLOCK_STATES]
                 dense += 4 * m * (m + 1 + system.model.n_symbols)
                 for i in range(used_groups(block)):
@@ -574,8 +587,8 @@ cdef class ParticleSystem:
                 for i in range(system.root_size):
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
                           &rows, &shared)
-            live += system.n_particles * (
-                system.stride * sizeof(uint32_t) + 2 * sizeof(double) + 2 * sizeof(uint32_t))
+            live += blocks * system.stride * sizeof(uint32_t)
+            live += system.n_particles * (2 * sizeof(double) + 2 * sizeof(uint32_t))
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
             if system.pending:
                 live += system.shown.n * (2 * sizeof(uint32_t) + 2 * sizeof(double))
@@ -585,10 +598,17 @@ cdef class ParticleSystem:
             self.busy = False
 
     cdef int64_t allocated(self):
-        """Bytes held, but for what the arena has only claimed."""
+        """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
-        return (system.memory.allocated - <int64_t>system.pool.arena.bytes
-                + <int64_t>used_bytes(&system.pool) + <int64_t>sizeof(System))
+        cdef size_t collected = <size_t>system.most_collected
+        cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
+        claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
+        claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
+        claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
+        claimed += unwritten(&system.scratch.keys, collected * sizeof(uint64_t))
+        claimed += unwritten(&system.scratch.order, collected * sizeof(uint64_t))
+        claimed += unwritten(&system.scratch.shares, collected * sizeof(double))
+        return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.allocated()
@@ -607,7 +627,8 @@ cdef class ParticleSystem:
             raise_for(reserve_step(system, system.n_candidates, system.most_states))
             references = {}
             for k in range(system.n_particles):
-                verify_particle(system, k, references)
+                if not is_copy(system, k):
+                    verify_particle(system, k, references)
             verify_pool(system, references)
             verify_slots(system)
             verify_history(system)
@@ -728,7 +749,8 @@ cdef void verify_pool(System* system, dict references) except *:
 
 
 cdef void verify_slots(System* system) except *:
-    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)]
+    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)
+             if not is_copy(system, i)]
     slots += [(<uint32_t*>system.free_slots.data)[i] for i in range(system.n_free_slots)]
     check(sorted(slots) == list(range(system.n_slots)), "a slot is lost or used twice")
 
@@ -742,7 +764,8 @@ cdef void verify_history(System* system) except *:
         check(history.n_live == 0, "history nodes without a history")
         return
     held = {}
-    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)]
+    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)
+              if not is_copy(system, k)]
     if history.generation == 0:
         check(not any(leaves), "a leaf before the first step")
         leaves = []

@@ -47,17 +47,10 @@ cdef inline void emission_scores(
     cdef double prior = model.prior
     cdef double per_beta = 1.0 / beta
     cdef const uint32_t* emitted = view.emitted
+    cdef uint32_t n_padded = (view.n_states + 3) & ~3u
     cdef uint32_t i
-    cdef double a, b, c, d
-    for i in range(0, view.n_states, 4):
-        a = beta / (as_double(emitted[i]) + prior)
-        b = beta / (as_double(emitted[i + 1]) + prior)
-        c = beta / (as_double(emitted[i + 2]) + prior)
-        d = beta / (as_double(emitted[i + 3]) + prior)
-        out[i] = a
-        out[i + 1] = b
-        out[i + 2] = c
-        out[i + 3] = d
+    for i in range(n_padded):
+        out[i] = beta / (as_double(emitted[i]) + prior)
     for i in range(counts.n):
         out[state_in(counts, i)] *= as_double(count_in(counts, i)) * per_beta + 1.0
     out[view.n_states] = 1.0 / model.n_symbols

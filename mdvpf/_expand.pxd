@@ -12,11 +12,14 @@ follows from a sum over all states that is kept up to date (the *spread*). Where
 the score to reach, only the pairs of one row and one column are looked at.
 """
 
+from cython.parallel cimport prange
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memmove
 
 from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport inverse_of, spread_of
+from mdvpf._parts cimport for_part, n_parts, part_start
 from mdvpf._score cimport (
     block_of, column_of, fetch_ahead, into_of, oracle, potentials, spread_in, transition_row,
     view_for,
@@ -30,6 +33,7 @@ from mdvpf._types cimport (
 cdef enum:
     SAMPLE_FROM = 2000      # candidates: with fewer, a bound does not pay
     SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound
+    EVERYTHING = 2          # attempts after which all candidates are collected
 
 
 # Sums over the row of the present state.
@@ -66,13 +70,18 @@ cdef inline uint32_t score_all(
     return n
 
 
-cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
-    """A score that most likely at least K candidates reach, from every 16th particle."""
+cdef inline int64_t sample_scores(
+    System* system, int32_t symbol, int64_t* rank
+) noexcept nogil:
+    """Write the keys of the scores of every 16th particle; return how many there are.
+
+    As many of them as `rank` says are most likely not better than K of all candidates.
+    """
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef double* scores = <double*>system.scratch.transition.data
     cdef int64_t n_sampled = 0
     cdef int64_t n = 0
-    cdef int64_t rank, slack
+    cdef int64_t slack
     cdef int64_t k = SAMPLE_STRIDE // 2
     cdef uint32_t i, n_states
     cdef View view
@@ -88,11 +97,22 @@ cdef inline double sampled_bound(System* system, int32_t symbol) noexcept nogil:
         k += SAMPLE_STRIDE
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
     # about three standard deviations: to collect too few costs a second expansion.
-    rank = n_sampled * system.budget // system.n_particles
+    rank[0] = n_sampled * system.budget // system.n_particles
     slack = 4
-    while slack * slack < 9 * rank:
+    while slack * slack < 9 * rank[0]:
         slack += 1
-    rank += slack
+    rank[0] += slack
+    return n
+
+
+cdef inline double sampled_bound(
+    System* system, int32_t symbol, int64_t times
+) noexcept nogil:
+    """A score that most likely at least so many times K candidates reach."""
+    cdef const uint64_t* keys = <const uint64_t*>system.scratch.keys.data
+    cdef int64_t rank
+    cdef int64_t n = sample_scores(system, symbol, &rank)
+    rank *= times
     if rank >= n:
         return -INFINITY
     return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
@@ -222,47 +242,85 @@ cdef inline int64_t collect_few(
     return n
 
 
+cdef inline int64_t expand_part(
+    const System* system, int32_t symbol, double bound, int part, int parts
+) noexcept nogil:
+    """Collect the candidates of a part that reach the bound; return how many.
+
+    They are written where they fit if those of all particles before them are kept.
+    """
+    cdef System own = for_part(system, part)
+    cdef int64_t start = part_start(system, part, parts)
+    cdef double* scores = <double*>own.scratch.transition.data
+    cdef Candidate* items = <Candidate*>own.candidates.items.data
+    # The shortcut is for the default oracle, since the other one gives every state two terms, and
+    # for streams where nothing is missing: a state that emitted nothing but was entered has a
+    # term of into / prior, next to which the others of the spread would be lost.
+    cdef bint sparse = bound > 0.0 and not own.candidates.logarithmic \
+        and not own.model.any_state and symbol != MISSING and not own.met_missing
+    cdef int64_t n = 0
+    cdef int64_t k, more
+    cdef uint32_t n_states
+    cdef View view
+    cdef Row counts
+    if part > 0:
+        items += start * (own.most_states + 1)
+    for k in range(start, part_start(system, part + 1, parts)):
+        fetch_ahead(&own, k, 1, symbol)
+        more = -1
+        if sparse:
+            more = collect_few(&own, &own.scratch, k, symbol, bound, items + n)
+        if more < 0:
+            view_for(&own, k, symbol, &view, &counts)
+            n_states = score_all(&own, k, &view, &counts, symbol == MISSING, scores)
+            more = collect_all(scores, n_states, k, bound, items + n)
+        n += more
+    return n
+
+
+cdef inline void join_parts(System* system, int parts) noexcept nogil:
+    """Move the candidates of all parts together."""
+    cdef const int64_t* sizes = <const int64_t*>system.part_sizes.data
+    cdef Candidate* items = <Candidate*>system.candidates.items.data
+    cdef int64_t start
+    cdef int part
+    system.candidates.n = sizes[0]
+    for part in range(1, parts):
+        start = part_start(system, part, parts) * (system.most_states + 1)
+        memmove(items + system.candidates.n, items + start,
+                <size_t>sizes[part] * sizeof(Candidate))
+        system.candidates.n += sizes[part]
+
+
 cdef inline void expand_with_bound(
     System* system, int32_t symbol, double bound
 ) noexcept nogil:
     cdef CandidateSet* candidates = &system.candidates
-    cdef Candidate* items = <Candidate*>candidates.items.data
-    cdef double* scores = <double*>system.scratch.transition.data
-    cdef double* weight = <double*>system.weight.data
-    cdef double* future = <double*>system.future.data
-    # The shortcut is for the default oracle, since the other one gives every state two terms, and
-    # for streams where nothing is missing: a state that emitted nothing but was entered has a
-    # term of into / prior, next to which the others of the spread would be lost.
-    cdef bint sparse = bound > 0.0 and not candidates.logarithmic \
-        and not system.model.any_state and symbol != MISSING and not system.met_missing
-    cdef int64_t n = 0
-    cdef int64_t k, more
-    cdef uint32_t n_states
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef int64_t* sizes = <int64_t*>system.part_sizes.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* future = <const double*>system.future.data
+    cdef int parts = n_parts(system)
+    cdef int part
+    cdef int64_t k
     cdef double predictive = 0.0
     cdef double total = 0.0
     cdef double best = -INFINITY
     cdef double least = INFINITY
-    cdef View view
-    cdef Row counts
-    # What does not change in the loop, where the compiler can see that nothing else writes to it.
-    cdef System fixed = system[0]
-    for k in range(fixed.n_particles):
-        fetch_ahead(&fixed, k, 1, symbol)
-        more = -1
-        if sparse:
-            more = collect_few(&fixed, &fixed.scratch, k, symbol, bound, items + n)
-        if more < 0:
-            view_for(&fixed, k, symbol, &view, &counts)
-            n_states = score_all(system, k, &view, &counts, symbol == MISSING, scores)
-            more = collect_all(scores, n_states, k, bound, items + n)
-        n += more
+    if parts == 1:
+        sizes[0] = expand_part(system, symbol, bound, 0, 1)
+    else:
+        for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
+            sizes[part] = expand_part(system, symbol, bound, part, parts)
+    join_parts(system, parts)
+    if candidates.n > system.most_collected:
+        system.most_collected = candidates.n
+    for k in range(system.n_particles):
         predictive += weight[k] * future[k]
         total += future[k]
-    system.scratch.n_stamped = fixed.scratch.n_stamped
-    for k in range(n):
+    for k in range(candidates.n):
         best = items[k].value if items[k].value > best else best
         least = items[k].value if items[k].value < least else least
-    candidates.n = n
     candidates.best = best
     candidates.least = least
     candidates.bound = bound
@@ -271,16 +329,26 @@ cdef inline void expand_with_bound(
     candidates.total = predictive if system.carry_weights else total
 
 
-cdef inline void expand(System* system, int32_t symbol, bint everything) noexcept nogil:
-    """Score all candidates of the symbol; collect all of them, or most likely the K best."""
+cdef inline double lower(const CandidateSet* candidates, double bound, double by) noexcept nogil:
+    """The bound, lower by so much as a log."""
+    return bound - by if candidates.logarithmic else bound * exp(-by)
+
+
+cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
+    return system.n_candidates > SAMPLE_FROM and system.n_candidates > 2 * system.budget
+
+
+cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept nogil:
+    """Score all candidates of the symbol; collect most likely the K best, or all of them.
+
+    The second attempt collects about 2 K, and the one after that all: to take all of them at
+    once would cost memory for the rest of the filter's life.
+    """
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.carry_weights and system.logarithmic
-    if not everything and system.n_candidates > SAMPLE_FROM \
-            and system.n_candidates > 2 * system.budget:
-        bound = sampled_bound(system, symbol)
-        if system.margin > 0.0:
-            if system.candidates.logarithmic:
-                bound -= system.margin
-            else:
-                bound *= exp(-system.margin)
+    if attempt < EVERYTHING and is_bound_worthwhile(system):
+        # A little lower, since equal scores are common, and those equal to the cut are all needed.
+        bound = lower(
+            &system.candidates, sampled_bound(system, symbol, attempt + 1), system.margin + 1e-6
+        )
     expand_with_bound(system, symbol, bound)

@@ -16,20 +16,22 @@ the column of the symbol add more. Logs are whole numbers of a small unit: their
 they are the same in any order.
 """
 
+from cython.parallel cimport prange
 from libc.math cimport fabs, log
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport as_double
-from mdvpf._pool cimport resize
+from mdvpf._parts cimport for_part, n_parts, part_start
+from mdvpf._pool cimport renew, resize
 from mdvpf._score cimport (
     block_of, column_of, fetch_ahead, into_of, oracle, particle_potentials, transition_row,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_STATES, NO_MEMORY, NORMALIZER_GEOMETRIC,
     NORMALIZER_SUM, OK, TABLED,
-    Candidate, Lookahead, Model, Row, Scratch, Status, System,
+    Candidate, CandidateSet, Lookahead, Model, Row, Scratch, Status, System,
 )
 
 
@@ -38,10 +40,10 @@ cdef inline Status reserve_lookahead(
 ) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
     cdef size_t labels = n_labels * sizeof(double)
-    if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(double)) != OK:
+    if renew(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t), 0) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.tilted.items,
-              <size_t>n_candidates * sizeof(Candidate)) != OK:
+    if renew(&system.memory, &system.tilted.items,
+             <size_t>n_candidates * sizeof(Candidate), 0) != OK:
         return NO_MEMORY
     if resize(&system.memory, &ahead.log_sum, labels) != OK:
         return NO_MEMORY
@@ -322,33 +324,85 @@ cdef inline void normalize_labels(
         known += n_with[label]
 
 
-cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
-    """Find G for every label, and the look-ahead potential of every candidate of the set."""
-    cdef Lookahead* ahead = &system.lookahead
-    cdef Lookahead sums
-    cdef System fixed
+cdef inline void clear_sums(Lookahead* ahead) noexcept nogil:
     cdef size_t labels = ahead.n_labels * sizeof(double)
-    cdef int64_t place = 0
-    cdef int64_t k
+    cdef uint32_t label
     memset(ahead.log_sum.data, 0, labels)
     memset(ahead.share_sum.data, 0, labels)
     memset(ahead.n_with.data, 0, labels)
-    memset(ahead.linear_sum.data, 0, labels)
-    for k in range(ahead.n_labels):
-        (<int64_t*>ahead.largest.data)[k] = INT64_MIN
+    for label in range(ahead.n_labels):
+        (<int64_t*>ahead.largest.data)[label] = INT64_MIN
     ahead.common = INT64_MIN
+
+
+cdef inline int64_t first_of(const CandidateSet* candidates, int64_t particle) noexcept nogil:
+    """Where in the set the candidates of the particle start, or would."""
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef int64_t low = 0
+    cdef int64_t high = candidates.n
+    cdef int64_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if items[middle].place >> 32 < <uint64_t>particle:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline int64_t add_part(
+    const System* system, int32_t symbol, int part, int parts
+) noexcept nogil:
+    """Add the particles of a part to sums of its own; return the bound on their potentials."""
+    cdef System own = for_part(system, part)
+    cdef int64_t start = part_start(system, part, parts)
+    cdef int64_t place = first_of(&own.candidates, start)
+    cdef int64_t k
+    if part > 0:
+        clear_sums(&own.lookahead)
+    for k in range(start, part_start(system, part + 1, parts)):
+        fetch_ahead(&own, k, 1, symbol)
+        place = add_particle(&own, &own.lookahead, &own.scratch, k, symbol, place)
+    return own.lookahead.common
+
+
+cdef inline void join_part(System* system, int part) noexcept nogil:
+    """Add the sums of a part to those of the first."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef System own = for_part(system, part)
+    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef const int64_t* other = <const int64_t*>own.lookahead.largest.data
+    cdef uint32_t label
+    for label in range(ahead.n_labels):
+        (<int64_t*>ahead.log_sum.data)[label] += (<int64_t*>own.lookahead.log_sum.data)[label]
+        (<int64_t*>ahead.share_sum.data)[label] += (<int64_t*>own.lookahead.share_sum.data)[label]
+        (<int64_t*>ahead.n_with.data)[label] += (<int64_t*>own.lookahead.n_with.data)[label]
+        largest[label] = other[label] if other[label] > largest[label] else largest[label]
+
+
+cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
+    """Find G for every label, and the look-ahead potential of every candidate of the set."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef int64_t place = 0
+    cdef int64_t k
+    cdef int64_t* commons = <int64_t*>system.part_sizes.data
+    cdef int parts = n_parts(system)
+    cdef int part
+    clear_sums(ahead)
+    memset(ahead.linear_sum.data, 0, ahead.n_labels * sizeof(double))
     if system.model.any_state or system.met_missing or system.normalizer == NORMALIZER_SUM:
         for k in range(system.n_particles):
             fetch_ahead(system, k, 1, symbol)
             place = add_all_of(system, ahead, k, symbol, place)
         normalize_labels(system, 0, 0)
         return
-    # Copies, where the compiler can see that nothing else writes to them.
-    fixed = system[0]
-    sums = ahead[0]
-    for k in range(fixed.n_particles):
-        fetch_ahead(&fixed, k, 1, symbol)
-        place = add_particle(&fixed, &sums, &fixed.scratch, k, symbol, place)
-    ahead.common = sums.common
-    system.scratch.n_stamped = fixed.scratch.n_stamped
+    if parts == 1:
+        commons[0] = add_part(system, symbol, 0, 1)
+    else:
+        for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
+            commons[part] = add_part(system, symbol, part, parts)
+    for part in range(parts):
+        ahead.common = commons[part] if commons[part] > ahead.common else ahead.common
+        if part > 0:
+            join_part(system, part)
     normalize_labels(system, ahead.log_beta, ahead.log_new)

@@ -44,6 +44,27 @@ cdef inline Status resize(Memory* memory, Buffer* buffer, size_t bytes) noexcept
     return OK
 
 
+cdef inline Status renew(
+    Memory* memory, Buffer* buffer, size_t bytes, size_t kept
+) noexcept nogil:
+    """`resize` of work space of which only the first `kept` bytes matter.
+
+    To copy all of it would write to memory that was only claimed so far.
+    """
+    cdef Buffer larger
+    larger.data = NULL
+    larger.bytes = 0
+    if bytes <= buffer.bytes:
+        return OK
+    if resize(memory, &larger, bytes + bytes // 4) != OK:
+        return NO_MEMORY
+    if kept:
+        memcpy(larger.data, buffer.data, kept)
+    dispose(memory, buffer)
+    buffer[0] = larger
+    return OK
+
+
 cdef inline void dispose(Memory* memory, Buffer* buffer) noexcept nogil:
     free(buffer.data)
     memory.allocated -= <int64_t>buffer.bytes

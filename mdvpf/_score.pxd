@@ -36,6 +36,26 @@ cdef inline uint32_t* block_of(const System* system, int64_t particle) noexcept 
     return block_in(system, (<uint32_t*>system.slot.data)[particle])
 
 
+cdef inline bint is_copy(const System* system, int64_t particle) noexcept nogil:
+    """Whether the particle shares the block of the one before it."""
+    cdef const uint32_t* slot = <const uint32_t*>system.slot.data
+    return particle > 0 and slot[particle] == slot[particle - 1]
+
+
+cdef inline int64_t end_of_copies(const System* system, int64_t particle) noexcept nogil:
+    """The first particle after this one that does not share its block."""
+    particle += 1
+    while particle < system.n_particles and is_copy(system, particle):
+        particle += 1
+    return particle
+
+
+cdef inline uint32_t n_offered(const System* system, int64_t particle) noexcept nogil:
+    """How many candidates the particle offers."""
+    cdef uint32_t n_states = block_of(system, particle)[BLOCK_STATES]
+    return n_states + (n_states < system.model.max_states)
+
+
 cdef inline uint32_t* into_of(const System* system, uint32_t* block) noexcept nogil:
     return block + BLOCK_HEADER
 

@@ -7,14 +7,15 @@ commit nothing that a user can see has changed, and after it nothing can fail.
 
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memset
 
 from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
-from mdvpf._expand cimport expand
+from mdvpf._expand cimport EVERYTHING, expand
 from mdvpf._lookahead cimport reserve_lookahead
-from mdvpf._pool cimport resize
+from mdvpf._parts cimport reserve_parts
+from mdvpf._pool cimport renew, resize
 from mdvpf._score cimport block_of
 from mdvpf._select cimport normalize, select_optimal, select_top, weigh
+from mdvpf._thin cimport expand_heavy, select_thinned
 from mdvpf._types cimport (
     ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, BLOCK_STATES, MISSING, NO_MEMORY, NOT_A_NUMBER, OK,
     TOO_FEW_UNIFORMS, Candidate, CandidateSet, Report, Scratch, Status, Survivors, System,
@@ -37,6 +38,12 @@ cdef inline Status reserve_step(
     cdef size_t states = n_states + 8
     cdef size_t i
     cdef size_t n = <size_t>(n_candidates if n_candidates > system.budget else system.budget)
+    if system.n_threads > 1:  # parts leave gaps between what they collect
+        n = <size_t>system.budget * (n_states + 2)
+        if reserve_parts(system, n_states) != OK:
+            return NO_MEMORY
+    if resize(&system.memory, &system.part_sizes, system.n_threads * sizeof(int64_t)) != OK:
+        return NO_MEMORY
     if resize(&system.memory, &scratch.transition, states * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.emission, states * sizeof(double)) != OK:
@@ -48,10 +55,8 @@ cdef inline Status reserve_step(
             return NO_MEMORY
         for i in range(scratch.ones.bytes // sizeof(double)):
             (<double*>scratch.ones.data)[i] = 1.0
-    if states * sizeof(uint64_t) > scratch.stamp.bytes:
-        if resize(&system.memory, &scratch.stamp, states * sizeof(uint64_t)) != OK:
-            return NO_MEMORY
-        memset(scratch.stamp.data, 0, scratch.stamp.bytes)  # of no pair
+    if resize(&system.memory, &scratch.stamp, states * sizeof(uint64_t)) != OK:
+        return NO_MEMORY
     if resize(&system.memory, &scratch.emitted, states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_into, states * sizeof(uint32_t)) != OK:
@@ -62,13 +67,14 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_missing, 2 * states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.keys, n * sizeof(uint64_t)) != OK:
+    if renew(&system.memory, &scratch.keys, n * sizeof(uint64_t), 0) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
+    if renew(&system.memory, &scratch.order, n * sizeof(uint64_t), 0) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.shares, n * sizeof(double)) != OK:
+    if renew(&system.memory, &scratch.shares, (n + 4) * sizeof(double), 0) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
+    if renew(&system.memory, &system.candidates.items, n * sizeof(Candidate),
+             <size_t>system.candidates.n * sizeof(Candidate)) != OK:
         return NO_MEMORY
     if reserve_survivors(system, &system.chosen, system.budget + 1) != OK:
         return NO_MEMORY
@@ -135,9 +141,10 @@ cdef inline Status choose_top(
     cdef CandidateSet* candidates = &system.candidates
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef uint64_t* work = <uint64_t*>system.scratch.order.data
-    if not select_top(candidates, system.budget, keys, work, chosen):
-        expand(system, symbol, True)
-        select_top(candidates, system.budget, keys, work, chosen)
+    cdef int attempt = 0
+    while not select_top(candidates, system.budget, keys, work, chosen):
+        attempt += 1
+        expand(system, symbol, attempt)
     weigh_with_loss(candidates, chosen)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
@@ -174,6 +181,20 @@ cdef inline Status choose_optimal(
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
+cdef inline Status choose_thinned(
+    System* system, int32_t symbol, Survivors* chosen, Uniforms* uniforms
+) noexcept nogil:
+    """Choose survivors of the symbol, which was expanded, by the optimal rule."""
+    if not system.candidates.complete:
+        if uniforms.used >= uniforms.n:
+            return TOO_FEW_UNIFORMS
+        if select_thinned(system, symbol, uniforms.values[uniforms.used], chosen):
+            uniforms.used += 1
+            return OK if normalize(chosen) else NOT_A_NUMBER
+        expand(system, symbol, EVERYTHING)
+    return choose_optimal(system, &system.candidates, chosen, uniforms)
+
+
 cdef inline Status finish(
     System* system, Survivors* chosen, int32_t symbol, Report* report
 ) noexcept nogil:
@@ -193,12 +214,15 @@ cdef inline Status step_candidates(
     cdef bint optimal = system.algorithm == ALGORITHM_OPTIMAL
     cdef Survivors* chosen = &system.chosen
     cdef Status status
-    expand(system, symbol, optimal)
+    if optimal:
+        expand_heavy(system, symbol)
+    else:
+        expand(system, symbol, 0)
     status = predict(system, symbol, report)
     if status != OK:
         return status
     if optimal:
-        status = choose_optimal(system, &system.candidates, chosen, uniforms)
+        status = choose_thinned(system, symbol, chosen, uniforms)
     else:
         status = choose_top(system, symbol, chosen)
     if status != OK:

@@ -1,15 +1,20 @@
 # cython: language_level=3
-"""One step of the filters that draw: SMC and ParticleLearning."""
+"""One step of the filters that draw: SMC and ParticleLearning.
+
+They draw some particles many times, and a particle and its copies are the same until they move
+to different states. What depends on the block alone is found once for all of them.
+"""
 
 from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._score cimport (
-    emission_or_one, fetch_ahead, particle_potentials, transition_scores, view_for,
+    FETCH_BLOCK, emission_or_one, end_of_copies, fetch_ahead, fetch_block, n_offered,
+    particle_potentials, transition_scores, view_for,
 )
 from mdvpf._select cimport normalize, weigh
-from mdvpf._resample cimport draw, first_above, residual_part
+from mdvpf._resample cimport draw, first_above, guided, make_guide, residual_part
 from mdvpf._step cimport Uniforms, finish, predict, effective_size
 from mdvpf._types cimport (
     MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
@@ -56,27 +61,33 @@ cdef inline Status move_all(
     cdef const double* log_weight = <const double*>system.log_weight.data
     cdef double predictive = 0.0
     cdef double evidence = 0.0
+    cdef double mass
     cdef uint32_t i, n, state
-    cdef int64_t k
+    cdef int64_t k = 0
+    cdef int64_t end = 0
     cdef View view
     cdef Row counts
     moved.n = system.n_particles
-    for k in range(moved.n):
-        fetch_ahead(system, k, 1, symbol)
+    while k < moved.n:
+        end = end_of_copies(system, k)
+        fetch_ahead(system, end - 1, 1, symbol)
         view_for(system, k, symbol, &view, &counts)
         emission_or_one(&system.model, &view, &counts, symbol == MISSING, emission)
         n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
-        predictive += weight[k] * weighted_sum(transition, emission, n)
+        mass = weighted_sum(transition, emission, n)
         for i in range(1, n):
             transition[i] += transition[i - 1]
-        state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
-        (<uint32_t*>moved.parent.data)[k] = <uint32_t>k
-        (<uint32_t*>moved.state.data)[k] = state
-        evidence += weight[k] * emission[state]
-        if system.logarithmic:
-            score[k] = log_weight[k] + log(emission[state])
-        else:
-            score[k] = weight[k] * emission[state]
+        for k in range(k, end):
+            state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
+            (<uint32_t*>moved.parent.data)[k] = <uint32_t>k
+            (<uint32_t*>moved.state.data)[k] = state
+            predictive += weight[k] * mass
+            evidence += weight[k] * emission[state]
+            if system.logarithmic:
+                score[k] = log_weight[k] + log(emission[state])
+            else:
+                score[k] = weight[k] * emission[state]
+        k = end
     weigh(moved, system.logarithmic)
     if not normalize(moved) or not predictive > 0.0:
         return NOT_A_NUMBER
@@ -118,7 +129,8 @@ cdef inline Status resample(
     if uniforms.used + n_uniforms > uniforms.n:
         return TOO_FEW_UNIFORMS
     draw(
-        system.resampling, weight, moved.n, n_draws, uniforms.values + uniforms.used, offspring
+        system.resampling, weight, moved.n, n_draws, uniforms.values + uniforms.used,
+        <uint64_t*>system.scratch.keys.data, offspring,
     )
     uniforms.used += n_uniforms
     take_offspring(system, moved, offspring)
@@ -152,29 +164,104 @@ cdef inline Status step_bootstrap(
 
 
 cdef inline void draw_children(
-    System* system, int64_t parent, int32_t symbol, const double* uniforms, int64_t n_children,
-    Survivors* chosen, double* carried,
+    System* system, int64_t parent, const double* cumulative, uint32_t n,
+    const double* uniforms, int64_t n_children, Survivors* chosen, double* carried,
 ) noexcept nogil:
-    """Draw the states of one parent's children; `carried` gains the weight of distinct ones."""
-    cdef double* potential = <double*>system.scratch.transition.data
+    """Draw the states of one parent's children; `carried` gains the weight of distinct ones.
+
+    `cumulative` are the cumulative potentials of its n candidates.
+    """
     cdef uint32_t* times = <uint32_t*>system.scratch.times.data
     cdef double weight = (<double*>system.weight.data)[parent]
-    cdef double total
     cdef int64_t i
     cdef uint32_t state, _i
-    cdef uint32_t n = particle_potentials(system, parent, symbol, potential, &total)
     memset(times, 0, n * sizeof(uint32_t))
-    for i in range(1, n):
-        potential[i] += potential[i - 1]
     for i in range(n_children):
-        times[first_above(potential, n, uniforms[i] * potential[n - 1])] += 1
+        times[first_above(cumulative, n, uniforms[i] * cumulative[n - 1])] += 1
     for state in range(n):
         for _i in range(times[state]):
             (<uint32_t*>chosen.parent.data)[chosen.n] = <uint32_t>parent
             (<uint32_t*>chosen.state.data)[chosen.n] = state
             chosen.n += 1
         if times[state]:
-            carried[0] += weight * (potential[state] - (potential[state - 1] if state else 0.0))
+            carried[0] += weight * (cumulative[state] - (cumulative[state - 1] if state else 0.0))
+
+
+cdef inline double weigh_parents(
+    System* system, int32_t symbol, double* potential, double* cumulative
+) noexcept nogil:
+    """Write the potentials of each block and the cumulative weights of parents; return the last."""
+    cdef const double* weight = <const double*>system.weight.data
+    cdef double total = 0.0
+    cdef double mass
+    cdef int64_t k = 0
+    cdef int64_t end
+    while k < system.n_particles:
+        end = end_of_copies(system, k)
+        fetch_ahead(system, end - 1, 1, symbol)
+        potential += particle_potentials(system, k, symbol, potential, &mass)
+        for k in range(k, end):
+            total += weight[k] * mass
+            cumulative[k] = total
+        k = end
+    return total
+
+
+cdef inline void draw_parents(
+    System* system, double* cumulative, const double* uniforms, int64_t* place,
+    double* sorted_uniforms,
+) noexcept nogil:
+    """Draw parents with the first half of the uniforms, and sort the second half by parent.
+
+    ``place[k]`` becomes where the uniforms of the children of parent k end.
+    """
+    cdef int64_t n = system.n_particles
+    cdef int64_t budget = system.budget
+    cdef uint64_t* guide = <uint64_t*>system.scratch.keys.data
+    cdef int64_t* drawn = <int64_t*>system.match.data
+    cdef int64_t next_place = 0
+    cdef int64_t k, i
+    memset(place, 0, <size_t>n * sizeof(int64_t))
+    make_guide(cumulative, n, guide)
+    for i in range(budget):
+        drawn[i] = guided(cumulative, n, guide, uniforms[i])
+        place[drawn[i]] += 1
+    for k in range(n):  # counts become places
+        i = place[k]
+        place[k] = next_place
+        next_place += i
+    for i in range(budget):
+        sorted_uniforms[place[drawn[i]]] = uniforms[budget + i]
+        place[drawn[i]] += 1
+
+
+cdef inline double draw_states(
+    System* system, double* potential, const int64_t* place, const double* sorted_uniforms,
+    Survivors* chosen,
+) noexcept nogil:
+    """Draw the children of all parents; return the weight of those that are distinct."""
+    cdef double carried = 0.0
+    cdef uint32_t i, n
+    cdef int64_t k = 0
+    cdef int64_t end
+    chosen.n = 0
+    while k < system.n_particles:
+        end = end_of_copies(system, k)
+        if end + FETCH_BLOCK < system.n_particles:
+            fetch_block(system, end + FETCH_BLOCK)
+        n = n_offered(system, k)
+        if place[end - 1] > chosen.n:
+            for i in range(1, n):
+                potential[i] += potential[i - 1]
+            for k in range(k, end):
+                if place[k] > chosen.n:
+                    draw_children(
+                        system, k, potential, n, sorted_uniforms + chosen.n,
+                        place[k] - chosen.n, chosen, &carried,
+                    )
+        potential += n
+        k = end
+    return carried
 
 
 cdef inline Status step_learning(
@@ -182,50 +269,20 @@ cdef inline Status step_learning(
 ) noexcept nogil:
     """One step of ParticleLearning."""
     cdef Survivors* chosen = &system.chosen
-    cdef int64_t n = system.n_particles
-    cdef int64_t budget = system.budget
-    cdef double* cumulative = <double*>system.scratch.shares.data
-    cdef double* potential = <double*>system.scratch.transition.data
-    cdef const double* weight = <const double*>system.weight.data
+    cdef double* potential = <double*>system.scratch.shares.data
+    cdef double* cumulative = <double*>system.future.data
     cdef double* sorted_uniforms = <double*>system.foresight.data
-    cdef int64_t* place = <int64_t*>system.scratch.order.data  # where the parent's draws go
-    cdef int64_t* drawn = <int64_t*>system.match.data          # parent of each draw
-    cdef const double* first
-    cdef double total = 0.0
-    cdef double mass
-    cdef double carried = 0.0
-    cdef int64_t k, i, next_place
-    if uniforms.used + 2 * budget > uniforms.n:
+    cdef int64_t* place = <int64_t*>system.scratch.order.data
+    cdef double total, carried
+    if uniforms.used + 2 * system.budget > uniforms.n:
         return TOO_FEW_UNIFORMS
-    first = uniforms.values + uniforms.used
-    for k in range(n):
-        fetch_ahead(system, k, 1, symbol)
-        particle_potentials(system, k, symbol, potential, &mass)
-        total += weight[k] * mass
-        cumulative[k] = total
-        place[k] = 0
+    total = weigh_parents(system, symbol, potential, cumulative)
     system.candidates.predictive = total
     if predict(system, symbol, report) != OK:
         return NOT_A_NUMBER
-    for i in range(budget):
-        drawn[i] = first_above(cumulative, n, first[i] * total)
-        place[drawn[i]] += 1
-    next_place = 0
-    for k in range(n):  # counts become places
-        i = place[k]
-        place[k] = next_place
-        next_place += i
-    for i in range(budget):
-        sorted_uniforms[place[drawn[i]]] = first[budget + i]
-        place[drawn[i]] += 1
-    chosen.n = 0
-    for k in range(n):  # place[k] is now where the draws of k end
-        if place[k] > chosen.n:
-            draw_children(
-                system, k, symbol, sorted_uniforms + chosen.n, place[k] - chosen.n, chosen,
-                &carried,
-            )
+    draw_parents(system, cumulative, uniforms.values + uniforms.used, place, sorted_uniforms)
+    carried = draw_states(system, potential, place, sorted_uniforms, chosen)
     chosen.discarded = 1.0 - carried / total if carried < total else 0.0
     weigh_equally(chosen)
-    uniforms.used += 2 * budget
+    uniforms.used += 2 * system.budget
     return finish(system, chosen, symbol, report)

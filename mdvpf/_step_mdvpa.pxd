@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from mdvpf._commit cimport commit, reserve_commit
-from mdvpf._expand cimport expand
+from mdvpf._expand cimport EVERYTHING, expand
 from mdvpf._lookahead cimport look_ahead
 from mdvpf._score cimport block_of, moved_probability
 from mdvpf._select cimport normalize, select_top, weigh
@@ -43,26 +43,27 @@ cdef inline Status complete(
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef uint64_t* work = <uint64_t*>system.scratch.order.data
     cdef CandidateSet* tilted = &system.tilted
+    cdef int attempt = 0
     if lookahead == MISSING or discount == 0.0:
         system.margin = 0.0
         if not system.select_optimal:
             copy_survivors(chosen, &system.shown)
             return OK
-        expand(system, system.pending_symbol, True)
+        expand(system, system.pending_symbol, EVERYTHING)
         return choose_optimal(system, &system.candidates, chosen, uniforms)
     if system.select_optimal:
-        expand(system, system.pending_symbol, True)
+        expand(system, system.pending_symbol, EVERYTHING)
     look_ahead(system, lookahead)
     tilt(system, discount)
     if not (isfinite(tilted.best) and isfinite(tilted.least)):
         return NOT_A_NUMBER
     if system.select_optimal:
         return choose_optimal(system, tilted, chosen, uniforms)
-    if not select_top(tilted, system.budget, keys, work, chosen):
-        expand(system, system.pending_symbol, True)
+    while not select_top(tilted, system.budget, keys, work, chosen):
+        attempt += 1
+        expand(system, system.pending_symbol, attempt)
         look_ahead(system, lookahead)
         tilt(system, discount)
-        select_top(tilted, system.budget, keys, work, chosen)
     weigh(chosen, tilted.logarithmic)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
@@ -143,7 +144,7 @@ cdef inline Status step_lookahead(
         status = complete_pending(system, symbol, discount, uniforms)
         if status != OK:
             return status
-    expand(system, symbol, False)
+    expand(system, symbol, 0)
     status = predict(system, symbol, report)
     if status != OK:
         return status

@@ -190,7 +190,7 @@ cdef struct Scratch:
     Buffer times            # uint32_t[]: how often each state is drawn
     Buffer keys             # uint64_t[]: order keys of a selection
     Buffer order            # uint64_t[], int64_t[] or double[]: work space of a selection
-    Buffer shares           # double[]: of candidates in the optimal rule, of particles in a draw
+    Buffer shares           # double[]: of candidates, or of particles in resampling; padded
     Buffer overlay_into     # uint32_t[]
     Buffer overlay_row      # uint32_t[]: pairs
     Buffer overlay_column   # uint32_t[]
@@ -242,6 +242,7 @@ cdef struct System:
     bint select_optimal     # MD-VPA: survivors of a completed step by the optimal rule
     double ess_threshold    # SMC: resample below this share of the budget; >= 1: always
     int64_t budget          # K
+    int n_threads
 
     Memory memory
     Pool pool
@@ -284,6 +285,10 @@ cdef struct System:
     Buffer n_children       # uint32_t[]: of each particle
     Scratch scratch
     Lookahead lookahead
+    Buffer part_space       # what `for_part` gives to parts after the first
+    uint32_t part_states    # for how many states
+    Buffer part_sizes       # int64_t[]: candidates that each part has collected
+    int64_t most_collected  # candidates in any step: work space beyond them was never written
     double margin           # MD-VPA: how far below the K best candidates are collected, as a log
 
 # What a step reports.

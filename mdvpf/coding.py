@@ -25,6 +25,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
@@ -87,27 +88,7 @@ def compress(symbols: ArrayLike, predictor: Predictor) -> bytes:
     >>> coding.decompress(data, mdvpf.Markov(4, beta=0.01)).tolist() == symbols
     True
     """
-    encoder = _constriction().stream.queue.RangeEncoder()
-    predictor = _checked(predictor).copy()
-    values = _validate.integers("symbols", symbols, low=0, high=predictor.n_symbols - 1)
-    if len(values) > _LARGEST_LENGTH:
-        raise ValueError(f"symbols: got {len(values)}; expected at most {_LARGEST_LENGTH}")
-    head = _HEAD.pack(
-        MAGIC, _version(), _platform(), _probe(), _identity(predictor), _crc(values), len(values)
-    )
-    categorical = _constriction().stream.model.Categorical
-
-    def encode(symbol: int, start: int, size: int, choices: NDArray[np.float64]) -> int:
-        digit = (symbol - start) // size
-        encoder.encode(digit, categorical(choices, perfect=False))
-        return digit
-
-    for symbol in values.tolist():
-        _by_digits(predictor.predict_proba(), partial(encode, symbol))
-        predictor.update(symbol)
-    words: NDArray[np.uint32] = encoder.get_compressed()
-    payload = words.astype("<u4").tobytes().rstrip(b"\0")
-    return head + _CHECKSUM.pack(zlib.crc32(head + payload)) + payload
+    return encode(symbols, predictor, MAGIC)
 
 
 def decompress(data: bytes, predictor: Predictor) -> NDArray[np.int64]:
@@ -134,32 +115,42 @@ def decompress(data: bytes, predictor: Predictor) -> NDArray[np.int64]:
     >>> coding.decompress(data, mdvpf.ContextTree(2)).tolist()
     [0, 1, 0]
     """
-    content = _validate.content("data", data)
-    predictor = _checked(predictor).copy()
-    n, checksum, payload = _opened(content, predictor)
-    words = np.frombuffer(payload + b"\0" * (-len(payload) % 4), dtype="<u4").astype(np.uint32)
-    decoder = _constriction().stream.queue.RangeDecoder(words)
+    return opened(data, MAGIC).decode(predictor)
+
+
+def encode(symbols: ArrayLike, predictor: Predictor, magic: bytes, extra: bytes = b"") -> bytes:
+    """Return a head, then `extra`, then the code of the symbols."""
+    encoder = _constriction().stream.queue.RangeEncoder()
     categorical = _constriction().stream.model.Categorical
+    predictor = _checked(predictor).copy()
+    values = _validate.integers("symbols", symbols, low=0, high=predictor.n_symbols - 1)
+    if len(values) > _LARGEST_LENGTH:
+        raise ValueError(f"symbols: got {len(values)}; expected at most {_LARGEST_LENGTH}")
+    head = _HEAD.pack(
+        magic, _version(), _platform(), _probe(), _identity(predictor), _crc(values), len(values)
+    )
 
-    def decode(start: int, size: int, choices: NDArray[np.float64]) -> int:
-        return int(decoder.decode(categorical(choices, perfect=False)))
+    def choose(symbol: int, start: int, size: int, choices: NDArray[np.float64]) -> int:
+        digit = (symbol - start) // size
+        encoder.encode(digit, categorical(choices, perfect=False))
+        return digit
 
-    symbols = np.empty(n, dtype=np.int64)
-    for i in range(n):
-        symbols[i] = symbol = _by_digits(predictor.predict_proba(), decode)
+    for symbol in values.tolist():
+        _by_digits(predictor.predict_proba(), partial(choose, symbol))
         predictor.update(symbol)
-    if _crc(symbols) != checksum:
-        raise CodingError("data: what was decoded is not what was encoded")
-    return symbols
+    words: NDArray[np.uint32] = encoder.get_compressed()
+    rest = extra + words.astype("<u4").tobytes().rstrip(b"\0")
+    return head + _CHECKSUM.pack(zlib.crc32(head + rest)) + rest
 
 
-def _opened(content: bytes, predictor: Predictor) -> tuple[int, int, bytes]:
-    """Return the number of symbols, their checksum and their code, or refuse."""
-    if not content.startswith(MAGIC):
+def opened(data: bytes, magic: bytes) -> Opened:
+    """Return what compressed data hold, if they are whole and can be decoded here, or refuse."""
+    content = _validate.content("data", data)
+    if not content.startswith(magic):
         raise CodingError("data: not compressed by mdvpf")
     head, rest = content[: _HEAD.size], content[_HEAD.size :]
-    expected, payload = rest[: _CHECKSUM.size], rest[_CHECKSUM.size :]
-    if expected != _CHECKSUM.pack(zlib.crc32(head + payload)):
+    expected, rest = rest[: _CHECKSUM.size], rest[_CHECKSUM.size :]
+    if expected != _CHECKSUM.pack(zlib.crc32(head + rest)):
         raise CodingError("data: damaged")
     _, release, place, probe, identity, checksum, n = _HEAD.unpack(head)
     if release != _version():
@@ -177,9 +168,51 @@ def _opened(content: bytes, predictor: Predictor) -> tuple[int, int, bytes]:
             "data: compressed where numbers are not computed as here: by another processor, or "
             "with other versions of Python, NumPy or constriction"
         )
-    if identity != _identity(predictor):
-        raise CodingError("data: compressed with another predictor, or in another state of it")
-    return n, checksum, payload
+    return Opened(identity, checksum, n, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Compressed symbols, after their head.
+
+    Attributes
+    ----------
+    identity : bytes
+        Digest of the predictor.
+    checksum : int
+        Checksum of the symbols.
+    n : int
+        How many there are.
+    rest : bytes
+        Whatever follows: the code, after the extra bytes if there are any.
+    """
+
+    identity: bytes
+    checksum: int
+    n: int
+    rest: bytes
+
+    def decode(self, predictor: Predictor, n_extra: int = 0) -> NDArray[np.int64]:
+        """Return the symbols."""
+        predictor = _checked(predictor).copy()
+        if self.identity != _identity(predictor):
+            raise CodingError("data: compressed with another predictor, or in another state of it")
+        code = self.rest[n_extra:]
+        words = np.frombuffer(code + b"\0" * (-len(code) % 4), dtype="<u4").astype(np.uint32)
+        decoder = _constriction().stream.queue.RangeDecoder(words)
+        categorical = _constriction().stream.model.Categorical
+
+        def choose(start: int, size: int, choices: NDArray[np.float64]) -> int:
+            return int(decoder.decode(categorical(choices, perfect=False)))
+
+        symbols = np.empty(self.n, dtype=np.int64)
+        for i in range(self.n):
+            symbol = _by_digits(predictor.predict_proba(), choose)
+            symbols[i] = symbol
+            predictor.update(symbol)
+        if _crc(symbols) != self.checksum:
+            raise CodingError("data: what was decoded is not what was encoded")
+        return symbols
 
 
 def _by_digits(

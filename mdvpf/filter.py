@@ -34,6 +34,7 @@ from mdvpf.result import Counts, MemoryReport, Step
 History = int | Literal["full"] | None
 
 _NO_UNIFORMS = np.empty(0)
+_MAX_THREADS = 1024  # more would only wait for each other
 _CODES: dict[type, int] = {MDVPA: 0, VPA: 1, SMC: 2, ParticleLearning: 3, OptimalResampling: 4}
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
 
@@ -53,8 +54,9 @@ class ParticleFilter(Predictor):
         Seed or generator of the random numbers, as `numpy.random.default_rng` takes it. VPA and
         MD-VPA with ``selection="top"`` draw none.
     n_threads : int, default 1
-        Upper limit on the threads of a step. At present a step runs on one; results do not and
-        will not depend on it.
+        Upper limit on the threads that score the candidates of a step, which pays from some
+        thousand particles on. Results have the same bits for any number. One is used where the
+        package was built without OpenMP, and in a process that was forked.
     history : None, int or "full", optional
         Which states `path` can tell: none, the last so many, or all.
 
@@ -104,6 +106,7 @@ class ParticleFilter(Predictor):
             **_algorithm_codes(algorithm),
             budget=self.n_particles,
             lag=_lag(self.history),
+            n_threads=min(self.n_threads, _MAX_THREADS),
         )
 
     def __repr__(self) -> str:

@@ -9,8 +9,6 @@ loop, the reading of input and the scoring of a continuation are here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate
+from mdvpf.progress import progress_bar
 from mdvpf.result import N_FIELDS, FilterResult, Step
 
 MISSING = -1  # how a missing symbol is written in the arrays of a Stream
@@ -75,34 +74,6 @@ def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
     if values.sum() != n:
         raise ValueError(f"lengths sum to {values.sum()}: expected {n}, the number of symbols")
     return np.cumsum(values) - values
-
-
-@contextmanager
-def progress_bar(show: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar while the context lasts; yields a function to advance it.
-
-    Nothing is shown where the output is not a terminal.
-    """
-    if not show:
-        yield lambda n: None
-        return
-    try:
-        from rich import progress as bars
-        from rich.console import Console
-    except ImportError as error:
-        raise ImportError(
-            "progress=True needs the package rich: install it, or mdvpf[cli]"
-        ) from error
-    console = Console(stderr=True)
-    columns = (
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda n: bar.advance(task, n)
 
 
 class Predictor(ABC):

@@ -162,8 +162,8 @@ class MemoryReport:
     live : int
         Bytes of particles, count rows and history in use.
     allocated : int
-        Bytes held for them, free space and work space included, part of which was perhaps never
-        written and so takes no memory yet.
+        Bytes that the filter takes of the machine: those, free space between them and work
+        space, but not what was only claimed and never written.
     dense_equivalent : int
         Bytes that plain int32 tables of the same states and symbols would take.
     rows : int

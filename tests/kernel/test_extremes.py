@@ -151,6 +151,7 @@ BOUNDED: dict[str, Algorithm] = {
     # The look-ahead turns the order around: what the bound dropped is needed after all.
     "MD-VPA, discount 10": mdvpf.MDVPA(10.0, normalizer="none"),
     "MD-VPA optimal": mdvpf.MDVPA(1.0, selection="optimal"),
+    "OptimalResampling": mdvpf.OptimalResampling(),
 }
 
 
@@ -175,7 +176,7 @@ def test_thousands_of_candidates_are_selected_as_if_all_were_sorted(name: str) -
 
 
 @pytest.mark.parametrize("beta", [0.03, 1e-6, 1e-30])
-@pytest.mark.parametrize("name", ["VPA", "MD-VPA, discount 1"])
+@pytest.mark.parametrize("name", ["VPA", "MD-VPA, discount 1", "OptimalResampling"])
 @every_oracle
 def test_thousands_of_candidates_whose_states_have_emitted_less_than_they_were_entered(
     oracle: str, name: str, beta: float
@@ -187,6 +188,18 @@ def test_thousands_of_candidates_whose_states_have_emitted_less_than_they_were_e
     events: list[Event] = [*[None] * 8, 0, 0, 1, None, 1]
     assert pair.follow(events, predictions=1000, tables=1000) is None
     assert int((pair.core.n_states + 1).sum()) > 5000
+
+
+@pytest.mark.parametrize(("beta", "max_states"), [(0.01, None), (0.3, 9)])
+def test_light_candidates_are_thinned_as_if_all_were_at_hand(
+    beta: float, max_states: int | None
+) -> None:
+    # Enough states that most were neither reached from the present one nor emitted the symbol.
+    model = mdvpf.InfiniteHMM(8, gamma=20.0, beta=beta, max_states=max_states)
+    pair = Pair(model, mdvpf.OptimalResampling(), 500, history=None, verify=False)
+    edge = pair.follow(random_symbols(9, 30, 8), predictions=1000, tables=1000)
+    assert edge is None
+    assert int((pair.core.n_states + 1).sum()) > 4000
 
 
 @pytest.mark.torture

@@ -166,11 +166,30 @@ def test_children_that_made_the_same_move_share_everything() -> None:
     pf = make_filter(mdvpf.SMC(), 40)
     assert pf.memory().rows == 0
     pf.update(0)
-    parents, n_times = np.unique(shown(pf).parents, return_counts=True)
-    assert len(parents) < 40
-    assert pf.memory().rows == 2 * len(parents)
-    assert pf.memory().shared_rows == 2 * np.count_nonzero(n_times > 1)
+    assert pf.memory().rows == 2
+    assert pf.memory().shared_rows == 2
+    assert pf.memory().history_nodes == 1
     assert_counts_follow_paths(pf, [0])
+
+
+@pytest.mark.parametrize("algorithm", [name for name in EVERY_ALGORITHM if "VPA" not in name])
+def test_neighbours_that_made_the_same_moves_are_one_block(algorithm: str) -> None:
+    # With a lag of one each block has one history node, and no other is left.
+    model = mdvpf.InfiniteHMM(4, beta=0.2)
+    pf = mdvpf.ParticleFilter(model, EVERY_ALGORITHM[algorithm], 50, rng=3, history=1)
+    one_by_one = algorithm == "OptimalResampling"
+    block = np.zeros(1 if one_by_one else 50, dtype=np.int64)
+    n_shared = 0
+    for symbol in random_symbols(12, 40):
+        pf.update(symbol)
+        particles = shown(pf)
+        moves = np.stack([block[particles.parents], particles.states], axis=1)
+        differs = np.any(moves[1:] != moves[:-1], axis=1)
+        block = np.concatenate([[0], np.cumsum(differs)])
+        assert pf.memory().history_nodes == block[-1] + 1
+        n_shared += bool(block[-1] + 1 < len(block))
+        pf._core.verify()
+    assert n_shared == 0 if one_by_one else n_shared > 20
 
 
 # --- Counts that outgrow their width

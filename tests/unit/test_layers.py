@@ -16,7 +16,8 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "result": set(),
     "model": {"_validate"},
     "algorithms": {"_validate"},
-    "predictor": {"_validate", "result"},
+    "progress": set(),
+    "predictor": {"_validate", "progress", "result"},
     "reference": {"_validate", "algorithms", "model", "result"},
     "filter": {"_core", "_validate", "algorithms", "model", "predictor", "result"},
     "_files": set(),
@@ -47,7 +48,13 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "restart",
         "result",
     },
+    "parallel": {"_validate", "progress"},
+    "plots": set(),
+    "_auto": {"_validate", "algorithms", "baselines", "mixture", "predictor", "restart"},
+    "coding": {"_validate", "algorithms", "filter", "model", "predictor"},
+    "packing": {"_auto", "_validate", "coding", "predictor"},
     "__init__": {
+        "_auto",
         "algorithms",
         "baselines",
         "datasets",
@@ -61,6 +68,54 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     },
 }
 
+# The files of a subpackage, from the ground up: each may use those before it, and the modules
+# that the subpackage stands on.
+SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
+    "experiments": (
+        {
+            "_validate",
+            "algorithms",
+            "baselines",
+            "datasets",
+            "filter",
+            "model",
+            "parallel",
+            "plots",
+            "predictor",
+            "progress",
+            "regret",
+        },
+        [
+            "__init__",
+            "data",
+            "spread",
+            "tables",
+            "methods",
+            "options",
+            "runs",
+            "results",
+            "figures",
+            "experiment",
+            "settings",
+            "artificial",
+            "books",
+            "webclick",
+            "efficiency",
+            "adversarial",
+            "files",
+            "compare",
+        ],
+    ),
+    "cli": (
+        {"_validate", "experiments", "parallel"},
+        ["shared", "reproduce", "compare", "app", "__init__"],
+    ),
+}
+for _package, (_below, _files) in SUBPACKAGES.items():
+    _below = _below | {name for name in PYTHON_LAYERS if name.split(".")[0] in _below}
+    for _i, _file in enumerate(_files):
+        PYTHON_LAYERS[f"{_package}.{_file}"] = _below | {f"{_package}.{x}" for x in _files[:_i]}
+
 # The parts of the core, from the ground up: each may use those before it.
 CORE_LAYERS = [
     "_types.pxd",
@@ -70,7 +125,9 @@ CORE_LAYERS = [
     "_select.pxd",
     "_history.pxd",
     "_score.pxd",
+    "_parts.pxd",
     "_expand.pxd",
+    "_thin.pxd",
     "_commit.pxd",
     "_lookahead.pxd",
     "_tilt.pxd",
@@ -83,6 +140,10 @@ CORE_LAYERS = [
 ]
 
 
+def source_of(module: str) -> Path:
+    return PACKAGE / f"{module.replace('.', '/')}.py"
+
+
 def python_imports(path: Path) -> set[str]:
     """Return the modules of the package that a Python file imports, wherever in the file."""
     found = set()
@@ -91,8 +152,8 @@ def python_imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: a relative import"
-            if node.module == "mdvpf":
-                found |= {f"mdvpf.{alias.name}" for alias in node.names}
+            if node.module in ("mdvpf", *(f"mdvpf.{name}" for name in SUBPACKAGES)):
+                found |= {f"{node.module}.{alias.name}" for alias in node.names}
             else:
                 found.add(node.module or "")
     assert "mdvpf" not in found, f"{path.name}: imports the whole package"
@@ -114,21 +175,22 @@ def closure(name: str) -> set[str]:
     to_do = {name}
     while to_do:
         module = to_do.pop()
-        below = python_imports(PACKAGE / f"{module}.py") if module != "_core" else set()
+        below = python_imports(source_of(module)) if module != "_core" else set()
         to_do |= below - reached
         reached |= below
     return reached
 
 
 def test_every_file_has_a_layer() -> None:
-    assert {path.stem for path in PACKAGE.glob("*.py")} == set(PYTHON_LAYERS)
+    files = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")}
+    assert files == {source_of(module).relative_to(PACKAGE) for module in PYTHON_LAYERS}
     core = {path.name for pattern in ("*.pxd", "*.pyx") for path in PACKAGE.glob(pattern)}
     assert core == set(CORE_LAYERS)
 
 
 @pytest.mark.parametrize("module", PYTHON_LAYERS)
 def test_python_imports_point_down(module: str) -> None:
-    assert python_imports(PACKAGE / f"{module}.py") <= PYTHON_LAYERS[module]
+    assert python_imports(source_of(module)) <= PYTHON_LAYERS[module]
 
 
 def test_no_module_is_below_itself() -> None:

@@ -1,0 +1,76 @@
+"""The application: its commands, and the one place where errors become lines and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from mdvpf.cli.compare import compare
+from mdvpf.cli.reproduce import reproduce
+
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+# The base of the errors that a command line can contain: typer does not export it.
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="mdvpf",
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(reproduce)
+app.command()(compare)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"mdvpf {version('mdvpf')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    context: typer.Context,
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. Works anywhere.")
+    ] = False,
+) -> None:
+    """Particle filters for the infinite hidden Markov model.
+
+    Exit codes: 0 done, 1 an error, 2 a wrong command line, 3 some runs failed, 130 interrupted.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(arguments: list[str]) -> int:
+    """Run the application; return its exit code."""
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = app(args=arguments, prog_name="mdvpf", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except _USAGE_ERROR as error:
+        _complain(error.format_message())  # type: ignore[attr-defined]
+        return WRONG_USAGE
+    except Exception as error:
+        if debug:
+            raise
+        _complain(f"{error or type(error).__name__}")
+        return FAILED
+    if code == INTERRUPTED:  # which is also how typer reports an interrupt
+        _complain("interrupted; what was finished is kept for --resume")
+    return code or DONE
+
+
+def _complain(message: str) -> None:
+    print("mdvpf: " + " ".join(message.split()), file=sys.stderr)

@@ -1,0 +1,91 @@
+"""`mdvpf reproduce`: the experiments of the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mdvpf import _validate
+from mdvpf.cli import shared
+from mdvpf.experiments.adversarial import ADVERSARIAL
+from mdvpf.experiments.artificial import ARTIFICIAL
+from mdvpf.experiments.books import BOOKS
+from mdvpf.experiments.efficiency import EFFICIENCY
+from mdvpf.experiments.experiment import carry_out
+from mdvpf.experiments.webclick import WEBCLICK
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (ARTIFICIAL, BOOKS, WEBCLICK, EFFICIENCY, ADVERSARIAL)
+}
+ALL = "all"
+_LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERIMENTS.items())
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL} of them.")],
+    particles: shared.Particles = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Number of streams: data seeds, windows or blocks.")
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="Symbols: of a segment (artificial), of a book, of a block of clicks (webclick, "
+            "efficiency), of the longest stream (adversarial)."
+        ),
+    ] = None,
+    most_particles: Annotated[
+        int | None,
+        typer.Option(help="The largest K: of the reference (artificial) or the grid (efficiency)."),
+    ] = None,
+    methods: shared.Methods = None,
+    alpha: shared.Alpha = None,
+    gamma: shared.Gamma = None,
+    beta: shared.Beta = None,
+    seed: shared.Seed = None,
+    jobs: shared.Jobs = 1,
+    out: shared.Out = Path("results"),
+    backend: shared.Backend = "processes",
+    scheduler: shared.Scheduler = None,
+    resume: shared.Resume = False,
+) -> int:
+    """Redo an experiment of the paper: table, figures, arrays and configuration in one folder.
+
+    For example:
+
+    mdvpf reproduce artificial --seeds 20 --jobs 2
+
+    mdvpf reproduce books --methods "MD-VPA,VPA,Markov 1" --beta 0.1
+
+    mdvpf reproduce all --seeds 5 --jobs 2 --out results --resume
+
+    mdvpf reproduce webclick --backend dask --scheduler tcp://localhost:8786
+    """
+    with shared.usage():
+        _validate.choice("NAME", name, [*EXPERIMENTS, ALL])
+        chosen = EXPERIMENTS if name == ALL else {name: EXPERIMENTS[name]}
+        where = shared.executor(jobs, backend, scheduler)
+        all_options = {
+            key: experiment.defaults.changed(
+                particles=particles,
+                seeds=seeds,
+                length=length,
+                most_particles=most_particles,
+                methods=shared.split_names(methods),
+                alpha=alpha,
+                gamma=gamma,
+                beta=beta,
+                seed=seed,
+            )
+            for key, experiment in chosen.items()
+        }
+    code = 0
+    for key, experiment in chosen.items():
+        options = all_options[key]
+        folder = out / experiment.name
+        finished = carry_out(experiment, options, folder, where, resume=resume, progress=True)
+        code = max(code, shared.show(finished))
+    return code

@@ -1,0 +1,74 @@
+"""What the commands share: their options, and how they show a finished experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mdvpf.experiments.experiment import Finished
+from mdvpf.experiments.methods import NAMES
+from mdvpf.parallel import BACKENDS, Executor
+
+SOME_RUNS_FAILED = 3
+WIDTH_OF_FILES = 180  # characters, where the output is not a terminal
+
+Particles = Annotated[
+    int | None, typer.Option("--particles", "-K", help="Number of particles of the filters.")
+]
+Methods = Annotated[
+    str | None,
+    typer.Option(help=f"Names with commas between them, of: {', '.join(NAMES)}."),
+]
+Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
+Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the oracle.")]
+Beta = Annotated[float | None, typer.Option(help="Weight of each symbol in an emission.")]
+Seed = Annotated[int | None, typer.Option(help="The seed that all others come from.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1: one a core.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the output.")]
+Backend = Annotated[str, typer.Option(help=f"Where to run: {' or '.join(BACKENDS)}.")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of the Dask scheduler, such as tcp://host:8786.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Do not repeat runs that finished before.")]
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """Turn what is wrong with a value of an option into an error of the command line."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def split_names(methods: str | None) -> tuple[str, ...] | None:
+    """Return the names in a list with commas; None stays None."""
+    return None if methods is None else tuple(name.strip() for name in methods.split(","))
+
+
+def executor(jobs: int, backend: str, scheduler: str | None) -> Executor:
+    """Return the executor that the options describe."""
+    return Executor(jobs, backend, scheduler)  # type: ignore[arg-type]  # it checks the name
+
+
+def show(finished: Finished) -> int:
+    """Print tables, files and failures; return the exit code."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_OF_FILES)
+    for table in finished.report.tables:
+        console.print(table.rich())
+        console.print()
+    console.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False)
+    for picture in finished.pictures:
+        if picture.suffix == ".png":
+            console.print(f"picture: {picture}", soft_wrap=True, highlight=False)
+    errors = Console(stderr=True)
+    for failure in finished.failures:
+        errors.print(f"failed: {failure.task}: {failure.error}", soft_wrap=True, markup=False)
+    return SOME_RUNS_FAILED if finished.failures else 0

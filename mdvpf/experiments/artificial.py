@@ -1,0 +1,222 @@
+"""The paper's switching HMM: 3 states and 3 symbols, then 4 states and 8 symbols.
+
+Every stream comes from a data seed of its own. VPA and MD-VPA draw nothing: run again with another
+filter seed they give the same numbers, so a comparison of variances over filter seeds says nothing
+about their error. It is measured in two other ways: against OptimalResampling with many particles
+on the same stream, and by the variance within the particle set.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.algorithms import MDVPA, SMC, Algorithm, OptimalResampling
+from mdvpf.datasets import switching_hmm
+from mdvpf.experiments.data import Data
+from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
+from mdvpf.experiments.figures import course, shown_labels
+from mdvpf.experiments.methods import BASE, GENERATOR, Entry, Filter
+from mdvpf.experiments.options import Options
+from mdvpf.experiments.results import Group, comparison, counted, final_regret, final_states
+from mdvpf.experiments.runs import Run, Seed
+from mdvpf.experiments.tables import Cell, Column, Estimate, Table
+from mdvpf.parallel import spawn
+from mdvpf.plots import Panel, with_band
+
+FILTER_SEEDS = 5  # runs on a stream of each filter that draws
+VARIANCE_EVERY = 10  # symbols
+SMOOTHING = 15  # symbols
+REFERENCE = "reference"
+LARGE_SMC = 10  # times K
+
+ABLATION: dict[str, Algorithm] = {
+    "MD-VPA": MDVPA(),
+    'normalizer="sum"': MDVPA(normalizer="sum"),
+    'normalizer="none"': MDVPA(normalizer="none"),
+    'discount="1/sqrt(n)"': MDVPA(discount="1/sqrt(n)"),
+    "discount=0.1": MDVPA(discount=0.1),
+    "discount=1": MDVPA(discount=1.0),
+    "discount=0 (is VPA)": MDVPA(discount=0.0),
+    "carry_weights=False": MDVPA(carry_weights=False),
+    'selection="optimal"': MDVPA(selection="optimal"),
+}
+
+
+def streams(n: int, length: int, seed: int) -> list[Data]:
+    """Return streams of two segments of the given length, each from a seed of its own."""
+    (seeds,) = spawn(seed, n)
+    found = []
+    for i, data_seed in enumerate(seeds):
+        stream = switching_hmm(lengths=(length, length), rng=data_seed)
+        points = tuple(stream.change_points.tolist())
+        name = f"stream {i}"
+        found.append(Data(name, stream.symbols, stream.n_symbols, None, points, stream.hmms))
+    return found
+
+
+def plan(options: Options) -> list[Run]:
+    """Return the runs."""
+    n = options.seeds
+    # The first list is that of `streams`.
+    _, *filter_seeds = spawn(options.seed, n, *[n] * FILTER_SEEDS)
+    runs = []
+    for i, data in enumerate(streams(n, options.length, options.seed)):
+        seeds = [Seed.of(seeds[i]) for seeds in filter_seeds]
+        for entry in _entries(options):
+            runs.append(
+                Run(
+                    "methods",
+                    entry,
+                    data,
+                    seeds[0],
+                    # It is slow: every particle is asked for its counts.
+                    variance_every=0 if entry.label.startswith("SMC,") else VARIANCE_EVERY,
+                    measure_memory=i == 0,
+                )
+            )
+            if isinstance(entry.method, Filter) and entry.method.draws:
+                runs += [Run(f"filter seed {j}", entry, data, seeds[j]) for j in _others()]
+        for label, algorithm in ABLATION.items():
+            method = _filter(options, algorithm, options.particles)
+            runs.append(
+                Run("ablation", Entry(label, method), data, seeds[0], measure_memory=i == 0)
+            )
+        reference = _filter(options, OptimalResampling(), options.most_particles)
+        runs.append(Run(REFERENCE, Entry(REFERENCE, reference), data, seeds[0]))
+    return runs
+
+
+def _others() -> range:
+    return range(1, FILTER_SEEDS)
+
+
+def _filter(options: Options, algorithm: Algorithm, n_particles: int) -> Filter:
+    return Filter(algorithm, n_particles, options.alpha, options.gamma, options.beta)
+
+
+def _entries(options: Options) -> list[Entry]:
+    entries = options.entries(generator=True)
+    if "SMC" in options.methods:
+        k = LARGE_SMC * options.particles
+        entries.insert(1, Entry(f"SMC, K = {k:,}", _filter(options, SMC(), k)))
+    return entries
+
+
+def report(options: Options, groups: Groups) -> Report:
+    """Return the tables and the figures."""
+    group = groups["methods"]
+    n, length = len(group.streams), options.length
+    size = f"{counted(n, 'stream')}, K = {options.particles}, beta = {options.beta:g}"
+    table = comparison(
+        group,
+        f"Log predictive, nats a symbol, before and after the switch: {size}",
+        parts={"before": slice(0, length), "after": slice(length, None)},
+        notes=(
+            f"Differences to {BASE} are taken stream by stream: mean ± standard error. The Markov "
+            "chains have the beta of their grid that was best in hindsight.",
+        ),
+    )
+    ablation = comparison(
+        groups["ablation"],
+        f"Variants of {BASE}, nats a symbol: {size}",
+        name="ablation",
+        parts={"before": slice(0, length), "after": slice(length, None)},
+    )
+    drawing = Drawing("artificial", f"Switching HMM: mean of {size}", _panels(group, length))
+    return Report([table, _errors(options, groups, size), ablation], [drawing])
+
+
+def _errors(options: Options, groups: Groups, size: str) -> Table:
+    group, reference = groups["methods"], groups[REFERENCE]
+    extras = (
+        final_regret(group),
+        final_states(group),
+        (Column("RMSE to the reference", ".3f"), lambda label: _rmse(group, reference, label)),
+        (Column("sd over filter seeds", ".4f"), lambda label: _seed_deviation(groups, label)),
+        (Column("sd within the particles", ".4f"), lambda label: _inner_deviation(group, label)),
+    )
+    rows = [
+        (group.shown[label], *(compute(label) for _, compute in extras)) for label in group.labels
+    ]
+    return Table(
+        "errors",
+        f"Regret, states and errors: {size}",
+        (Column("method"), *(column for column, _ in extras)),
+        tuple(rows),
+        (
+            "Regret: against the generator, over the whole stream. RMSE: of the log predictive of "
+            f"a symbol (nats), to OptimalResampling with K = {options.most_particles:,} on the "
+            "same stream. Over filter seeds: standard deviation, in nats a symbol, over "
+            f"{FILTER_SEEDS} runs on the same stream; VPA and MD-VPA draw nothing, so theirs is 0 "
+            "by construction. "
+            "Within the particles: of the probabilities that they give to the next symbol, "
+            "by weight.",
+        ),
+    )
+
+
+def _rmse(group: Group, reference: Group, label: str) -> Cell:
+    truth = reference.outcomes[REFERENCE]
+    return Estimate.of(
+        [
+            np.sqrt(np.mean((outcome.log_predictive - truth[stream].log_predictive) ** 2))
+            for stream, outcome in group.outcomes[label].items()
+            if stream in truth
+        ]
+    )
+
+
+def _seed_deviation(groups: Groups, label: str) -> Cell:
+    """Return the standard deviation over filter seeds, a mean over streams of variances."""
+    if label in ("VPA", BASE):
+        return 0.0
+    others = [groups[name] for name in (f"filter seed {j}" for j in _others()) if name in groups]
+    rates = [group.rates(label) for group in [groups["methods"], *others] if label in group.labels]
+    if len(rates) < FILTER_SEEDS:
+        return None
+    shared = set.intersection(*(set(rate) for rate in rates))
+    values = np.array([[rate[stream] for stream in sorted(shared)] for rate in rates])
+    return float(np.sqrt(values.var(axis=0, ddof=1).mean()))
+
+
+def _inner_deviation(group: Group, label: str) -> Cell:
+    variances = group.curves(label, "variance")
+    return float(np.sqrt(variances.mean())) if variances.size else None
+
+
+def _panels(group: Group, length: int) -> list[Panel]:
+    points = [length + 0.5]
+    drawn = shown_labels(group, "Markov 1")
+    known = [GENERATOR] if GENERATOR in group.labels else []
+    prediction, states = course(group, [*drawn, *known], SMOOTHING, marks=points)
+    if not known:
+        return [prediction, states]
+    time = np.arange(1.0, 2 * length + 1)
+    regret = Panel(
+        "cumulative regret against the generator",
+        "time (symbols)",
+        "regret (nats)",
+        [with_band(group.shown[label], time, _regrets(group, label)) for label in drawn],
+        points,
+    )
+    return [prediction, regret, states]
+
+
+def _regrets(group: Group, label: str) -> NDArray[np.float64]:
+    known = group.outcomes[GENERATOR]
+    losses = [
+        known[stream].log_predictive - outcome.log_predictive
+        for stream, outcome in group.outcomes[label].items()
+        if stream in known
+    ]
+    return np.cumsum(losses, axis=1)
+
+
+ARTIFICIAL = Experiment(
+    "artificial",
+    "the switching HMM: two sources, 150 symbols each",
+    Options(particles=100, seeds=50, length=150, beta=1.0),
+    plan,
+    report,
+)

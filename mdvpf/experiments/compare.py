@@ -1,0 +1,101 @@
+"""The comparison on one stream of a user's own.
+
+There is one stream, so the standard errors are over consecutive blocks of it: they say how evenly
+a difference is spread over the stream, not what another stream would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdvpf.experiments.data import Data
+from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
+from mdvpf.experiments.figures import course, shown_labels
+from mdvpf.experiments.methods import BASE
+from mdvpf.experiments.options import Options
+from mdvpf.experiments.results import Group, comparison, final_states
+from mdvpf.experiments.runs import Outcome, Run, Seed
+from mdvpf.parallel import spawn
+
+BLOCKS = 20
+MOST_BREAKS = 20  # marked in the figure
+DEFAULTS = Options(particles=100, seeds=1, length=20)
+
+
+def compare(data: Data) -> Experiment:
+    """Return the experiment on a stream."""
+
+    def plan(options: Options) -> list[Run]:
+        ((seed,),) = spawn(options.seed, 1)
+        return [
+            Run("methods", entry, data, Seed.of(seed), measure_memory=True)
+            for entry in options.entries()
+        ]
+
+    def report(options: Options, groups: Groups) -> Report:
+        group = groups["methods"]
+        blocks = in_blocks(group, BLOCKS)
+        n = len(blocks.streams)
+        size = (
+            f"{data.name}, {len(data):,} symbols of {data.n_symbols}, K = {options.particles}, "
+            f"gamma = {options.gamma:g}, beta = {options.beta:g}"
+        )
+        table = comparison(
+            blocks,
+            f"Log predictive, nats a symbol: {size}",
+            extras=[final_states(group)],
+            notes=(
+                f"Differences to {BASE} are over {n} consecutive blocks of the stream: mean ± "
+                "standard error. The Markov chains have the beta of their grid that was best in "
+                "hindsight.",
+            ),
+        )
+        panels = course(
+            group,
+            shown_labels(group, *_best(group, "Markov"), *_best(group, "ContextTree")),
+            max(1, len(data) // BLOCKS),
+            marks=_breaks(data),
+            mark_label="start of a sequence",
+        )
+        return Report([table], [Drawing("compare", size, panels)])
+
+    return Experiment("compare", "a stream of one's own", DEFAULTS, plan, report)
+
+
+def in_blocks(group: Group, n_blocks: int) -> Group:
+    """Return the outcomes on one stream as those on consecutive blocks of it."""
+    [(name, data)] = group.streams.items()
+    edges = np.linspace(0, len(data), min(n_blocks, len(data)) + 1).round().astype(int)
+    parts = {f"block {i}": slice(*edges[i : i + 2]) for i in range(len(edges) - 1)}
+    result = Group(())
+    result.shown = group.shown
+    result.streams = {
+        block: Data(block, data.symbols[part], data.n_symbols) for block, part in parts.items()
+    }
+    result.blocks = dict.fromkeys(parts, 1)
+    for label, outcomes in group.outcomes.items():
+        whole = outcomes[name]
+        result.outcomes[label] = {
+            block: Outcome(
+                whole.log_predictive[part],
+                whole.n_states[part],
+                seconds=whole.seconds,
+                peak_bytes=whole.peak_bytes,
+            )
+            for block, part in parts.items()
+        }
+    return result
+
+
+def _best(group: Group, family: str) -> list[str]:
+    """Return the label of the best method of a family, if there is one."""
+    labels = [label for label in group.labels if label.startswith(family)]
+    return sorted(labels, key=lambda label: -sum(group.rates(label).values()))[:1]
+
+
+def _breaks(data: Data) -> Sequence[float]:
+    if data.lengths is None or len(data.lengths) > MOST_BREAKS + 1:
+        return ()
+    return [float(end) + 0.5 for end in np.cumsum(data.lengths)[:-1]]

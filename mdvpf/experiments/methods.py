@@ -1,0 +1,151 @@
+"""What is compared: filters, Markov chains, context trees and the generator, as configuration.
+
+A method says everything that is needed to make a predictor for a stream, in numbers and names
+that can be written into a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
+from mdvpf.baselines import ContextTree, KnownHMM, Markov
+from mdvpf.experiments.data import Data
+from mdvpf.filter import ParticleFilter
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import Predictor
+
+BASE = "MD-VPA"  # what the others are compared with
+
+ALGORITHMS: dict[str, Algorithm] = {
+    "SMC": SMC(),
+    "VPA": VPA(),
+    BASE: MDVPA(),
+    "ParticleLearning": ParticleLearning(),
+    "OptimalResampling": OptimalResampling(),
+}
+MARKOV_BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
+MARKOV_ORDERS = (0, 1, 2)
+TREE_DEPTHS = (1, 2, 3)
+GENERATOR = "generator"
+
+NAMES = (
+    *ALGORITHMS,
+    *(f"Markov {order}" for order in MARKOV_ORDERS),
+    *(f"ContextTree {depth}" for depth in TREE_DEPTHS),
+    GENERATOR,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A particle filter of the infinite HMM."""
+
+    algorithm: Algorithm
+    n_particles: int
+    alpha: float = 1.0
+    gamma: float = 1.0
+    beta: float = 0.3
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> ParticleFilter:
+        """Return the filter for a stream."""
+        model = InfiniteHMM(data.n_symbols, alpha=self.alpha, gamma=self.gamma, beta=self.beta)
+        return ParticleFilter(model, self.algorithm, self.n_particles, rng=rng)
+
+    @property
+    def draws(self) -> bool:
+        """Whether its result depends on the seed."""
+        match self.algorithm:
+            case VPA() | MDVPA(selection="top"):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A Markov chain."""
+
+    order: int
+    beta: float
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
+        """Return the chain for a stream."""
+        return Markov(data.n_symbols, order=self.order, beta=self.beta)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A context tree."""
+
+    depth: int
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
+        """Return the tree for a stream."""
+        return ContextTree(data.n_symbols, depth=self.depth)
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """What made the stream: it knows the matrices and the times of the switches."""
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
+        """Return the generator of a stream."""
+        return KnownHMM(data.hmms, data.change_points)
+
+
+Method = Filter | Chain | Tree | Generator
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the comparison: of entries with the same label the best is shown."""
+
+    label: str
+    method: Method
+    variant: str = ""
+
+
+def entries(
+    names: tuple[str, ...],
+    *,
+    n_particles: int,
+    alpha: float,
+    gamma: float,
+    beta: float,
+    generator: bool = False,
+) -> list[Entry]:
+    """Return the methods of the given names, and the generator where there is one."""
+    found: list[Entry] = []
+    for label, algorithm in ALGORITHMS.items():
+        method = Filter(algorithm, n_particles, alpha, gamma, beta)
+        found.append(Entry(label, method))
+    for order in MARKOV_ORDERS:
+        for weight in MARKOV_BETAS:
+            found.append(Entry(f"Markov {order}", Chain(order, weight), f"beta {weight:g}"))
+    found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in TREE_DEPTHS]
+    if generator:
+        found.append(Entry(GENERATOR, Generator()))
+    return [entry for entry in found if entry.label in (*names, GENERATOR)]
+
+
+def plain(value: Any) -> Any:
+    """Return a configuration as what JSON knows: dataclasses become objects that name their type.
+
+    Examples
+    --------
+    >>> from mdvpf.experiments.methods import Tree, plain
+    >>> plain(Tree(depth=2))
+    {'type': 'Tree', 'depth': 2}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {
+            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+        return {"type": type(value).__name__, **fields}
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    return value

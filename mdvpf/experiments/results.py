@@ -1,0 +1,165 @@
+"""The outcomes of an experiment, gathered by group, label and stream, and how they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.experiments.data import Data
+from mdvpf.experiments.methods import BASE, GENERATOR
+from mdvpf.experiments.runs import Outcome, Run
+from mdvpf.experiments.tables import Cell, Column, Estimate, Table
+
+COSTS = (
+    Column("processor time (s)", ".3g", volatile=True),
+    Column("peak memory (MB)", ".3g", volatile=True),
+)
+
+
+class Group:
+    """The outcomes of one group of runs, by label and stream.
+
+    Where a label has several variants, only the one with the largest mean log predictive is kept:
+    the best in hindsight.
+
+    Parameters
+    ----------
+    pairs : iterable of (Run, Outcome)
+        The runs that finished.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[Run, Outcome]]) -> None:
+        found: dict[str, dict[str, dict[str, Outcome]]] = {}
+        self.streams: dict[str, Data] = {}
+        self.blocks: dict[str, int] = {}
+        for run, outcome in pairs:
+            entry, stream = run.entry, run.data.name
+            found.setdefault(entry.label, {}).setdefault(entry.variant, {})[stream] = outcome
+            self.streams[stream] = run.data
+            self.blocks[stream] = run.block
+        self.outcomes: dict[str, dict[str, Outcome]] = {}
+        self.shown: dict[str, str] = {}  # label, with the variant that was the best
+        for label, variants in found.items():
+            best = max(variants, key=lambda name: _mean_total(variants[name]))
+            self.outcomes[label] = variants[best]
+            self.shown[label] = f"{label} ({best})" if len(variants) > 1 else label
+
+    @property
+    def labels(self) -> list[str]:
+        """The methods, in the order of the runs."""
+        return list(self.outcomes)
+
+    def rates(self, label: str, part: slice = slice(None)) -> dict[str, float]:
+        """Return the mean log predictive of a symbol, by stream, in a part of the stream."""
+        return {
+            stream: float(outcome.log_predictive[part].sum())
+            / len(self.streams[stream].symbols[part])
+            for stream, outcome in self.outcomes[label].items()
+        }
+
+    def regrets(self, label: str) -> dict[str, float]:
+        """Return the cumulative regret against the generator, by stream."""
+        known = self.outcomes.get(GENERATOR, {})
+        return {
+            stream: known[stream].total - outcome.total
+            for stream, outcome in self.outcomes[label].items()
+            if stream in known
+        }
+
+    def curves(self, label: str, field: str = "log_predictive") -> NDArray[np.float64]:
+        """Return a field of all outcomes of a method, one row a stream."""
+        return np.array([getattr(outcome, field) for outcome in self.outcomes[label].values()])
+
+    def costs(self, label: str) -> tuple[float, float]:
+        """Return the mean seconds and the largest number of megabytes of a method."""
+        outcomes = self.outcomes[label].values()
+        peaks = [outcome.peak_bytes for outcome in outcomes if outcome.peak_bytes > 0]
+        seconds = float(np.mean([outcome.seconds for outcome in outcomes]))
+        return seconds, max(peaks) / 1e6 if peaks else float("nan")
+
+
+def counted(n: int, unit: str) -> str:
+    """Return a number with its unit, in the plural unless it is 1."""
+    return f"{n} {unit}" if n == 1 else f"{n} {unit}s"
+
+
+def difference(first: dict[str, float], second: dict[str, float]) -> Estimate:
+    """Return the mean difference over the streams that both have, and its standard error."""
+    return Estimate.of([first[stream] - second[stream] for stream in first if stream in second])
+
+
+Extra = tuple[Column, Callable[[str], Cell]]
+
+
+def comparison(
+    group: Group,
+    title: str,
+    *,
+    name: str = "table",
+    parts: dict[str, slice] | None = None,
+    extras: Sequence[Extra] = (),
+    notes: tuple[str, ...] = (),
+) -> Table:
+    """Return the table that every experiment has: one line a method.
+
+    Parameters
+    ----------
+    group : Group
+        The outcomes. The differences are to MD-VPA, stream by stream.
+    title : str
+        What is shown.
+    name : str, default "table"
+        Name of the files.
+    parts : dict of str to slice, optional
+        Parts of the streams that get columns of their own; the whole stream always does.
+    extras : sequence of (Column, callable)
+        More columns, computed from the label.
+    notes : tuple of str
+        Printed below.
+    """
+    parts = {**(parts or {}), "whole": slice(None)}
+    columns = [Column("method")]
+    for part in parts:
+        columns += [Column(part, show_error=False), Column(f"{part}, minus {BASE}")]
+    rows = []
+    for label in group.labels:
+        row: list[Cell] = [group.shown[label]]
+        for span in parts.values():
+            rates = group.rates(label, span)
+            row.append(Estimate.of(list(rates.values())))
+            versus = None if label == BASE else difference(rates, group.rates(BASE, span))
+            row.append(versus)
+        row += [compute(label) for _, compute in extras]
+        rows.append((*row, *group.costs(label)))
+    return Table(
+        name,
+        title,
+        (*columns, *(column for column, _ in extras), *COSTS),
+        tuple(rows),
+        notes,
+    )
+
+
+def final_regret(group: Group) -> Extra:
+    """Return the column of the regret against the generator at the end."""
+
+    def compute(label: str) -> Estimate | None:
+        return None if label == GENERATOR else Estimate.of(list(group.regrets(label).values()))
+
+    return Column("regret (nats)", ".1f"), compute
+
+
+def final_states(group: Group) -> Extra:
+    """Return the column of the number of states at the end."""
+
+    def compute(label: str) -> Estimate | None:
+        ends = [outcome.n_states[-1] for outcome in group.outcomes[label].values()]
+        return None if np.isnan(ends).any() else Estimate.of(ends)
+
+    return Column("states at the end", ".1f"), compute
+
+
+def _mean_total(outcomes: dict[str, Outcome]) -> float:
+    return float(np.mean([outcome.total for outcome in outcomes.values()]))

@@ -1,0 +1,219 @@
+"""A run: one method on one stream with one seed. The unit that is carried out, kept and repeated.
+
+What a run returns are arrays, which are the same bits wherever and whenever it is carried out, and
+apart from them what it cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import tracemalloc
+from dataclasses import dataclass, field
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.experiments.data import Data
+from mdvpf.experiments.methods import Entry, Filter, Method, plain
+from mdvpf.experiments.spread import particle_variance
+from mdvpf.filter import ParticleFilter
+from mdvpf.predictor import Predictor
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A seed as numbers: `numpy.random.SeedSequence`, written down."""
+
+    entropy: int
+    spawn_key: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, sequence: np.random.SeedSequence) -> Seed:
+        """Write down a sequence."""
+        if not isinstance(sequence.entropy, int):
+            raise TypeError(f"entropy={sequence.entropy!r}: expected an int")
+        return cls(sequence.entropy, tuple(int(key) for key in sequence.spawn_key))
+
+    def sequence(self) -> np.random.SeedSequence:
+        """Return the sequence."""
+        return np.random.SeedSequence(self.entropy, spawn_key=self.spawn_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One method on one stream with one seed.
+
+    Attributes
+    ----------
+    group : str
+        What the run is for: runs of different groups are never compared by mistake.
+    entry : Entry
+        The method, with its label.
+    data : Data
+        The stream.
+    seed : Seed
+        Seed of the method; that of the stream is in the stream.
+    block : int
+        Log predictives are summed over blocks of so many symbols; 1 keeps every one.
+    variance_every : int
+        Measure the variance within the particles at every so many symbols; 0 for never.
+    measure_memory : bool
+        Repeat the run to find its peak of memory.
+    """
+
+    group: str
+    entry: Entry
+    data: Data
+    seed: Seed
+    block: int = 1
+    variance_every: int = 0
+    measure_memory: bool = False
+
+    def configuration(self) -> dict[str, object]:
+        """Return everything that the result depends on, as JSON knows it."""
+        return {
+            "group": self.group,
+            "label": self.entry.label,
+            "variant": self.entry.variant,
+            "method": plain(self.entry.method),
+            "stream": self.data.name,
+            "stream_sha256": self.data.digest,
+            "seed": plain(self.seed),
+            "block": self.block,
+            "variance_every": self.variance_every,
+            "measure_memory": self.measure_memory,
+        }
+
+    def key(self, versions: dict[str, str]) -> str:
+        """Return the name under which the result is kept: a hash of the configuration."""
+        text = json.dumps([self.configuration(), versions], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def predictor(self) -> Predictor:
+        """Return a fresh predictor of the method."""
+        method: Method = self.entry.method
+        return method.predictor(self.data, self.seed.sequence())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a run returned.
+
+    Attributes
+    ----------
+    log_predictive : ndarray
+        Log predictive of each symbol, or sums over blocks of them.
+    n_states : ndarray
+        Mean number of states after each symbol, or block; NaN for methods without.
+    variance : ndarray
+        Variance within the particles at every so many symbols; empty if not asked for.
+    seconds : float
+        Processor time.
+    peak_bytes : float
+        Peak of memory; NaN if not asked for.
+    """
+
+    log_predictive: NDArray[np.float64]
+    n_states: NDArray[np.float64]
+    variance: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    seconds: float = float("nan")
+    peak_bytes: float = float("nan")
+
+    @property
+    def total(self) -> float:
+        """Log predictive of the whole stream."""
+        return float(self.log_predictive.sum())
+
+
+def execute(run: Run) -> Outcome:
+    """Carry out a run."""
+    data = run.data
+    predictor = run.predictor()
+    start = time.process_time()
+    result = predictor.run(data.symbols, data.lengths)
+    seconds = time.process_time() - start
+    variance = np.empty(0)
+    if run.variance_every and isinstance(run.entry.method, Filter):
+        fresh = run.entry.method.predictor(data, run.seed.sequence())
+        variance = particle_variance(fresh, data.symbols, run.variance_every)
+    edges = np.arange(0, len(data), run.block)
+    ends = np.minimum(edges + run.block, len(data)) - 1
+    has_states = isinstance(predictor, ParticleFilter)
+    return Outcome(
+        log_predictive=np.add.reduceat(result.log_predictive, edges),
+        n_states=result.mean_states[ends] if has_states else np.full(len(ends), np.nan),
+        variance=variance,
+        seconds=seconds,
+        peak_bytes=_peak_bytes(run) if run.measure_memory else float("nan"),
+    )
+
+
+def _peak_bytes(run: Run) -> float:
+    """Repeat a run and return the most memory that it held: what Python sees, and the core's."""
+    tracemalloc.start()
+    try:
+        predictor = run.predictor()
+        predictor.run(run.data.symbols, run.data.lengths)
+        peak = float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    # The core takes its memory past Python. It never gives any back before its end.
+    if isinstance(predictor, ParticleFilter):
+        peak += predictor.memory().allocated
+    return peak
+
+
+class Store:
+    """Finished runs in a folder, one file each.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when the first run is kept.
+    versions : dict of str to str
+        Versions of what computes the results: those of other versions are not recalled.
+    """
+
+    def __init__(self, folder: Path, versions: dict[str, str]) -> None:
+        self.folder = folder
+        self.versions = versions
+
+    def _file(self, run: Run) -> Path:
+        return self.folder / f"{run.key(self.versions)}.npz"
+
+    def recall(self, run: Run) -> Outcome | None:
+        """Return the outcome of a run that was kept, else None."""
+        try:
+            with self._file(run).open("rb") as file, np.load(file) as arrays:
+                return Outcome(
+                    arrays["log_predictive"],
+                    arrays["n_states"],
+                    arrays["variance"],
+                    float(arrays["seconds"]),
+                    float(arrays["peak_bytes"]),
+                )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None  # damaged: to be done again
+
+    def keep(self, run: Run, outcome: Outcome) -> None:
+        """Write an outcome: the file is there in full or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self._file(run)
+        unfinished = file.with_suffix(f".{os.getpid()}.tmp")
+        with unfinished.open("wb") as stream:
+            np.savez(
+                stream,
+                log_predictive=outcome.log_predictive,
+                n_states=outcome.n_states,
+                variance=outcome.variance,
+                seconds=outcome.seconds,
+                peak_bytes=outcome.peak_bytes,
+            )
+        unfinished.replace(file)

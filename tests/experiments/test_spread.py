@@ -1,0 +1,59 @@
+"""The predictions of single particles add up to that of the filter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mdvpf import (
+    MDVPA,
+    SMC,
+    VPA,
+    InfiniteHMM,
+    OptimalResampling,
+    ParticleFilter,
+    ParticleLearning,
+)
+from mdvpf.experiments.spread import particle_predictives, particle_variance
+
+ALGORITHMS = [MDVPA(), VPA(), SMC(), ParticleLearning(), OptimalResampling()]
+MODELS = [
+    InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2),
+    InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2, oracle="any"),
+    InfiniteHMM(4, beta=0.2, max_states=2),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["unvisited", "any", "bounded"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
+def test_weighted_mean_is_the_predictive(algorithm: object, model: InfiniteHMM) -> None:
+    symbols = np.random.default_rng(1).integers(0, 4, size=40)
+    pf = ParticleFilter(model, algorithm, n_particles=20, rng=2)  # type: ignore[arg-type]
+    for symbol in symbols.tolist():
+        expected = pf.predict_proba()
+        for candidate in range(4):
+            values = particle_predictives(pf, candidate)
+            assert pf.weights @ values == pytest.approx(expected[candidate], abs=1e-12)
+        pf.update(symbol)
+    pf.new_sequence()
+    assert pf.weights @ particle_predictives(pf, 0) == pytest.approx(pf.predict_proba()[0])
+
+
+def test_variance_is_of_the_symbol_to_come() -> None:
+    symbols = np.random.default_rng(3).integers(0, 4, size=25)
+    make = lambda: ParticleFilter(MODELS[0], SMC(), n_particles=15, rng=4)  # noqa: E731
+    found = particle_variance(make(), symbols, every=10)
+    pf = make()
+    expected = []
+    for n, symbol in enumerate(symbols.tolist()):
+        if n in (10, 20):
+            values, weights = particle_predictives(pf, symbol), pf.weights
+            second = weights @ values**2
+            expected.append(second - (weights @ values) ** 2)
+        pf.update(symbol)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_one_particle_agrees_with_itself() -> None:
+    pf = ParticleFilter(MODELS[0], VPA(), n_particles=1)
+    assert particle_variance(pf, np.array([0, 1, 2, 3] * 5), every=4) == pytest.approx(0, abs=1e-30)
