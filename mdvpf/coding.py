@@ -39,11 +39,11 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
 
-MAGIC = b"\x8dMZ\x01"  # the last byte is the version of the format
+MAGIC = b"\x8dM\x01"  # the last byte is the version of the format
 
 # Magic, version, platform, probe, predictor, checksum of the symbols, their number; then a checksum
 # of all other bytes of the data.
-_HEAD = struct.Struct("<4s3sB4s2sII")
+_HEAD = struct.Struct("<3s3sB3s2sII")
 _CHECKSUM = struct.Struct("<I")
 _SYSTEMS = ("other", "linux", "darwin", "win32")
 _MACHINES = ("other", "x86_64", "aarch64")
@@ -266,7 +266,7 @@ def _named_platform(code: int) -> str:
 @cache
 def _probe() -> bytes:
     """Return a digest of the versions in use and of what they compute."""
-    digest = hashlib.blake2b(digest_size=4)
+    digest = hashlib.blake2b(digest_size=3)
     about = (version("mdvpf"), version("numpy"), version("constriction"), sys.version_info[:2])
     digest.update(repr((*about, sys.platform, platform.machine(), sys.byteorder)).encode())
     x = np.linspace(1e-9, 40.0, 1001)

@@ -19,15 +19,16 @@ from mdvpf._auto import auto
 from mdvpf.coding import encode, opened
 from mdvpf.predictor import Predictor
 
-MAGIC = b"\x8dMF\x01"
+MAGIC = b"\x8dF\x01"
 
 _SEPARATORS = (b"", b"\n", b" ")  # by kind: none for bytes
 _KINDS = 3  # bits of the kind
 _ENDS = 4  # added where numbers end with a line end
 _BUDGET = 8  # added where the budget follows
-_BYTES_OF_NUMBER = 4
+_BYTES_OF_NUMBER = 3
 _BYTES_OF_SET = 32
 
+_LARGEST_BUDGET = 256**_BYTES_OF_NUMBER - 1
 _LARGEST_ALPHABET = 2**16  # larger numbers are coded by their digits
 _NUMBER = rb"(?:0|[1-9][0-9]{0,4})"
 
@@ -52,7 +53,7 @@ def pack(content: bytes, n_particles: int | None = None) -> bytes:
     kind, alphabet, n_symbols, symbols = _read(_validate.content("content", content))
     budget = b""
     if n_particles is not None:
-        n_particles = _validate.integer("n_particles", n_particles, low=1)
+        n_particles = _validate.integer("n_particles", n_particles, low=1, high=_LARGEST_BUDGET)
         kind += _BUDGET
         budget = n_particles.to_bytes(_BYTES_OF_NUMBER, "little")
     extra = bytes([kind]) + budget + alphabet
