@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import astuple
 from itertools import product
 from typing import Any, Self
 
@@ -29,7 +30,7 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor, Stream, read_symbol
 from mdvpf.restart import Restart
-from mdvpf.result import N_FIELDS, FilterResult, MixtureResult, Step
+from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, Step
 
 _CHUNK = 256  # symbols that each member runs over before the predictions are combined
 
@@ -179,6 +180,23 @@ class Mixture(Predictor):
         """Weight of each member, its copies included, in the prediction of the next symbol."""
         weights: NDArray[np.float64] = np.exp(self._weights.log).sum(axis=0)
         return weights
+
+    def memory(self) -> MemoryReport:
+        """Return where the memory of all living filters goes: the sum of what they report.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Mixture.grid(2, n_particles=10).memory().rows
+        0
+        """
+        reports = [astuple(MemoryReport(0, 0, 0, 0, 0, 0))]
+        reports += [
+            astuple(member.memory())
+            for member in self.living
+            if isinstance(member, (ParticleFilter, Mixture))
+        ]
+        return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
 
     def regret_bound(self, stop: int, start: int = 0, n_switches: int = 0) -> float:
         """Return how far the mixture can fall behind, whatever the symbols, in nats.

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mdvpf.cli.coding import compress, decompress
 from mdvpf.cli.compare import compare
 from mdvpf.cli.reproduce import reproduce
 
@@ -24,6 +25,8 @@ app = typer.Typer(
 )
 app.command()(reproduce)
 app.command()(compare)
+app.command()(compress)
+app.command()(decompress)
 
 
 def _show_version(wanted: bool) -> None:

@@ -73,11 +73,13 @@ PYTHON_LAYERS: dict[str, set[str]] = {
 SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
     "experiments": (
         {
+            "_auto",
             "_validate",
             "algorithms",
             "baselines",
             "datasets",
             "filter",
+            "mixture",
             "model",
             "parallel",
             "plots",
@@ -107,8 +109,8 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
         ],
     ),
     "cli": (
-        {"_validate", "experiments", "parallel"},
-        ["shared", "reproduce", "compare", "app", "__init__"],
+        {"_validate", "experiments", "packing", "parallel"},
+        ["shared", "reproduce", "compare", "coding", "app", "__init__"],
     ),
 }
 for _package, (_below, _files) in SUBPACKAGES.items():

@@ -221,6 +221,17 @@ def test_about_log_n_copies_live_and_the_dead_are_released() -> None:
     assert_array_equal(in_run.predict_proba(), mixture.predict_proba())
 
 
+def test_memory_is_that_of_the_living() -> None:
+    inner = mdvpf.Mixture.grid(3, alpha=[1], gamma=[1], n_particles=10, restart=8)
+    mixture = mdvpf.Mixture([inner, mdvpf.Markov(3)])
+    mixture.run([0, 1, 2] * 20)
+    filters = [member for member in mixture.members[0].living]
+    assert len(filters) == 3 * 4
+    for field in ("live", "allocated", "rows"):
+        total = sum(getattr(pf.memory(), field) for pf in filters)
+        assert getattr(mixture.memory(), field) == total > 0
+
+
 def test_a_cap_on_the_levels_holds_for_ever() -> None:
     restart = mdvpf.Restart(2, levels=3)
     mixture = mdvpf.Mixture([mdvpf.Markov(2)], restart=restart)
