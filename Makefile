@@ -11,13 +11,15 @@ CORE := $(wildcard mdvpf/*.pyx mdvpf/*.pxd)
 
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
+BENCHED := $(VENV)/.benched
 SANITIZED := build/sanitize
+SANITIZE_TESTS ?= tests/kernel
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint sanitize torture clean
+.PHONY: help demo test bench bench-full bench-gate lint sanitize torture clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
 
 demo: $(BUILT) ## the switching HMM of the paper, 20 streams; writes results/artificial and demo.png
 	@$(BIN)/mdvpf reproduce artificial --seeds 20 --jobs 2 --out results
@@ -26,9 +28,17 @@ demo: $(BUILT) ## the switching HMM of the paper, 20 streams; writes results/art
 test: $(BUILT) ## tests and doctests, without the torture tests
 	@$(BIN)/python -m pytest -q -n 2 --benchmark-disable
 
-bench: $(BUILT) ## nanoseconds a candidate, against NumPy and plain Python (needs MDVPF_DATA)
+bench: $(BENCHED) $(BUILT) ## ratios to the floor and to peers against their targets (needs MDVPF_DATA; minutes)
 	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-only --benchmark-disable-gc \
-		--benchmark-columns=min,median,rounds benchmarks
+		--benchmark-columns=min,median,rounds benchmarks/test_kernels.py
+	@$(BIN)/python -m benchmarks.full --short
+
+bench-full: $(BENCHED) $(BUILT) ## every measurement but the largest run, with plots (needs MDVPF_DATA; most of an hour)
+	@$(BIN)/python -m benchmarks.full
+	@$(BIN)/python -m benchmarks.plots
+
+bench-gate: $(BUILT) ## instructions of the step against benchmarks/gate.json; UPDATE=1 writes it anew
+	@$(BIN)/python -m benchmarks.gate $(if $(filter-out 0,$(UPDATE)),--update)
 
 lint: $(BUILT) ## ruff, cython-lint and mypy
 	@$(BIN)/ruff check .
@@ -38,6 +48,9 @@ lint: $(BUILT) ## ruff, cython-lint and mypy
 
 torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
 	@MDVPF_TORTURE=$(MDVPF_TORTURE) $(BIN)/python -m pytest -q -n 2 --benchmark-disable -m torture tests
+ifeq ($(MDVPF_TORTURE),full)
+	@MDVPF_TORTURE=full $(MAKE) --no-print-directory sanitize SANITIZE_TESTS=tests/kernel/test_snapshot_fuzz.py
+endif
 
 # A copy with its own build of the core, so that the sanitized one never stays in the tree.
 # The sanitizers must be loaded before Python. libstdc++ too, or they do not see the exceptions
@@ -51,7 +64,7 @@ sanitize: $(SANITIZED)/.built ## tests of the kernel under address and undefined
 	@cd $(SANITIZED) && \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(BIN)/python -m pytest -q -n 2 --benchmark-disable --capture=sys tests/kernel
+	$(BIN)/python -m pytest -q -n 2 --benchmark-disable --capture=sys $(SANITIZE_TESTS)
 
 $(SANITIZED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
 	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
@@ -74,8 +87,13 @@ $(INSTALLED): pyproject.toml setup.py
 	@$(PIP) install --no-build-isolation --editable '.[dev]'
 	@touch $@
 
+# Numba and memray are not for every platform: what needs them says so and is skipped.
+$(BENCHED): $(INSTALLED)
+	@$(PIP) install --no-build-isolation --editable '.[dev,bench]' || echo "benchmarks: some peers are missing"
+	@touch $@
+
 clean: ## remove everything built, but not .venv
 	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	@rm -rf results
-	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(INSTALLED)
+	@rm -rf results benchmarks/results
+	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(BENCHED) $(INSTALLED)
 	@find mdvpf tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,7 @@
-"""The text that benchmarks run on: three books as streams of 27 symbols."""
+"""What benchmarks run on: three books as characters or as words, and clicks on a web site.
+
+All of it is read from the folder that MDVPF_DATA names.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,67 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+import mdvpf
+
 BOOKS = ("alice", "wizard_of_oz", "war_and_peace")
 N_SYMBOLS = 27
 SPACE = 26
+BETA = 0.01
+TEXT_MODEL = mdvpf.InfiniteHMM(N_SYMBOLS, beta=BETA)
+
+N_CATEGORIES = 17  # of pages
+_HEADER_LINES = 7
 
 
-def encode(text: str) -> NDArray[np.int32]:
-    """Return a..z as 0..25, in either case, and each run of other characters as one space, 26."""
-    words = re.sub("[^a-z]+", " ", text.lower()).strip()
-    codes = np.frombuffer(words.encode("ascii"), dtype=np.uint8).astype(np.int32) - ord("a")
+class MissingData(RuntimeError):
+    """The real data is not where it is looked for."""
+
+
+def _open(name: str) -> gzip.GzipFile:
+    folder = os.environ.get("MDVPF_DATA")
+    if not folder:
+        raise MissingData("MDVPF_DATA is not set: expected the folder of the real data")
+    try:
+        return gzip.open(Path(folder) / name, "rb")
+    except FileNotFoundError as error:
+        raise MissingData(f"MDVPF_DATA={folder!r}: expected {name} in it") from error
+
+
+def _books() -> str:
+    """The three books as words of a..z, one space between them."""
+    texts = []
+    for book in BOOKS:
+        with _open(f"{book}.txt.gz") as file:
+            texts.append(file.read().decode("utf-8").lower())
+    return re.sub("[^a-z]+", " ", " ".join(texts)).strip()
+
+
+def load_text(n: int | None = None) -> NDArray[np.int32]:
+    """Return the first n characters of the books: a..z as 0..25, whatever else as one 26."""
+    codes = np.frombuffer(_books()[:n].encode("ascii"), dtype=np.uint8).astype(np.int32) - ord("a")
     codes[codes < 0] = SPACE
     return codes
 
 
-def load_text(book: str, n_symbols: int | None = None) -> NDArray[np.int32]:
-    """Return the first `n_symbols` symbols of a book in the folder that MDVPF_DATA names."""
-    if book not in BOOKS:
-        raise ValueError(f"book={book!r}: expected one of {', '.join(BOOKS)}")
-    folder = os.environ.get("MDVPF_DATA")
-    if not folder:
-        raise FileNotFoundError("MDVPF_DATA is not set: expected the folder of the real data")
-    with gzip.open(Path(folder) / f"{book}.txt.gz", "rt", encoding="utf-8") as file:
-        return encode(file.read())[:n_symbols]
+def load_words(n_symbols: int, n: int | None = None) -> NDArray[np.int32]:
+    """Return the first n words of the books by rank of frequency; rare ones are the last symbol."""
+    words, codes, counts = np.unique(_books().split(), return_inverse=True, return_counts=True)
+    rank = np.empty(len(words), np.int32)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(words))
+    return np.minimum(rank[codes], n_symbols - 1)[:n].astype(np.int32)
+
+
+def load_clicks(n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return page categories of whole sessions, n or a few more, and the sessions' lengths."""
+    sessions: list[list[int]] = []
+    total = 0
+    with _open("msnbc990928.seq.gz") as file:
+        for number, line in enumerate(file):
+            pages = line.split() if number >= _HEADER_LINES else []
+            if pages:
+                sessions.append([int(page) - 1 for page in pages])
+                total += len(pages)
+            if total >= n:
+                break
+    symbols = np.fromiter((page for session in sessions for page in session), np.int32)
+    return symbols, np.array([len(session) for session in sessions], np.int64)

@@ -104,7 +104,8 @@ def main() -> None:
         rates[label] = np.array([result.log_predictive.mean() for result in results])
         n = sum(len(symbols) for symbols, _ in data)
         live = max(int(result.n_particles.max()) for result in results)
-        line = f"{label:20} {rates[label].mean():8.4f}  {1e3 * seconds / n:7.2f} ms  {live:6} particles"
+        cost = f"{1e3 * seconds / n:7.2f} ms  {live:6} particles"
+        line = f"{label:20} {rates[label].mean():8.4f}  {cost}"
         for other in ("auto", "filters alone"):
             if other in rates and other != label:
                 gain = rates[other] - rates[label]

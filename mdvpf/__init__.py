@@ -6,12 +6,14 @@ from mdvpf import datasets, regret
 from mdvpf._auto import auto
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
+from mdvpf.checkpoint import CheckpointError
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
 from mdvpf.restart import Restart
 from mdvpf.result import Counts, FilterResult, MemoryReport, MixtureResult, Step
+from mdvpf.vocabulary import Vocabulary
 
 __version__ = _version("mdvpf")
 
@@ -30,6 +32,8 @@ __all__ = [
     "auto",
     "Restart",
     "Predictor",
+    "Vocabulary",
+    "CheckpointError",
     "Step",
     "FilterResult",
     "MixtureResult",

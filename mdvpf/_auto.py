@@ -18,16 +18,18 @@ from mdvpf.predictor import Predictor
 from mdvpf.restart import Restart
 
 RESTART = Restart(every=16, mass=0.02, levels=7)
-SHARE = 0.01
+GRID_SHARE = 0.1  # members of a grid are alike, and the best of them changes often
+RESTART_SHARE = 0.01
+OUTER_SHARE = 0.05
 
 _N_GRID = 36
-_N_RESTARTED = 4
-_N_FILTERS = _N_GRID + _N_RESTARTED * 8
+_N_RESTARTED = 6
+_N_FILTERS = _N_GRID + _N_RESTARTED * 8  # those that restart have seven copies each
 
 
 def auto(
     n_symbols: int,
-    n_particles: int = 6_800,
+    n_particles: int = 8_400,
     *,
     baselines: bool = True,
     rng: Any = None,
@@ -35,21 +37,24 @@ def auto(
 ) -> Mixture:
     """Return a predictor that needs no hyper-parameters: a mixture of mixtures.
 
-    Its members are
+    Its members are mixtures themselves:
 
     - filters (MD-VPA and OptimalResampling) with alpha 1 and 10, gamma 1, 10 and 50, beta 0.1,
-      0.01 and 0.003, by fixed share 0.01;
-    - MD-VPA with gamma 1 and 10, beta 0.3 and 0.03, and copies that start afresh at multiples of
-      16, 32, ..., 1,024 symbols (`Restart`);
+      0.01 and 0.003, by fixed share 0.1;
+    - OptimalResampling with alpha 1, gamma 1, 10 and 50, beta 0.3 and 0.1, and copies that start
+      afresh at multiples of 16, 32, ..., 1,024 symbols (`Restart`), by fixed share 0.01;
     - Markov chains of orders 0 to 2, beta from 1 to 0.01, decay from 1 to 0.95;
-    - context trees of depth 1 to 4.
+    - context trees of depth 1 to 4, beta 0.5, 0.1 and 0.03;
+    - chains of orders 0 and 1, and trees of depth 2, with copies that start afresh.
+
+    They are mixed by fixed share 0.05.
 
     Parameters
     ----------
     n_symbols : int
         Size of the alphabet.
-    n_particles : int, default 6,800
-        How many particles there are at the most, in all filters together, 68 of them.
+    n_particles : int, default 8,400
+        How many particles there are at the most, in all filters together, 84 of them.
     baselines : bool, default True
         Whether chains and trees are members. Without them the mixture is of filters alone.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
@@ -60,7 +65,7 @@ def auto(
     Examples
     --------
     >>> import mdvpf
-    >>> predictor = mdvpf.auto(n_symbols=3, n_particles=340, rng=0)
+    >>> predictor = mdvpf.auto(n_symbols=3, n_particles=420, rng=0)
     >>> _ = predictor.run([0, 0, 1, 2] * 20)
     >>> int(predictor.predict_proba().argmax())
     0
@@ -76,47 +81,47 @@ def auto(
         algorithm=(MDVPA(), OptimalResampling()),
         n_particles=each,
         rng=generator,
-        share=SHARE,
+        share=GRID_SHARE,
         n_threads=n_threads,
     )
     restarted = Mixture.grid(
         n_symbols,
         alpha=(1.0,),
-        gamma=(1.0, 10.0),
-        beta=(0.3, 0.03),
-        algorithm=(MDVPA(),),
+        gamma=(1.0, 10.0, 50.0),
+        beta=(0.3, 0.1),
+        algorithm=(OptimalResampling(),),
         n_particles=each,
         rng=generator,
-        share=SHARE,
+        share=RESTART_SHARE,
         restart=RESTART,
         n_threads=n_threads,
     )
     members: list[Predictor] = [filters, restarted]
     if _validate.flag("baselines", baselines):
-        members += [chains(n_symbols), trees(n_symbols)]
-    return Mixture(members, share=SHARE)
+        members += _baselines(n_symbols)
+    return Mixture(members, share=OUTER_SHARE)
 
 
-def chains(n_symbols: int) -> Mixture:
-    """Return the mixture of Markov chains."""
-    return Mixture(
-        [
-            Markov(n_symbols, order=order, beta=beta, decay=decay)
-            for order in (0, 1, 2)
-            for beta in (1.0, 0.3, 0.1, 0.03, 0.01)
-            for decay in (1.0, 0.999, 0.99, 0.95)
-        ],
-        share=SHARE,
-    )
-
-
-def trees(n_symbols: int) -> Mixture:
-    """Return the mixture of context trees."""
-    return Mixture(
-        [
-            ContextTree(n_symbols, depth=depth, beta=beta)
-            for depth in (1, 2, 3, 4)
-            for beta in (0.5, 0.05)
-        ],
-        share=SHARE,
-    )
+def _baselines(n_symbols: int) -> list[Predictor]:
+    """Return the mixtures of chains and trees."""
+    chains = [
+        Markov(n_symbols, order=order, beta=beta, decay=decay)
+        for order in (0, 1, 2)
+        for beta in (1.0, 0.3, 0.1, 0.03, 0.01)
+        for decay in (1.0, 0.999, 0.99, 0.95)
+    ]
+    trees = [
+        ContextTree(n_symbols, depth=depth, beta=beta)
+        for depth in (1, 2, 3, 4)
+        for beta in (0.5, 0.1, 0.03)
+    ]
+    young_chains = [
+        Markov(n_symbols, order=order, beta=beta) for order in (0, 1) for beta in (1.0, 0.3, 0.1)
+    ]
+    young_trees = [ContextTree(n_symbols, depth=2, beta=beta) for beta in (0.5, 0.1, 0.03)]
+    return [
+        Mixture(chains, share=GRID_SHARE),
+        Mixture(trees, share=GRID_SHARE),
+        Mixture(young_chains, share=RESTART_SHARE, restart=RESTART),
+        Mixture(young_trees, share=RESTART_SHARE, restart=RESTART),
+    ]

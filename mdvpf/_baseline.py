@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import _validate
+from mdvpf.checkpoint import CheckpointError, State, taken
 from mdvpf.predictor import Predictor, Stream, read_symbol
 from mdvpf.result import Step
 
@@ -59,9 +60,6 @@ class Baseline(Predictor):
         return other
 
     def __copy__(self) -> Self:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
     def _plan(self, stream: Stream) -> None:
@@ -113,3 +111,42 @@ def row(counts: dict[int, Any], number: int, n_symbols: int) -> NDArray[np.float
 def dirichlet(counts: NDArray[np.float64], total: float, beta: float) -> NDArray[np.float64]:
     """Return the predictive distribution of a Dirichlet-multinomial."""
     return (counts + beta) / (total + len(counts) * beta)
+
+
+# -- checkpoints ---------------------------------------------------------------------------------
+
+
+def require(holds: Any, message: str) -> None:
+    """Raise unless something that a checkpoint says can be."""
+    if not holds:
+        raise CheckpointError(f"file: {message}")
+
+
+def counts_to_arrays(counts: dict[int, Any], kind: str) -> dict[str, NDArray[Any]]:
+    """Return a table with keys number * n_symbols + symbol as two arrays."""
+    return {
+        "keys": np.array(list(counts), dtype=np.int64),
+        "counts": np.array(list(counts.values()), dtype=kind),
+    }
+
+
+def counts_from_arrays(
+    state: State, kind: str, totals: NDArray[Any], n_symbols: int
+) -> dict[int, Any]:
+    """Return such a table; the counts of each number must have the given sum."""
+    keys = taken(state, "keys", "<i8", (None,))
+    counts = taken(state, "counts", kind, (len(keys),))
+    require(len(np.unique(keys)) == len(keys), "a count occurs twice")
+    require(np.all((keys >= 0) & (keys // n_symbols < len(totals))), "a count of nothing")
+    require(np.all(np.isfinite(counts) & (counts >= 0)), "a count is not a number")
+    sums = np.bincount(keys // n_symbols, weights=counts, minlength=len(totals))
+    # Fading counts are summed in another order here, over a life that may have been long.
+    require(np.allclose(sums, totals, rtol=1e-6, atol=0.0), "counts do not sum to their totals")
+    return dict(zip(keys.tolist(), counts.tolist(), strict=True))
+
+
+def read_context(context: Any, n_symbols: int, length: int) -> tuple[int, ...]:
+    """Return symbols, missing ones and starts as a tuple of at most that length, or raise."""
+    require(isinstance(context, list) and len(context) <= length, "the context is too long")
+    symbols = _validate.integers("context", context, low=START, high=n_symbols - 1)
+    return tuple(symbols.tolist())

@@ -76,16 +76,9 @@ cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil
     return OK
 
 
-cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
-    """Make room for `n_slots` particles, the new slots zeroed and free."""
-    cdef size_t n = <size_t>n_slots
-    cdef int64_t i
-    if n_slots <= system.n_slots:
-        return OK
-    if resize(&system.memory, &system.blocks, n * system.stride * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.free_slots, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
+cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept nogil:
+    """Make room for what is kept of every particle beside its block, which copies share."""
+    cdef size_t n = <size_t>n_particles
     if resize(&system.memory, &system.slot, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.new_slot, n * sizeof(uint32_t)) != OK:
@@ -98,7 +91,18 @@ cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
         return NO_MEMORY
     if resize(&system.memory, &system.log_weight, n * sizeof(double)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.future, n * sizeof(double)) != OK:
+    return resize(&system.memory, &system.future, n * sizeof(double))
+
+
+cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
+    """Make room for `n_slots` blocks, the new slots zeroed and free."""
+    cdef size_t n = <size_t>n_slots
+    cdef int64_t i
+    if n_slots <= system.n_slots:
+        return OK
+    if resize(&system.memory, &system.blocks, n * system.stride * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &system.free_slots, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     memset(<uint32_t*>system.blocks.data + <size_t>system.n_slots * system.stride, 0,
            <size_t>(n_slots - system.n_slots) * system.stride * sizeof(uint32_t))
@@ -143,12 +147,11 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t most_states = 0
     cdef uint32_t capacity, growth
-    cdef int64_t i
+    cdef int64_t n, i
     if check_limits(system, chosen) != OK:
         return COUNT_LIMIT
-    if grow_slots(
-        system, chosen.n if chosen.n > system.n_particles else system.n_particles
-    ) != OK:
+    n = max(chosen.n, system.n_particles)
+    if grow_particles(system, n) != OK or grow_slots(system, n) != OK:
         return NO_MEMORY
     for i in range(chosen.n):
         most_states = states[i] + 1 if states[i] >= most_states else most_states

@@ -8,18 +8,29 @@ it, the predictions along one path are mixed from the deepest node up to the roo
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import _validate
-from mdvpf._baseline import START, Baseline, dirichlet, row
+from mdvpf._baseline import (
+    START,
+    Baseline,
+    counts_from_arrays,
+    counts_to_arrays,
+    dirichlet,
+    read_context,
+    require,
+    row,
+)
+from mdvpf.checkpoint import State, register, taken
 from mdvpf.predictor import MISSING
 
 T = TypeVar("T", float, NDArray[np.float64])
 
 
+@register("ContextTree")
 class ContextTree(Baseline):
     """Context-tree weighting: chains of every variable order up to a depth, averaged exactly.
 
@@ -135,6 +146,48 @@ class ContextTree(Baseline):
         self._counts[key] = count + 1
         self._totals[node] = total + 1
         return (count + self.beta) / (total + self._n_symbols * self.beta)
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        values = {
+            "n_symbols": self._n_symbols,
+            "depth": self.depth,
+            "beta": self.beta,
+            "context": list(self._context),
+        }
+        arrays = {
+            # The root aside, nodes are in the order of their numbers.
+            "children": np.array(list(self._children), dtype=np.int64),
+            "totals": np.array(self._totals, dtype=np.int64),
+            "odds": np.array(self._odds, dtype=np.float64),
+        }
+        return State(values, arrays | counts_to_arrays(self._counts, "<i8"))
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        context = values.pop("context")
+        self = object.__new__(cls)
+        ContextTree.__init__(self, **values)
+        children = taken(state, "children", "<i8", (None,))
+        n = len(children) + 1
+        totals = taken(state, "totals", "<i8", (n,))
+        odds = taken(state, "odds", "<f8", (n,))
+        parents = children // (self._n_symbols + 2)
+        require(np.all((children >= 0) & (parents < np.arange(1, n))), "a node before its parent")
+        require(np.all(np.isfinite(odds)), "odds that are not numbers")
+        depths = [0]
+        for parent in parents.tolist():
+            depths.append(depths[parent] + 1)
+        require(max(depths) <= self.depth, "a node is too deep")
+        self._children = {key: number for number, key in enumerate(children.tolist(), 1)}
+        require(len(self._children) == n - 1, "a node occurs twice")
+        self._counts = counts_from_arrays(state, "<i8", totals, self._n_symbols)
+        self._totals = totals.tolist()
+        self._odds = odds.tolist()
+        self._context = read_context(context, self._n_symbols, self.depth)
+        return self
 
 
 def _mix(own: T, below: T, odds: float) -> T:

@@ -10,7 +10,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._commit cimport grow_slots, groups_for, stride_for, used_groups
+from mdvpf._commit cimport grow_particles, grow_slots, groups_for, stride_for, used_groups
 from mdvpf._counts cimport (
     children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
 )
@@ -22,18 +22,21 @@ from mdvpf._pool cimport (
     at, class_at, class_of, close_pool, copy_pool, dispose, duplicate, open_pool, resize,
     used_bytes,
 )
+from mdvpf._restore cimport restore
 from mdvpf._score cimport (
     block_of, column_moved, column_of, group_at, into_of, is_copy, root_of, rows_of, spread_in,
     transition_row, transition_scores, view_moved, view_particle,
 )
+from mdvpf._snapshot cimport (
+    Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot,
+)
 from mdvpf._step cimport Uniforms, reserve_step
-from mdvpf._steps cimport start_sequence, step
+from mdvpf._steps cimport restore_pending, start_sequence, step
 from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC,
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES,
-    COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE,
-    NONE, NOT_A_NUMBER, OK,
-    PAGE_BITS, TABLED,
+    BAD_SNAPSHOT, COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS,
+    NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS, TABLED,
     AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Page, Record, Report,
     ResamplingKind, Row, Status, System, View, handle_t,
 )
@@ -136,6 +139,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
     """Make the empty system `target` a copy. On failure it holds what its owner releases."""
     cdef Buffer* into[N_BUFFERS]
     cdef Buffer* origin[N_BUFFERS]
+    cdef size_t used
     cdef int i
     memcpy(target, source, sizeof(System))
     target.memory.allocated = 0
@@ -147,7 +151,10 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
         into[i].data = NULL
         into[i].bytes = 0
     for i in range(N_STATE_BUFFERS):
-        if duplicate(&target.memory, into[i], origin[i]) != OK:
+        used = origin[i].bytes
+        if origin[i] == &source.candidates.items:  # the rest was perhaps never written
+            used = <size_t>source.candidates.n * sizeof(Candidate)
+        if duplicate(&target.memory, into[i], origin[i], used) != OK:
             return NO_MEMORY
     find_tables(target)
     return copy_pool(&target.pool, &source.pool, &target.memory)
@@ -239,7 +246,8 @@ cdef class ParticleSystem:
             raise_for(make_log_tables(system))
         if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
             n_start = budget
-        raise_for(grow_slots(system, n_start))
+        raise_for(grow_particles(system, n_start))
+        raise_for(grow_slots(system, 1))
         system.n_free_slots -= 1
         for k in range(n_start):  # copies of one empty particle
             (<uint32_t*>system.slot.data)[k] = (
@@ -400,6 +408,53 @@ cdef class ParticleSystem:
             return other
         finally:
             self.busy = False
+
+    def snapshot(self):
+        """Steps, log evidence, margin, pending symbol (None: none) and the arrays of the state.
+
+        `_snapshot.pxd` says what the arrays are.
+        """
+        cdef System* system = &self.system
+        cdef Snapshot taken
+        cdef Status status
+        memset(&taken, 0, sizeof(Snapshot))
+        self.enter()
+        try:
+            with nogil:
+                status = take_snapshot(system, &taken)
+            raise_for(status)
+            return (system.n_steps, system.log_evidence, system.margin,
+                    system.pending_symbol if system.pending else None, sections_of(&taken))
+        finally:
+            dispose_snapshot(&system.memory, &taken)
+            self.busy = False
+
+    def restored(
+        self, int64_t n_steps, double log_evidence, double margin, pending, tuple sections
+    ):
+        """A system configured like this one, which must be new, in the state of a snapshot."""
+        cdef ParticleSystem other
+        cdef Snapshot given
+        cdef Status status
+        cdef bint waits = pending is not None
+        cdef int32_t symbol = pending if waits else MISSING
+        if self.system.n_steps or self.system.pending or n_steps < 0 \
+                or not MISSING <= symbol < <int64_t>self.system.model.n_symbols:
+            raise ValueError("expected a system that has seen nothing, and numbers in range")
+        borrow_sections(&given, sections)
+        other = self.copy()
+        other.system.n_steps = n_steps
+        other.system.log_evidence = log_evidence
+        other.system.margin = margin
+        with nogil:
+            status = restore(&other.system, &given)
+            if status == OK and waits:
+                status = restore_pending(&other.system, symbol)
+        self.system.memory.fail_after = other.system.memory.fail_after
+        if status == BAD_SNAPSHOT:
+            raise ValueError((<bytes>given.fault).decode())
+        raise_for(status)
+        return other
 
     # ---- what is shown -----------------------------------------------------------------------
 
@@ -600,7 +655,7 @@ cdef class ParticleSystem:
     cdef int64_t allocated(self):
         """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
-        cdef size_t collected = <size_t>system.most_collected
+        cdef size_t collected = <size_t>max(system.most_collected, system.budget)
         cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
         claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))

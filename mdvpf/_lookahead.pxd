@@ -24,7 +24,7 @@ from libc.string cimport memset
 from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport as_double
 from mdvpf._parts cimport for_part, n_parts, part_start
-from mdvpf._pool cimport renew, resize
+from mdvpf._pool cimport resize
 from mdvpf._score cimport (
     block_of, column_of, fetch_ahead, into_of, oracle, particle_potentials, transition_row,
 )
@@ -40,10 +40,10 @@ cdef inline Status reserve_lookahead(
 ) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
     cdef size_t labels = n_labels * sizeof(double)
-    if renew(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t), 0) != OK:
+    if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t)) != OK:
         return NO_MEMORY
-    if renew(&system.memory, &system.tilted.items,
-             <size_t>n_candidates * sizeof(Candidate), 0) != OK:
+    if resize(&system.memory, &system.tilted.items,
+              <size_t>n_candidates * sizeof(Candidate)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &ahead.log_sum, labels) != OK:
         return NO_MEMORY

@@ -8,7 +8,6 @@ pointer to a record outlives a reservation.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from mdvpf._types cimport (
@@ -16,6 +15,41 @@ from mdvpf._types cimport (
     UNIT_BYTES,
     Buffer, Memory, Page, Pool, Status, handle_t,
 )
+
+
+cdef extern from *:
+    """
+    /* Large buffers are mapped one by one where the system can move a mapping: what was claimed
+       but never written then takes no memory, neither at first nor when the buffer grows. */
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #define MDVPF_MAPPED 262144
+    static void* mdvpf_obtain(void* old, size_t old_bytes, size_t bytes) {
+        void* data;
+        if (bytes < MDVPF_MAPPED) return realloc(old, bytes);
+        if (old_bytes >= MDVPF_MAPPED) {
+            data = mremap(old, old_bytes, bytes, MREMAP_MAYMOVE);
+            return data == MAP_FAILED ? NULL : data;
+        }
+        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (data == MAP_FAILED) return NULL;
+        if (old_bytes) memcpy(data, old, old_bytes);
+        free(old);
+        return data;
+    }
+    static void mdvpf_release(void* data, size_t bytes) {
+        if (bytes < MDVPF_MAPPED) free(data); else munmap(data, bytes);
+    }
+    #else
+    static void* mdvpf_obtain(void* old, size_t old_bytes, size_t bytes) {
+        (void)old_bytes;
+        return realloc(old, bytes);
+    }
+    static void mdvpf_release(void* data, size_t bytes) { (void)bytes; free(data); }
+    #endif
+    """
+    void* obtain "mdvpf_obtain"(void* old, size_t old_bytes, size_t bytes) noexcept nogil
+    void release "mdvpf_release"(void* data, size_t bytes) noexcept nogil
 
 
 cdef inline bint refuse(Memory* memory) noexcept nogil:
@@ -35,7 +69,7 @@ cdef inline Status resize(Memory* memory, Buffer* buffer, size_t bytes) noexcept
     wanted = bytes if buffer.bytes == 0 else bytes + bytes // 4
     if refuse(memory):
         return NO_MEMORY
-    data = realloc(buffer.data, wanted)
+    data = obtain(buffer.data, buffer.bytes, wanted)
     if data == NULL:
         return NO_MEMORY
     memory.allocated += <int64_t>(wanted - buffer.bytes)
@@ -44,39 +78,20 @@ cdef inline Status resize(Memory* memory, Buffer* buffer, size_t bytes) noexcept
     return OK
 
 
-cdef inline Status renew(
-    Memory* memory, Buffer* buffer, size_t bytes, size_t kept
-) noexcept nogil:
-    """`resize` of work space of which only the first `kept` bytes matter.
-
-    To copy all of it would write to memory that was only claimed so far.
-    """
-    cdef Buffer larger
-    larger.data = NULL
-    larger.bytes = 0
-    if bytes <= buffer.bytes:
-        return OK
-    if resize(memory, &larger, bytes + bytes // 4) != OK:
-        return NO_MEMORY
-    if kept:
-        memcpy(larger.data, buffer.data, kept)
-    dispose(memory, buffer)
-    buffer[0] = larger
-    return OK
-
-
 cdef inline void dispose(Memory* memory, Buffer* buffer) noexcept nogil:
-    free(buffer.data)
+    release(buffer.data, buffer.bytes)
     memory.allocated -= <int64_t>buffer.bytes
     buffer.data = NULL
     buffer.bytes = 0
 
 
-cdef inline Status duplicate(Memory* memory, Buffer* target, const Buffer* source) noexcept nogil:
-    """Make the empty buffer `target` a copy of `source`."""
-    cdef Status status = resize(memory, target, source.bytes)
-    if status == OK and source.bytes:
-        memcpy(target.data, source.data, source.bytes)
+cdef inline Status duplicate(
+    Memory* memory, Buffer* target, const Buffer* source, size_t used
+) noexcept nogil:
+    """Make the empty buffer `target` a copy of the first `used` bytes of `source`."""
+    cdef Status status = resize(memory, target, used)
+    if status == OK and used:
+        memcpy(target.data, source.data, used)
     return status
 
 
@@ -248,10 +263,8 @@ cdef inline Status copy_pool(Pool* target, const Pool* source, Memory* memory) n
     target.memory = memory
     memset(&target.arena, 0, sizeof(Buffer))
     memset(&target.pages, 0, sizeof(Buffer))
-    if duplicate(memory, &target.pages, &source.pages) != OK:
+    if source.pages.bytes and duplicate(  # without records there are none, not even page 0
+        memory, &target.pages, &source.pages, source.n_pages * sizeof(Page)
+    ) != OK:
         return NO_MEMORY
-    if resize(memory, &target.arena, used) != OK:
-        return NO_MEMORY
-    if used:
-        memcpy(target.arena.data, source.arena.data, used)
-    return OK
+    return duplicate(memory, &target.arena, &source.arena, used)

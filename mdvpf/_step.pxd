@@ -12,7 +12,7 @@ from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
 from mdvpf._expand cimport EVERYTHING, expand
 from mdvpf._lookahead cimport reserve_lookahead
 from mdvpf._parts cimport reserve_parts
-from mdvpf._pool cimport renew, resize
+from mdvpf._pool cimport resize
 from mdvpf._score cimport block_of
 from mdvpf._select cimport normalize, select_optimal, select_top, weigh
 from mdvpf._thin cimport expand_heavy, select_thinned
@@ -67,14 +67,13 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_missing, 2 * states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if renew(&system.memory, &scratch.keys, n * sizeof(uint64_t), 0) != OK:
+    if resize(&system.memory, &scratch.keys, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
-    if renew(&system.memory, &scratch.order, n * sizeof(uint64_t), 0) != OK:
+    if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
-    if renew(&system.memory, &scratch.shares, (n + 4) * sizeof(double), 0) != OK:
+    if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
         return NO_MEMORY
-    if renew(&system.memory, &system.candidates.items, n * sizeof(Candidate),
-             <size_t>system.candidates.n * sizeof(Candidate)) != OK:
+    if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
         return NO_MEMORY
     if reserve_survivors(system, &system.chosen, system.budget + 1) != OK:
         return NO_MEMORY

@@ -8,8 +8,8 @@ from mdvpf._step cimport Uniforms, reserve_step, step_candidates
 from mdvpf._step_draws cimport step_bootstrap, step_learning
 from mdvpf._step_mdvpa cimport complete_pending, step_lookahead
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, OK, Report,
-    Status, System,
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, NOT_A_NUMBER,
+    OK, Report, Status, System,
 )
 
 
@@ -22,6 +22,7 @@ cdef inline Status step(
     of particles that have counts are positive numbers (see the limits in `_types.pxd`).
     """
     cdef int64_t used = uniforms.used
+    cdef double margin = system.margin
     cdef Status status = reserve_step(system, system.n_candidates, system.most_states)
     if status == OK:
         if system.algorithm == ALGORITHM_MDVPA:
@@ -34,12 +35,14 @@ cdef inline Status step(
             status = step_candidates(system, symbol, uniforms, report)
     if status != OK:
         uniforms.used = used
+        system.margin = margin
     return status
 
 
 cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept nogil:
     """Complete what is pending without a look-ahead; the next symbol comes from the start state."""
     cdef int64_t used = uniforms.used
+    cdef double margin = system.margin
     cdef int64_t k
     cdef Status status
     if system.pending:
@@ -48,7 +51,29 @@ cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept n
             status = complete_pending(system, MISSING, 0.0, uniforms)
         if status != OK:
             uniforms.used = used
+            system.margin = margin
             return status
     for k in range(system.n_particles):
         block_of(system, k)[BLOCK_CURRENT] = 0
     return OK
+
+
+cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogil:
+    """Hold a symbol back again, as MD-VPA did when the committed particles were saved.
+
+    What the provisional set was follows from them. With more room than candidates the budget
+    plays no part in it, and a smaller one keeps work space in proportion to the particles.
+    """
+    cdef int64_t budget = system.budget
+    cdef Uniforms none
+    cdef Report report
+    cdef Status status
+    if system.algorithm != ALGORITHM_MDVPA:
+        return NOT_A_NUMBER
+    none.values = NULL
+    none.n = 0
+    none.used = 0
+    system.budget = min(budget, system.n_candidates)
+    status = step(system, symbol, 0.0, &none, &report)
+    system.budget = budget
+    return status

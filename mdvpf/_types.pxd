@@ -59,6 +59,7 @@ cdef enum Status:
     NOT_A_NUMBER = 2        # a score is NaN; nothing has changed
     COUNT_LIMIT = 3         # a count would pass 2**32 - 1; nothing has changed
     TOO_FEW_UNIFORMS = 4    # the caller passed fewer uniforms than the step draws; nothing changed
+    BAD_SNAPSHOT = 5        # the arrays to restore from contradict each other
 
 cdef enum AlgorithmKind:
     ALGORITHM_MDVPA = 0

@@ -16,21 +16,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate
-from mdvpf._baseline import START, Baseline, dirichlet, row
+from mdvpf._baseline import (
+    START,
+    Baseline,
+    counts_from_arrays,
+    counts_to_arrays,
+    dirichlet,
+    read_context,
+    require,
+    row,
+)
 from mdvpf._context_tree import ContextTree
+from mdvpf.checkpoint import State, register, taken
 from mdvpf.hmm import HMM
 from mdvpf.predictor import MISSING
 
 __all__ = ["KnownHMM", "Markov", "ContextTree"]
 
 _LARGEST_UNIT = 1e100
+_LARGEST_TIME = 2**62
+_MATRICES = ("start", "transition", "emission")
 
 
+@register("KnownHMM")
 class KnownHMM(Baseline):
     """Exact forward filter of given HMMs that switch at given times: the generator itself.
 
@@ -129,7 +143,44 @@ class KnownHMM(Baseline):
             self._state = state @ hmm.transition
         return log_predictive
 
+    def _to_state(self) -> State:
+        values = {
+            "n_symbols": self._n_symbols,
+            "change_points": list(self.change_points),
+            "time": self._time,
+        }
+        arrays = {"state": self._state}
+        for i, hmm in enumerate(self.hmms):
+            arrays |= {f"{name} {i}": getattr(hmm, name) for name in _MATRICES}
+        return State(values, arrays)
 
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        time = _validate.integer("time", values.pop("time"), low=0, high=_LARGEST_TIME)
+        n_hmms = len(values["change_points"]) + 1
+        self = object.__new__(cls)
+        KnownHMM.__init__(self, [_exact_hmm(state, i) for i in range(n_hmms)], **values)
+        self._time = time
+        self._segment = sum(point <= time for point in self.change_points)
+        self._state = taken(state, "state", "<f8", (self._size(),))
+        require(np.all(self._state >= 0), "a probability is negative")
+        require(abs(self._state.sum() - 1.0) < 1e-6, "probabilities do not sum to one")
+        return self
+
+
+def _exact_hmm(state: State, i: int) -> HMM:
+    """Return an HMM with the very numbers saved: its constructor would divide by sums again."""
+    start = taken(state, f"start {i}", "<f8", (None,))
+    others = [taken(state, f"{name} {i}", "<f8", (len(start), None)) for name in _MATRICES[1:]]
+    hmm = HMM(start, *others)
+    for name, saved in zip(_MATRICES, (start, *others), strict=True):
+        saved.setflags(write=False)
+        object.__setattr__(hmm, name, saved)
+    return hmm
+
+
+@register("Markov")
 class Markov(Baseline):
     """Markov chain of a fixed order, with a symmetric Dirichlet prior for every context.
 
@@ -232,3 +283,40 @@ class Markov(Baseline):
                 self._counts[key] /= unit
         self._totals[number] /= unit
         self._units[number] = 1.0
+
+    def _to_state(self) -> State:
+        values = {
+            "n_symbols": self._n_symbols,
+            "order": self.order,
+            "beta": self.beta,
+            "decay": self.decay,
+            "context": list(self._context),
+        }
+        contexts = np.array(list(self._contexts), dtype=np.int32)
+        arrays: dict[str, NDArray[Any]] = {
+            "contexts": contexts.reshape(len(self._contexts), self.order),
+            "totals": np.array(self._totals, dtype=np.float64),
+            "units": np.array(self._units, dtype=np.float64),
+        }
+        return State(values, arrays | counts_to_arrays(self._counts, "<f8"))
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        context = values.pop("context")
+        self = object.__new__(cls)
+        Markov.__init__(self, **values)
+        totals = taken(state, "totals", "<f8", (None,))
+        n = len(totals)
+        units = taken(state, "units", "<f8", (n,))
+        contexts = taken(state, "contexts", "<i4", (n, self.order))
+        require(np.all((contexts >= START) & (contexts < self._n_symbols)), "a strange context")
+        require(np.all((units >= 1.0) & (units <= _LARGEST_UNIT)), "a unit is out of range")
+        self._contexts = {tuple(each): i for i, each in enumerate(contexts.tolist())}
+        require(len(self._contexts) == n, "a context occurs twice")
+        self._counts = counts_from_arrays(state, "<f8", totals, self._n_symbols)
+        self._totals = totals.tolist()
+        self._units = units.tolist()
+        self._context = read_context(context, self._n_symbols, self.order)
+        require(len(self._context) == self.order, "the context is too short")
+        return self

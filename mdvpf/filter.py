@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import _core, _validate
+from mdvpf._filter_state import filter_state, read_configuration, restored_core
 from mdvpf.algorithms import (
     ALGORITHMS,
     MDVPA,
@@ -27,6 +28,7 @@ from mdvpf.algorithms import (
     OptimalResampling,
     ParticleLearning,
 )
+from mdvpf.checkpoint import State, register
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
 from mdvpf.result import Counts, MemoryReport, Step
@@ -39,6 +41,7 @@ _CODES: dict[type, int] = {MDVPA: 0, VPA: 1, SMC: 2, ParticleLearning: 3, Optima
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
 
 
+@register("ParticleFilter")
 class ParticleFilter(Predictor):
     """Online inference for the infinite hidden Markov model with K particles.
 
@@ -66,6 +69,8 @@ class ParticleFilter(Predictor):
         As passed.
     rng : numpy.random.Generator
         The generator in use.
+    vocabulary : Vocabulary or None
+        What the symbols stand for; None unless set.
 
     Examples
     --------
@@ -202,8 +207,27 @@ class ParticleFilter(Predictor):
     def __copy__(self) -> Self:
         return self.copy()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.copy()
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        options = {
+            "n_particles": self.n_particles,
+            "n_threads": self.n_threads,
+            "history": self.history,
+        }
+        return filter_state(self.model, self.algorithm, self.rng, options, self._core)
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        self = object.__new__(cls)
+        ParticleFilter.__init__(self, **read_configuration(state, given))
+        self._core = restored_core(self._core, state, self.n_symbols)
+        return self
+
+    def _left_out(self) -> dict[str, Any]:
+        if isinstance(self.algorithm, MDVPA) and callable(self.algorithm.discount):
+            return {"discount": self.algorithm.discount}
+        return {}
 
     # -- one run ---------------------------------------------------------------------------
 

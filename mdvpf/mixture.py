@@ -24,8 +24,10 @@ from mdvpf._baseline import Baseline, interrupts_held
 from mdvpf._bound import regret_bound
 from mdvpf._combine import combine
 from mdvpf._lives import newborn, run_place
+from mdvpf._mixture_state import mixture_state, read_restart, read_rows, read_weights
 from mdvpf._share import Rate, Weights, read_rate
 from mdvpf.algorithms import MDVPA, Algorithm
+from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor, Stream, read_symbol
@@ -35,6 +37,7 @@ from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, St
 _CHUNK = 256  # symbols that each member runs over before the predictions are combined
 
 
+@register("Mixture")
 class Mixture(Predictor):
     """Weighted average of predictors, by fixed share.
 
@@ -330,8 +333,34 @@ class Mixture(Predictor):
     def __copy__(self) -> Self:
         return self.copy()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.copy()
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        self._check_whole()
+        self._left_out()
+        options = {"share": self.share, "n_threads": self.n_threads}
+        return mixture_state(
+            options, self.restart, self._rows, self._templates, self._weights, self._time
+        )
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = state.values
+        restart = read_restart(values["restart"])
+        rows, templates = read_rows(state, restart)
+        self = object.__new__(cls)
+        options = {"share": values["share"], "n_threads": values["n_threads"]}
+        Mixture.__init__(self, rows[0], restart=restart, **options)
+        self._rows, self._templates, self._time = rows, templates, values["time"]
+        read_weights(state, self._weights)
+        return self
+
+    def _left_out(self) -> dict[str, Any]:
+        found = [member._left_out() for member in self.members]
+        discounts = [each["discount"] for each in found if each]
+        if any(discount is not discounts[0] for discount in discounts):
+            raise TypeError("members with different callables as discounts cannot be saved")
+        return {"discount": discounts[0]} if discounts else {}
 
     # -- one run ---------------------------------------------------------------------------
 

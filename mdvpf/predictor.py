@@ -3,21 +3,25 @@
 Everything that predicts the next symbol of a stream, filters among them, has `n_symbols`,
 `predict_proba`, `update`, `new_sequence`, `run`, `score` and `copy`, so that experiments,
 detectors and mixtures take any of them. A predictor supplies the first four and `copy`; the
-loop, the reading of input and the scoring of a continuation are here.
+loop, the reading of input and the scoring of a continuation are here. So are `save` and `load`,
+for those that say what they are made of (see `checkpoint.py`).
 """
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdvpf import _validate
+from mdvpf import _validate, checkpoint
 from mdvpf.progress import progress_bar
 from mdvpf.result import N_FIELDS, FilterResult, Step
+from mdvpf.vocabulary import Vocabulary
 
 MISSING = -1  # how a missing symbol is written in the arrays of a Stream
 
@@ -78,6 +82,12 @@ def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
 
 class Predictor(ABC):
     """Base of everything that predicts the next symbol of a stream.
+
+    Attributes
+    ----------
+    vocabulary : Vocabulary or None
+        What the symbols stand for, if it was set. It plays no part in what the predictor does;
+        copies and checkpoints carry it along.
 
     Examples
     --------
@@ -191,3 +201,125 @@ class Predictor(ABC):
         True
         """
         return self.copy().run(symbols, lengths).log_predictive
+
+    # -- what the symbols stand for --------------------------------------------------------
+
+    _vocabulary: Vocabulary | None = None
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """What the symbols stand for, or None."""
+        return self._vocabulary
+
+    @vocabulary.setter
+    def vocabulary(self, vocabulary: Vocabulary | None) -> None:
+        if vocabulary is not None:
+            if not isinstance(vocabulary, Vocabulary):
+                raise TypeError(f"vocabulary={vocabulary!r}: expected a Vocabulary, or None")
+            if vocabulary.n_symbols != self.n_symbols:
+                raise ValueError(
+                    f"vocabulary={vocabulary!r} of {vocabulary.n_symbols} symbols: "
+                    f"expected {self.n_symbols}, as the predictor has"
+                )
+        self._vocabulary = vocabulary
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> checkpoint.State:
+        """Return what the predictor is made of, the vocabulary aside."""
+        raise TypeError(f"{type(self).__name__} cannot be saved")
+
+    @classmethod
+    def _from_state(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        """Return the predictor of such a state, or raise; `given` is what `load` was passed."""
+        raise TypeError(f"{cls.__name__} cannot be loaded")
+
+    def _to_checkpoint(self) -> checkpoint.State:
+        state = self._to_state()
+        vocabulary = None if self.vocabulary is None else self.vocabulary._values()
+        return replace(state, values={**state.values, "vocabulary": vocabulary})
+
+    @classmethod
+    def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        vocabulary = values.pop("vocabulary")
+        predictor = cls._from_state(replace(state, values=values), given)
+        if vocabulary is not None:
+            predictor.vocabulary = Vocabulary._from_values(vocabulary)
+        return predictor
+
+    def _left_out(self) -> dict[str, Any]:
+        """Return what a checkpoint does not hold and `load` asks for, by name."""
+        return {}
+
+    def save(self, file: checkpoint.File) -> None:
+        """Write a checkpoint: everything that it takes to go on exactly as if never interrupted.
+
+        Parameters
+        ----------
+        file : path or binary file
+            Where to write. At a path, the file is replaced as a whole: whatever happens on the
+            way, there is the old checkpoint or the new one.
+
+        Examples
+        --------
+        >>> import io
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> _ = pf.run([0, 1] * 20)
+        >>> file = io.BytesIO()
+        >>> pf.save(file)
+        >>> _ = file.seek(0)
+        >>> twin = mdvpf.ParticleFilter.load(file)
+        >>> twin.update(0) == pf.update(0)
+        True
+        """
+        checkpoint.save(self, file)
+
+    @classmethod
+    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
+        """Read a checkpoint.
+
+        Nothing in the file is run, and no more memory taken than a small multiple of the file.
+
+        Parameters
+        ----------
+        file : path or binary file
+            What `save` wrote. ``Predictor.load`` reads a checkpoint of any predictor, the method
+            of a class only those of that class.
+        discount : callable, optional
+            The discount of an `MDVPA` that had a callable, which files do not hold.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is no checkpoint, is damaged, or contradicts itself.
+
+        Examples
+        --------
+        >>> import io
+        >>> import mdvpf
+        >>> algorithm = mdvpf.MDVPA(discount=lambda n: 1.0 / n**0.7)
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), algorithm, n_particles=10)
+        >>> file = io.BytesIO()
+        >>> pf.save(file)
+        >>> _ = file.seek(0)
+        >>> twin = mdvpf.Predictor.load(file, discount=lambda n: 1.0 / n**0.7)
+        >>> twin.n_symbols
+        2
+        """
+        given = {}
+        if discount is not None:
+            if not callable(discount):
+                raise TypeError(f"discount={discount!r}: expected a callable, or None")
+            given["discount"] = discount
+        loaded: Self = checkpoint.load(file, cls, given)
+        return loaded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), checkpoint.to_bytes(self), self._left_out())
+
+
+def _unpickled(cls: type[Predictor], content: bytes, left_out: dict[str, Any]) -> Predictor:
+    """Return the predictor that was pickled, or copied by `copy.deepcopy`."""
+    return cls.load(io.BytesIO(content), **left_out)

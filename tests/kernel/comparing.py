@@ -104,7 +104,7 @@ def assert_same(pf: mdvpf.ParticleFilter, expected: dict[str, Any]) -> None:
     assert not differing
 
 
-def feed(pf: mdvpf.ParticleFilter | ReferenceFilter, events: Iterable[Event]) -> None:
+def feed(pf: mdvpf.Predictor | ReferenceFilter, events: Iterable[Event]) -> None:
     """Pass events on, one by one."""
     for event in events:
         if isinstance(event, str):

@@ -23,7 +23,7 @@ def test_the_budget_holds_for_ever(n_particles: int | None) -> None:
     rng = np.random.default_rng(0)
     if n_particles:
         result = predictor.run(rng.integers(3, size=1100))
-        n_baselines = 68
+        n_baselines = 60 + 12 + (6 + 3) * 8
         assert result.n_particles.max() <= most + n_baselines
     for _ in range(3):
         predictor.run(rng.integers(3, size=20))

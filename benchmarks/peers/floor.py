@@ -1,0 +1,117 @@
+"""The floor kernel: what no filter can beat (see `floor.c`).
+
+The C is compiled when it is first needed, with the options of the package's core, into a folder
+that lasts as long as the process. `FloorKernel` is fed with the counts that a filter is about to
+read, so that it works on the same candidates.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mdvpf
+from benchmarks.particles import tables
+
+SOURCE = Path(__file__).with_name("floor.c")
+OPTIONS = ["-O3", "-ffp-contract=off"]  # as in setup.py
+SHARED = ["-std=c99", "-Wall", "-Wextra", "-shared", "-fPIC"]
+
+
+class MissingCompiler(RuntimeError):
+    """There is no C compiler to make the floor with."""
+
+
+class _Counts(ctypes.Structure):
+    _fields_ = [
+        ("n_particles", ctypes.c_int64),
+        ("n_candidates", ctypes.c_void_p),
+        ("weight", ctypes.c_void_p),
+        ("transition", ctypes.c_void_p),
+        ("emission", ctypes.c_void_p),
+        ("alpha", ctypes.c_double),
+        ("prior", ctypes.c_double),
+    ]
+
+
+@cache
+def _compiled() -> ctypes.CDLL:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise MissingCompiler("the floor needs a C compiler: expected cc, gcc or clang")
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "floor.so"
+        subprocess.run(
+            [compiler, *OPTIONS, *SHARED, str(SOURCE), "-o", str(library)],
+            check=True,
+        )
+        loaded = ctypes.CDLL(str(library))  # stays when the file goes
+    loaded.floor_step.restype = ctypes.c_int64
+    loaded.floor_step.argtypes = [ctypes.POINTER(_Counts), ctypes.c_int64] + [ctypes.c_void_p] * 5
+    return loaded
+
+
+class FloorKernel:
+    """The floor on given counts; `step` returns the places of the best candidates."""
+
+    def __init__(
+        self,
+        n_candidates: NDArray[np.uint32],
+        weight: NDArray[np.float64],
+        transition: NDArray[np.uint16],
+        emission: NDArray[np.uint16],
+        *,
+        budget: int,
+        alpha: float,
+        prior: float,
+    ) -> None:
+        total = int(n_candidates.sum())
+        if not len(transition) == len(emission) == total:
+            raise ValueError(f"transition, emission: expected {total} counts, one a candidate")
+        self.n_candidates = total
+        self._arrays = (n_candidates, weight, transition, emission)  # kept alive
+        self._counts = _Counts(
+            len(weight), *(array.ctypes.data for array in self._arrays), alpha, prior
+        )
+        self._work = (
+            np.empty(int(n_candidates.max())),
+            np.empty(total + 1),
+            np.empty(total + 1),
+            np.empty(total + 1, np.uint32),
+        )
+        self.survivors = np.empty(budget + 1, np.uint32)
+        # Prepared once: to find an address takes NumPy a good part of a small step.
+        self._step = _compiled().floor_step
+        self._arguments = (
+            ctypes.byref(self._counts),
+            ctypes.c_int64(budget),
+            *(ctypes.c_void_p(array.ctypes.data) for array in (*self._work, self.survivors)),
+        )
+
+    @classmethod
+    def of(cls, pf: mdvpf.ParticleFilter, symbol: int) -> FloorKernel:
+        """Make the floor of the step that a filter would make on a symbol."""
+        rows, columns = [], []
+        for state, (transition, emission) in zip(pf.states.tolist(), tables(pf), strict=True):
+            # The new state has neither.
+            rows.append(np.append(transition[state + 1], 0).astype(np.uint16))
+            columns.append(np.append(emission[:, symbol], 0).astype(np.uint16))
+        return cls(
+            (pf.n_states + 1).astype(np.uint32),
+            pf.weights,
+            np.concatenate(rows),
+            np.concatenate(columns),
+            budget=pf.n_particles,
+            alpha=pf.model.alpha,
+            prior=pf.n_symbols * pf.model.beta,
+        )
+
+    def step(self) -> NDArray[np.uint32]:
+        return self.survivors[: self._step(*self._arguments)]

@@ -1,0 +1,146 @@
+"""The comparators are saved as the filters are: bit for bit, and with checks of what is read."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mdvpf
+from mdvpf.datasets import HMM
+from tests.kernel.comparing import BREAK, Event, feed
+from tests.kernel.sealing import loaded, saved, sealed, unsealed
+from tests.kernel.test_snapshot_fuzz import MEANINGS, flipped, shifted, truncated
+
+V = 4
+HMMS = [
+    HMM([0.3, 0.7], [[0.9, 0.1], [1 / 3, 2 / 3]], [[0.1, 0.2, 0.3, 0.4], [1, 0, 0, 0]]),
+    HMM([1, 0, 0], np.full((3, 3), 1 / 3), [[0.5, 0.5], [0.1, 0.9], [1, 0]]),
+]
+MAKERS: dict[str, Callable[[], mdvpf.Predictor]] = {
+    "Markov(0)": lambda: mdvpf.Markov(V, order=0),
+    "Markov(1)": lambda: mdvpf.Markov(V),
+    "Markov(3), fading": lambda: mdvpf.Markov(V, order=3, beta=0.01, decay=0.7),
+    "Markov(1), forgetful": lambda: mdvpf.Markov(V, decay=1e-40),
+    "ContextTree": lambda: mdvpf.ContextTree(V, depth=3),
+    "ContextTree(0)": lambda: mdvpf.ContextTree(V, depth=0, beta=0.1),
+    "KnownHMM": lambda: mdvpf.KnownHMM(HMMS, [7]),
+    "KnownHMM, larger alphabet": lambda: mdvpf.KnownHMM(HMMS[1], n_symbols=V),
+}
+every_maker = pytest.mark.parametrize("maker", MAKERS)
+events_of_a_stream = st.lists(st.sampled_from([0, 1, 2, 3, 3, None, BREAK]), max_size=40)
+
+
+def reports(predictor: mdvpf.Predictor, events: list[Any]) -> list[Any]:
+    """What a predictor says of events, to the last bit."""
+    found: list[Any] = []
+    for event in events:
+        if isinstance(event, str):
+            predictor.new_sequence()
+        else:
+            found.append(predictor.update(event))
+        found.append(predictor.predict_proba().tobytes())
+    return found
+
+
+@every_maker
+@settings(max_examples=25)
+@given(before=events_of_a_stream, after=events_of_a_stream)
+def test_resuming_is_bit_identical(maker: str, before: list[Event], after: list[Event]) -> None:
+    predictor = MAKERS[maker]()
+    feed(predictor, before)
+    twin = loaded(saved(predictor))
+    assert type(twin) is type(predictor)
+    assert repr(twin) == repr(predictor)
+    assert saved(twin) == saved(predictor)
+    assert reports(twin, after) == reports(predictor, after)
+    assert saved(twin) == saved(predictor)
+
+
+@every_maker
+def test_pickle_and_deepcopy_go_through_the_same_bytes(maker: str) -> None:
+    predictor = MAKERS[maker]()
+    predictor.vocabulary = mdvpf.Vocabulary("abcd")
+    feed(predictor, [0, 1, None, 3, BREAK, 1, 1])
+    for twin in (pickle.loads(pickle.dumps(predictor)), copy.deepcopy(predictor)):
+        assert saved(twin) == saved(predictor)
+        assert twin.vocabulary == predictor.vocabulary
+        twin.update(0)
+        assert saved(twin) != saved(predictor)
+
+
+def test_a_class_loads_its_own_only() -> None:
+    content = saved(mdvpf.Markov(3))
+    with pytest.raises(mdvpf.CheckpointError, match="holds a Markov; expected a ContextTree"):
+        mdvpf.ContextTree.load(io.BytesIO(content))
+    assert isinstance(mdvpf.Predictor.load(io.BytesIO(content)), mdvpf.Markov)
+
+
+@every_maker
+def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
+    """Refused with the one error, or accepted as something that still works."""
+    predictor = MAKERS[maker]()
+    feed(predictor, [0, 1, 2, None, 3, BREAK, 1, 1, 0, 2, 3, 3, 0])
+    content = saved(predictor)
+    rng = random.Random(6)
+    for _ in range(int(2000 * torture_scale)):
+        spoilt = rng.choice([flipped, truncated, shifted])(content, rng)
+        if spoilt != content:
+            with pytest.raises(mdvpf.CheckpointError):
+                loaded(spoilt)
+        opened = unsealed(content)
+        with suppress(AttributeError, LookupError, TypeError, ValueError):
+            rng.choice(MEANINGS)(opened, rng)
+        try:
+            twin = loaded(sealed(opened))
+        except mdvpf.CheckpointError:
+            continue
+        if twin.n_symbols <= 1000:
+            feed(twin, [0, None, 0, BREAK, 0])
+            np.testing.assert_allclose(twin.predict_proba().sum(), 1.0, rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("maker", "name", "change", "message"),
+    [
+        ("Markov(1)", "totals", lambda a: a + 1, "sum to their totals"),
+        ("Markov(1)", "contexts", lambda a: a[:, :0], "contexts of type"),
+        ("Markov(1)", "contexts", lambda a: a * 0, "occurs twice"),
+        ("Markov(0)", "contexts", lambda a: np.zeros((10**12, 0), "<i4"), "contexts of type"),
+        ("Markov(1)", "units", lambda a: a * np.nan, "unit"),
+        ("ContextTree", "children", lambda a: a[::-1], "parent"),
+        ("ContextTree", "counts", lambda a: -a, "count"),
+        ("ContextTree", "keys", lambda a: a + 10**9, "count"),
+        ("ContextTree", "odds", lambda a: a * np.inf, "odds"),
+        ("KnownHMM", "emission 1", lambda a: a * 2, "emission"),
+        ("KnownHMM", "state", lambda a: -a, "negative"),
+        ("KnownHMM", "state", lambda a: a[:1], "state of type"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_what_cannot_be_is_refused(
+    maker: str, name: str, change: Callable[[Any], Any], message: str
+) -> None:
+    predictor = MAKERS[maker]()
+    feed(predictor, [0, 1, 2, 3, 1, 2])
+    opened = unsealed(saved(predictor))
+    opened.arrays[name] = np.ascontiguousarray(change(opened.arrays[name]))
+    with pytest.raises(mdvpf.CheckpointError, match=message):
+        loaded(sealed(opened))
+
+
+def test_a_section_too_many_is_refused() -> None:
+    for predictor in (mdvpf.Markov(3), mdvpf.ParticleFilter(mdvpf.InfiniteHMM(3), n_particles=2)):
+        opened = unsealed(saved(predictor))
+        opened.arrays["extra"] = np.zeros(2)
+        with pytest.raises(mdvpf.CheckpointError, match="'extra'"):
+            loaded(sealed(opened))

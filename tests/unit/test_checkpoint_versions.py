@@ -1,0 +1,168 @@
+"""Checkpoints written long ago are read for ever, and go on as if never interrupted.
+
+The files in ``tests/data`` are never written again. What they must go on to do is not stored
+anywhere: the reference filter runs over the same stream from its beginning. ``python -m
+tests.unit.test_checkpoint_versions`` has written them, and writes only those that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdvpf
+from mdvpf import reference
+from mdvpf.algorithms import Algorithm
+from mdvpf.datasets import HMM
+from mdvpf.reference import ReferenceFilter
+from tests.kernel.comparing import BREAK, Event, feed, generator_state
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+K = 7
+N_BEFORE = 60  # events before the checkpoint
+N_AFTER = 40
+
+# Algorithm, number of symbols, history: between them they have everything a file can hold.
+CASES: dict[str, tuple[Algorithm, int, int | str | None]] = {
+    "mdvpa": (mdvpf.MDVPA(discount=(0.5,) * 30 + (0.25,) * 170), 5, 4),
+    "mdvpa-optimal": (mdvpf.MDVPA(discount=3.0, normalizer="sum", selection="optimal"), 4, None),
+    "vpa": (mdvpf.VPA(), 300, "full"),
+    "smc": (mdvpf.SMC(resampling="residual", ess_threshold=0.5), 5, "full"),
+    "learning": (mdvpf.ParticleLearning(), 260, 1),
+    "optimal": (mdvpf.OptimalResampling(), 3, 9),
+}
+
+
+def events(name: str) -> list[Event]:
+    """A stream with jumps, missing symbols and ends of sequences."""
+    n_symbols = CASES[name][1]
+    rng = np.random.default_rng(len(name))
+    found: list[Event] = []
+    symbol = 0
+    for _ in range(N_BEFORE + N_AFTER):
+        kind = rng.random()
+        symbol = int(rng.integers(n_symbols)) if kind < 0.3 else (symbol + 1) % n_symbols
+        found.append(BREAK if kind > 0.95 else None if kind > 0.9 else symbol)
+    return found
+
+
+def arguments(name: str) -> dict[str, Any]:
+    algorithm, n_symbols, _ = CASES[name]
+    model = mdvpf.InfiniteHMM(n_symbols, alpha=1.5, gamma=2.0, beta=0.2)
+    return {"model": model, "algorithm": algorithm, "n_particles": K}
+
+
+def written(name: str) -> mdvpf.ParticleFilter:
+    """The filter that was saved."""
+    pf = mdvpf.ParticleFilter(**arguments(name), rng=17, history=CASES[name][2])
+    if pf.n_symbols == 5:
+        pf.vocabulary = mdvpf.Vocabulary(["a", -1, b"\x00\xff", ("b", (2, b""))], unknown="?")
+    feed(pf, events(name)[:N_BEFORE])
+    return pf
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_file_of_version_1_goes_on_as_if_never_interrupted(name: str) -> None:
+    pf = mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf")
+    generator = np.random.default_rng(17)
+    slow = ReferenceFilter(**arguments(name), rng=generator)
+    before, after = events(name)[:N_BEFORE], events(name)[N_BEFORE:]
+    feed(slow, before)
+    assert (pf.model, pf.algorithm, pf.n_particles) == tuple(arguments(name).values())
+    assert pf.history == CASES[name][2]
+    np.testing.assert_allclose(pf.log_evidence, slow.log_evidence, rtol=1e-12)
+    for event in after:
+        pf._core.verify()
+        if isinstance(event, str):
+            pf.new_sequence()
+            slow.new_sequence()
+        else:
+            found, expected = pf.update(event), slow.update(event)
+            np.testing.assert_allclose(
+                found.log_predictive, expected.log_predictive, rtol=0.0, atol=1e-10
+            )
+            np.testing.assert_allclose(found.discarded, expected.discarded, rtol=0.0, atol=1e-9)
+        particles = slow.particles
+        assert pf.states.tolist() == [particle.state for particle in particles]
+        np.testing.assert_allclose(
+            pf.weights, [particle.weight for particle in particles], rtol=1e-9
+        )
+        assert generator_state(pf.rng) == generator_state(generator)
+        for k, particle in enumerate(particles):
+            if pf.history == "full":
+                assert pf.path(k).tolist() == particle.path
+            elif pf.history is not None:
+                assert pf.path(k).tolist() == particle.path[-pf.history :]
+    for k, particle in enumerate(slow.particles):
+        for table, counted in zip(pf.counts(k), particle.counts(pf.n_symbols), strict=True):
+            assert np.array_equal(table, counted)
+    predicted = [reference.log_predictive(pf.model, slow.particles, y) for y in range(3)]
+    np.testing.assert_allclose(np.log(pf.predict_proba()[:3]), predicted, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["mdvpa", "smc"])
+def test_a_file_of_version_1_has_its_vocabulary(name: str) -> None:
+    pf = mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf")
+    assert pf.vocabulary is not None
+    assert list(pf.vocabulary) == ["a", -1, b"\x00\xff", ("b", (2, b"")), "?"]
+    assert pf.vocabulary.encode(["never seen", b"\x00\xff"]).tolist() == [4, 2]
+
+
+# The comparators: what they must go on to do, a new one shows that runs from the beginning.
+BASELINES: dict[str, Callable[[], mdvpf.Predictor]] = {
+    "markov": lambda: mdvpf.Markov(5, order=2, beta=0.1, decay=0.9),
+    "context-tree": lambda: mdvpf.ContextTree(5, depth=3),
+    "known-hmm": lambda: mdvpf.KnownHMM(
+        [
+            HMM([1, 0], [[0.9, 0.1], [0.3, 0.7]], [[0.2] * 5, [0.6, 0.1, 0.1, 0.1, 0.1]]),
+            HMM([0.5, 0.5], [[0.2, 0.8], [1 / 3, 2 / 3]], [[0.5, 0.5, 0, 0, 0], [0.2] * 5]),
+        ],
+        [20],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_comparator_of_version_1_goes_on_as_if_never_interrupted(name: str) -> None:
+    predictor = mdvpf.Predictor.load(DATA / f"version-1-{name}.mdvpf")
+    expected = BASELINES[name]()
+    stream = events("mdvpa")
+    feed(expected, stream[:N_BEFORE])
+    assert repr(predictor) == repr(expected)
+    for event in stream[N_BEFORE:]:
+        feed(predictor, [event])
+        feed(expected, [event])
+        np.testing.assert_allclose(
+            predictor.predict_proba(), expected.predict_proba(), rtol=1e-12, atol=0.0
+        )
+
+
+def test_the_files_have_what_a_file_can_hold() -> None:
+    """Look-ahead, trees, histories, missing symbols: else the tests above would show little."""
+    files = {name: mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf") for name in CASES}
+    assert files["mdvpa"]._core.pending
+    assert files["mdvpa-optimal"]._core.pending
+    for name, pf in files.items():
+        sections = pf._core.snapshot()[-1]
+        assert bool(sections[9]) == (pf.n_symbols >= 256), "levels of trees"
+        assert bool(sections[14]) == (pf.history is not None), "generations of histories"
+        before = events(name)[:N_BEFORE]
+        assert None in before
+        assert BREAK in before
+
+
+if __name__ == "__main__":
+    for missing in CASES:
+        path = DATA / f"version-1-{missing}.mdvpf"
+        if not path.exists():
+            written(missing).save(path)
+    for missing, make in BASELINES.items():
+        path = DATA / f"version-1-{missing}.mdvpf"
+        if not path.exists():
+            comparator = make()
+            feed(comparator, events("mdvpa")[:N_BEFORE])
+            comparator.save(path)
