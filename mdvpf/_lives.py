@@ -6,6 +6,7 @@ What happens in a place depends on nothing outside of it, so that places can run
 from __future__ import annotations
 
 import copy
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,13 @@ from mdvpf.restart import Restart
 # A report of a member that is not born: it has no weight, and anything finite will do.
 _UNBORN = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
+_COPYING = Lock()  # places of several levels start from one template, which one thread can use
+
 
 def newborn(template: Predictor, time: int) -> Predictor:
     """Return a copy that starts afresh; those of different times draw different numbers."""
-    member = template.copy()
+    with _COPYING:
+        member = template.copy()
     if isinstance(member, ParticleFilter):
         words = copy.deepcopy(member.rng).integers(2**32, size=4)
         member.rng = np.random.default_rng([time, *words.tolist()])

@@ -280,6 +280,15 @@ def test_threads_and_chunks_change_nothing(
             assert_array_equal(getattr(other, name), getattr(first, name))
 
 
+def test_threads_that_start_copies_of_one_member_do_not_meet() -> None:
+    model = mdvpf.InfiniteHMM(3)
+    members = [mdvpf.ParticleFilter(model, mdvpf.VPA(), 3) for _ in range(2)]
+    symbols = np.random.default_rng(1).integers(3, size=2000)
+    alone = mdvpf.Mixture(members, restart=1).run(symbols)
+    result = mdvpf.Mixture(members, restart=1, n_threads=8).run(symbols)
+    assert_array_equal(result.log_predictive, alone.log_predictive)
+
+
 def test_sequences_break_for_all_members() -> None:
     mixture = mdvpf.Mixture(some_members(), restart=8)
     twin = mixture.copy()
