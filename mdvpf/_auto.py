@@ -19,8 +19,7 @@ from mdvpf.restart import Restart
 
 RESTART = Restart(every=16, mass=0.02, levels=7)
 GRID_SHARE = 0.1  # members of a grid are alike, and the best of them changes often
-RESTART_SHARE = 0.01
-OUTER_SHARE = 0.05
+SHARE = 0.01
 
 _N_GRID = 36
 _N_RESTARTED = 6
@@ -43,11 +42,12 @@ def auto(
       0.01 and 0.003, by fixed share 0.1;
     - OptimalResampling with alpha 1, gamma 1, 10 and 50, beta 0.3 and 0.1, and copies that start
       afresh at multiples of 16, 32, ..., 1,024 symbols (`Restart`), by fixed share 0.01;
-    - Markov chains of orders 0 to 2, beta from 1 to 0.01, decay from 1 to 0.95;
-    - context trees of depth 1 to 4, beta 0.5, 0.1 and 0.03;
-    - chains of orders 0 and 1, and trees of depth 2, with copies that start afresh.
+    - Markov chains of orders 0 to 2, beta from 1 to 0.01, decay from 1 to 0.95, and context trees
+      of depth 1 to 4, beta 0.5, 0.1 and 0.03, by fixed share 0.1;
+    - chains of orders 0 and 1, beta 1, 0.3 and 0.1, and trees of depth 2, beta 0.5, 0.1 and 0.03,
+      with copies that start afresh as above, by fixed share 0.01.
 
-    They are mixed by fixed share 0.05.
+    They are mixed by fixed share 0.01.
 
     Parameters
     ----------
@@ -92,36 +92,31 @@ def auto(
         algorithm=(OptimalResampling(),),
         n_particles=each,
         rng=generator,
-        share=RESTART_SHARE,
+        share=SHARE,
         restart=RESTART,
         n_threads=n_threads,
     )
     members: list[Predictor] = [filters, restarted]
     if _validate.flag("baselines", baselines):
         members += _baselines(n_symbols)
-    return Mixture(members, share=OUTER_SHARE)
+    return Mixture(members, share=SHARE)
 
 
 def _baselines(n_symbols: int) -> list[Predictor]:
-    """Return the mixtures of chains and trees."""
-    chains = [
+    """Return a mixture of chains and trees, and one of those that start afresh."""
+    old: list[Predictor] = [
         Markov(n_symbols, order=order, beta=beta, decay=decay)
         for order in (0, 1, 2)
         for beta in (1.0, 0.3, 0.1, 0.03, 0.01)
         for decay in (1.0, 0.999, 0.99, 0.95)
     ]
-    trees = [
+    old += [
         ContextTree(n_symbols, depth=depth, beta=beta)
         for depth in (1, 2, 3, 4)
         for beta in (0.5, 0.1, 0.03)
     ]
-    young_chains = [
+    young: list[Predictor] = [
         Markov(n_symbols, order=order, beta=beta) for order in (0, 1) for beta in (1.0, 0.3, 0.1)
     ]
-    young_trees = [ContextTree(n_symbols, depth=2, beta=beta) for beta in (0.5, 0.1, 0.03)]
-    return [
-        Mixture(chains, share=GRID_SHARE),
-        Mixture(trees, share=GRID_SHARE),
-        Mixture(young_chains, share=RESTART_SHARE, restart=RESTART),
-        Mixture(young_trees, share=RESTART_SHARE, restart=RESTART),
-    ]
+    young += [ContextTree(n_symbols, depth=2, beta=beta) for beta in (0.5, 0.1, 0.03)]
+    return [Mixture(old, share=GRID_SHARE), Mixture(young, share=SHARE, restart=RESTART)]
