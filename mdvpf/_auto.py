@@ -18,8 +18,9 @@ from mdvpf.predictor import Predictor
 from mdvpf.restart import Restart
 
 RESTART = Restart(every=16, mass=0.02, levels=7)
-GRID_SHARE = 0.1  # members of a grid are alike, and the best of them changes often
-SHARE = 0.01
+STEADY_SHARE = 0.1  # the best of many that are much alike changes often
+YOUNG_SHARE = 0.01
+SHARE = 0.003
 
 _N_GRID = 36
 _N_RESTARTED = 6
@@ -36,18 +37,20 @@ def auto(
 ) -> Mixture:
     """Return a predictor that needs no hyper-parameters: a mixture of mixtures.
 
-    Its members are mixtures themselves:
+    It has two members. The first is by fixed share 0.1 of
 
     - filters (MD-VPA and OptimalResampling) with alpha 1 and 10, gamma 1, 10 and 50, beta 0.1,
-      0.01 and 0.003, by fixed share 0.1;
-    - OptimalResampling with alpha 1, gamma 1, 10 and 50, beta 0.3 and 0.1, and copies that start
-      afresh at multiples of 16, 32, ..., 1,024 symbols (`Restart`), by fixed share 0.01;
+      0.01 and 0.003,
     - Markov chains of orders 0 to 2, beta from 1 to 0.01, decay from 1 to 0.95, and context trees
-      of depth 1 to 4, beta 0.5, 0.1 and 0.03, by fixed share 0.1;
-    - chains of orders 0 and 1, beta 1, 0.3 and 0.1, and trees of depth 2, beta 0.5, 0.1 and 0.03,
-      with copies that start afresh as above, by fixed share 0.01.
+      of depth 1 to 4, beta 0.5, 0.1 and 0.03,
 
-    They are mixed by fixed share 0.01.
+    each of them a mixture by fixed share 0.1. The second is by fixed share 0.01 of
+
+    - OptimalResampling with alpha 1, gamma 1, 10 and 50, beta 0.3 and 0.1,
+    - chains of orders 0 and 1, beta 1, 0.3 and 0.1, and trees of depth 2, beta 0.5, 0.1 and 0.03,
+
+    each of them a mixture by fixed share 0.01, with copies that start afresh at multiples of 16,
+    32, ..., 1,024 symbols (`Restart`). The two are mixed by fixed share 0.003.
 
     Parameters
     ----------
@@ -81,7 +84,7 @@ def auto(
         algorithm=(MDVPA(), OptimalResampling()),
         n_particles=each,
         rng=generator,
-        share=GRID_SHARE,
+        share=STEADY_SHARE,
         n_threads=n_threads,
     )
     restarted = Mixture.grid(
@@ -92,17 +95,18 @@ def auto(
         algorithm=(OptimalResampling(),),
         n_particles=each,
         rng=generator,
-        share=SHARE,
+        share=YOUNG_SHARE,
         restart=RESTART,
         n_threads=n_threads,
     )
-    members: list[Predictor] = [filters, restarted]
-    if _validate.flag("baselines", baselines):
-        members += _baselines(n_symbols)
-    return Mixture(members, share=SHARE)
+    if not _validate.flag("baselines", baselines):
+        return Mixture([filters, restarted], share=SHARE)
+    old, young = _baselines(n_symbols)
+    steady = Mixture([filters, old], share=STEADY_SHARE)
+    return Mixture([steady, Mixture([restarted, young], share=YOUNG_SHARE)], share=SHARE)
 
 
-def _baselines(n_symbols: int) -> list[Predictor]:
+def _baselines(n_symbols: int) -> tuple[Mixture, Mixture]:
     """Return a mixture of chains and trees, and one of those that start afresh."""
     old: list[Predictor] = [
         Markov(n_symbols, order=order, beta=beta, decay=decay)
@@ -119,4 +123,7 @@ def _baselines(n_symbols: int) -> list[Predictor]:
         Markov(n_symbols, order=order, beta=beta) for order in (0, 1) for beta in (1.0, 0.3, 0.1)
     ]
     young += [ContextTree(n_symbols, depth=2, beta=beta) for beta in (0.5, 0.1, 0.03)]
-    return [Mixture(old, share=GRID_SHARE), Mixture(young, share=SHARE, restart=RESTART)]
+    return (
+        Mixture(old, share=STEADY_SHARE),
+        Mixture(young, share=YOUNG_SHARE, restart=RESTART),
+    )
