@@ -10,7 +10,6 @@ thread of its own, and their log predictives are combined afterwards, symbol by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import astuple
 from itertools import product
@@ -23,7 +22,7 @@ from mdvpf import _validate
 from mdvpf._baseline import Baseline, interrupts_held
 from mdvpf._bound import regret_bound
 from mdvpf._combine import combine
-from mdvpf._lives import newborn, run_place
+from mdvpf._lives import newborn, run_places
 from mdvpf._mixture_state import mixture_state, read_restart, read_rows, read_weights
 from mdvpf._share import Rate, Weights, read_rate
 from mdvpf.algorithms import MDVPA, Algorithm
@@ -155,12 +154,10 @@ class Mixture(Predictor):
         generator = _validate.generator("rng", rng)
         filters = [
             ParticleFilter(
-                InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b),
-                kind,
-                n_particles,
-                rng=_drawn_seed(generator),
+                InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b), kind, n_particles, rng=seed
             )
             for kind, a, g, b in product(tuple(algorithm), tuple(alpha), tuple(gamma), tuple(beta))
+            for seed in generator.integers(2**63, size=1).tolist()
         ]
         if not filters:
             raise ValueError("alpha, gamma, beta, algorithm: expected at least one of each")
@@ -387,27 +384,13 @@ class Mixture(Predictor):
     def _absorb(
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
     ) -> None:
-        part_of = Stream(stream.symbols[part], stream.starts[part])
-        n, n_members = len(part_of), len(self._rows[0])
-        n_rows = 1 + (self.restart.n_levels(self._time + n) if self.restart else 0)
-        found = np.empty((n, n_rows, n_members, N_FIELDS))
-
-        def run(place: tuple[int, int]) -> Any:
-            i, j = place
-            member = self._rows[i][j] if i < len(self._rows) else None
-            template = self._templates[j] if i else None
-            return run_place(member, template, self.restart, i, self._time, part_of, found[:, i, j])
-
-        places = list(product(range(n_rows), range(n_members)))
+        now = Stream(stream.symbols[part], stream.starts[part])
         with interrupts_held(), self._whole_or_broken():
-            if self.n_threads == 1:
-                living = list(map(run, places))
-            else:
-                with ThreadPoolExecutor(self.n_threads) as pool:
-                    living = list(pool.map(run, places))
-            self._rows = [living[i : i + n_members] for i in range(0, len(living), n_members)]
-            combine(self._weights, self.restart, self._time, part_of.symbols, found, reports)
-            self._time += n
+            self._rows, found = run_places(
+                self._rows, self._templates, self.restart, self._time, now, self.n_threads
+            )
+            combine(self._weights, self.restart, self._time, now.symbols, found, reports)
+            self._time += len(now)
 
     # -- failures --------------------------------------------------------------------------
 
@@ -426,10 +409,6 @@ class Mixture(Predictor):
                 "a member of the mixture failed on the way: it cannot go on; make it anew, "
                 "or load it from a checkpoint"
             )
-
-
-def _drawn_seed(generator: np.random.Generator) -> int:
-    return int(generator.integers(2**63))
 
 
 def _read_restart(restart: Any) -> Restart | None:

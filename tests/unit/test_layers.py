@@ -55,7 +55,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "predictor",
         "restart",
     },
-    "_lives": {"filter", "predictor", "restart"},
+    "_lives": {"filter", "predictor", "restart", "result"},
     "mixture": {
         "_baseline",
         "_bound",
