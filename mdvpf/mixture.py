@@ -103,6 +103,7 @@ class Mixture(Predictor):
         # One row a level: row 0 are the members that never restart. The others are born in time.
         self._rows: list[list[Predictor]] = [[member.copy() for member in found]]
         self._templates = [member.copy() for member in found] if self.restart else []
+        self._wary = tuple(j for j, member in enumerate(found) if _may_refuse(member))
         self._weights = Weights(len(found), self.share)
         self._time = 0  # symbols so far, missing ones included
         self._is_broken = False
@@ -273,9 +274,8 @@ class Mixture(Predictor):
         n_rows, n_members = self._weights.log.shape
         reports = np.empty((1, n_rows, n_members, N_FIELDS))
         one = Stream(np.array([code], dtype=np.int32), np.zeros(1, dtype=np.uint8))
-        for member in self._rows[0]:
-            if not isinstance(member, Baseline):
-                member._plan(one)  # refuses what `update` would, before anything has changed
+        for j in self._wary:
+            self._rows[0][j]._plan(one)  # refuses what `update` would, before anything has changed
         with interrupts_held(), self._whole_or_broken():
             for i, row in enumerate(self._rows):
                 for j, member in enumerate(row):
@@ -409,6 +409,20 @@ class Mixture(Predictor):
                 "a member of the mixture failed on the way: it cannot go on; make it anew, "
                 "or load it from a checkpoint"
             )
+
+
+def _may_refuse(member: Predictor) -> bool:
+    """Return whether a member may refuse a symbol of its alphabet."""
+    match member:
+        case Baseline():
+            return False
+        case Mixture():
+            return bool(member._wary)
+        case ParticleFilter(algorithm=MDVPA(discount=discount)):
+            return not isinstance(discount, (str, float))
+        case ParticleFilter():
+            return False
+    return True
 
 
 def _read_restart(restart: Any) -> Restart | None:
