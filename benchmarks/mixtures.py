@@ -10,6 +10,10 @@ the part "report":
     commands  -               users 1-5       the first 1,000 commands of each
 
     python benchmarks/mixtures.py hmm report
+    python benchmarks/mixtures.py threads
+
+The last is the time of a grid of filters on two threads against one, in turns over short windows of
+a book: only a machine with two idle cores can tell.
 
 Differences are taken stream by stream: mean and standard error. The time is that of the processor,
 of one thread. MD-VPA has the best single setting of its grid on the very streams of the report, in
@@ -90,11 +94,29 @@ def methods(name: str) -> dict[str, Callable[[int], mdvpf.Predictor]]:
     return found
 
 
+def race(n_windows: int = 11, length: int = 256) -> None:
+    """Print how much faster two threads are than one, the median over windows."""
+    symbols = datasets.books(n_characters=n_windows * length).symbols
+    racers = {n: mdvpf.Mixture.grid(27, n_particles=200, n_threads=n) for n in (1, 2)}
+    ratios = []
+    for i in range(n_windows):
+        seconds = {}
+        for n in (1, 2) if i % 2 else (2, 1):
+            start = time.perf_counter()
+            racers[n].run(symbols[i * length : (i + 1) * length])
+            seconds[n] = time.perf_counter() - start
+        ratios.append(seconds[1] / seconds[2])
+    print(f"two threads: {np.median(ratios):.2f} times as fast as one")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("data", choices=PARTS)
-    parser.add_argument("part", choices=["choose", "report"])
+    parser.add_argument("data", choices=[*PARTS, "threads"])
+    parser.add_argument("part", choices=["choose", "report"], nargs="?", default="report")
     arguments = parser.parse_args()
+    if arguments.data == "threads":
+        race()
+        return
     data = streams(arguments.data, PARTS[arguments.data][arguments.part])
     rates: dict[str, NDArray[np.float64]] = {}
     for label, make in methods(arguments.data).items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import signal
 import weakref
 from itertools import pairwise
 
@@ -439,6 +440,25 @@ def test_bad_symbols_change_nothing() -> None:
         mixture.update(2)
     assert_array_equal(mixture.predict_proba(), twin.predict_proba())
     assert_array_equal(mixture.weights, twin.weights)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_interrupt_leaves_all_members_at_the_same_symbol(n_threads: int) -> None:
+    class Interrupting(Scripted):
+        def _advance(self, symbol: int) -> float:
+            if self.row == 5:
+                signal.raise_signal(signal.SIGINT)
+            return super()._advance(symbol)
+
+    table = np.tile([0.5, 0.5], (600, 1))
+    inner = mdvpf.Mixture([mdvpf.Markov(2), Interrupting(table)])
+    mixture = mdvpf.Mixture([mdvpf.ContextTree(2), inner], n_threads=n_threads)
+    with pytest.raises(KeyboardInterrupt):
+        mixture.run([0, 1] * 300)
+    twin = mdvpf.Mixture([mdvpf.ContextTree(2), mdvpf.Mixture([mdvpf.Markov(2), Scripted(table)])])
+    twin.run([0, 1] * 128)  # to the end of the chunk
+    assert_array_equal(mixture.predict_proba(), twin.predict_proba())
+    assert_array_equal(mixture.run([0, 1]).weights, twin.run([0, 1]).weights)
 
 
 def test_a_member_that_fails_on_the_way_stops_the_mixture() -> None:
