@@ -15,161 +15,21 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._counts cimport add_one, hold_all, own_path, release_group, release_tree
 from mdvpf._emission cimport spread_of
-from mdvpf._history cimport append_node, begin_generation, release_leaf, reserve_history
-from mdvpf._pool cimport at, dispose, pages_for, recycle, reserve_pages, resize
+from mdvpf._history cimport append_node, begin_generation, release_leaf
+from mdvpf._pool cimport at, recycle
 from mdvpf._score cimport (
     FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of, root_of,
     rows_of, spread_in,
 )
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS,
-    MISSING, NO_MEMORY, NODE_UNITS, NONE, OK,
-    Buffer, Status, Survivors, System, handle_t, prefetch,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
+    Buffer, Survivors, System, handle_t,
+    prefetch,
 )
 
 cdef enum:
     REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
     COPY = 0xFFFFFFFFu        # in place of a number of children: those of the particle before
-
-
-# ---- room --------------------------------------------------------------------------------
-
-cdef inline uint32_t groups_for(uint32_t capacity) noexcept nogil:
-    """Groups of transition rows of a particle with that many states and the start state."""
-    return (capacity >> GROUP_BITS) + 1
-
-
-cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcept nogil:
-    # Even, so that the double in the header of every block is aligned.
-    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 1) & ~1u
-
-
-cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil:
-    """Give every block room for `capacity` states: the blocks move to a wider array."""
-    cdef uint32_t stride = stride_for(system, capacity)
-    cdef uint32_t old_capacity = system.state_capacity
-    cdef uint32_t old_stride = system.stride
-    cdef Buffer wider
-    cdef uint32_t* source
-    cdef uint32_t* target
-    cdef int64_t i
-    wider.data = NULL
-    wider.bytes = 0
-    if resize(&system.memory, &wider,
-              <size_t>system.n_slots * stride * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    for i in range(system.n_slots):
-        source = <uint32_t*>system.blocks.data + <size_t>i * old_stride
-        target = <uint32_t*>wider.data + <size_t>i * stride
-        memset(target, 0, stride * sizeof(uint32_t))
-        memcpy(target, source, (BLOCK_HEADER + old_capacity) * sizeof(uint32_t))
-        memcpy(target + BLOCK_HEADER + capacity, source + BLOCK_HEADER + old_capacity,
-               system.n_groups * sizeof(uint32_t))
-        memcpy(target + BLOCK_HEADER + capacity + groups_for(capacity),
-               source + BLOCK_HEADER + old_capacity + system.n_groups,
-               system.root_size * sizeof(uint32_t))
-    dispose(&system.memory, &system.blocks)
-    system.blocks = wider
-    system.state_capacity = capacity
-    system.n_groups = groups_for(capacity)
-    system.stride = stride
-    return OK
-
-
-cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept nogil:
-    """Make room for what is kept of every particle beside its block, which copies share."""
-    cdef size_t n = <size_t>n_particles
-    if resize(&system.memory, &system.slot, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.new_slot, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.ancestors, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.n_children, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.weight, n * sizeof(double)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.log_weight, n * sizeof(double)) != OK:
-        return NO_MEMORY
-    return resize(&system.memory, &system.future, n * sizeof(double))
-
-
-cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
-    """Make room for `n_slots` blocks, the new slots zeroed and free."""
-    cdef size_t n = <size_t>n_slots
-    cdef int64_t i
-    if n_slots <= system.n_slots:
-        return OK
-    if resize(&system.memory, &system.blocks, n * system.stride * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.free_slots, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    memset(<uint32_t*>system.blocks.data + <size_t>system.n_slots * system.stride, 0,
-           <size_t>(n_slots - system.n_slots) * system.stride * sizeof(uint32_t))
-    for i in range(n_slots - 1, system.n_slots - 1, -1):
-        (<uint32_t*>system.free_slots.data)[system.n_free_slots] = <uint32_t>i
-        system.n_free_slots += 1
-    system.n_slots = n_slots
-    return OK
-
-
-cdef inline Status reserve_survivors(System* system, Survivors* chosen, int64_t n) noexcept nogil:
-    if resize(&system.memory, &chosen.parent, <size_t>n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &chosen.state, <size_t>n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &chosen.weight, <size_t>n * sizeof(double)) != OK:
-        return NO_MEMORY
-    return resize(&system.memory, &chosen.log_weight, <size_t>n * sizeof(double))
-
-
-cdef inline Status check_limits(const System* system, const Survivors* chosen) noexcept nogil:
-    """Whether every count that the chosen would raise can be one larger.
-
-    No count of a state is larger than how often it was entered, and that is at most the number
-    of steps, so this is hardly ever looked into.
-    """
-    cdef uint32_t state
-    cdef uint32_t* block
-    cdef int64_t i
-    if system.n_steps < 0xFFFFFFFFu:
-        return OK
-    for i in range(chosen.n):
-        block = block_of(system, (<const uint32_t*>chosen.parent.data)[i])
-        state = (<const uint32_t*>chosen.state.data)[i]
-        if state < block[BLOCK_STATES] and into_of(system, block)[state] == 0xFFFFFFFFu:
-            return COUNT_LIMIT
-    return OK
-
-
-cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexcept nogil:
-    """Make all the room that `commit` may take."""
-    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
-    cdef uint32_t most_states = 0
-    cdef uint32_t capacity, growth
-    cdef int64_t n, i
-    if check_limits(system, chosen) != OK:
-        return COUNT_LIMIT
-    n = max(chosen.n, system.n_particles)
-    if grow_particles(system, n) != OK or grow_slots(system, n) != OK:
-        return NO_MEMORY
-    for i in range(chosen.n):
-        most_states = states[i] + 1 if states[i] >= most_states else most_states
-    # A child takes at most two groups and a path of nodes. A group grows by a pair, and to twice
-    # its width, or four times if the number of a state needs four bytes.
-    growth = 2 if most_states < 65536 else 4
-    if reserve_pages(
-        &system.pool,
-        pages_for(2 * <size_t>chosen.n, growth * system.pool.largest + 4)
-        + pages_for((system.depth - 1) * <size_t>chosen.n, NODE_UNITS),
-    ) != OK:
-        return NO_MEMORY
-    if reserve_history(&system.history, &system.memory, chosen.n) != OK:
-        return NO_MEMORY
-    if most_states > system.state_capacity:
-        capacity = most_states + most_states // 8
-        return grow_states(system, (capacity + 3) & ~3u)
-    return OK
 
 
 # ---- children ----------------------------------------------------------------------------

@@ -12,9 +12,7 @@ from libc.stdint cimport int32_t, uint32_t
 
 from mdvpf._counts cimport columns, count_in, row_in, state_in
 from mdvpf._pool cimport at
-from mdvpf._types cimport (
-    GROUP, NONE, TABLED, Model, Record, Row, System, View, handle_t,
-)
+from mdvpf._types cimport GROUP, NONE, TABLED, Model, Record, Row, System, View, handle_t
 
 
 cdef inline double as_double(uint32_t count) noexcept nogil:

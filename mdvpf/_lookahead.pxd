@@ -22,15 +22,14 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mdvpf._counts cimport count_in, item, state_in
-from mdvpf._emission cimport as_double
+from mdvpf._log_tables cimport in_units, log_emission, log_left, log_ratio, log_spread
 from mdvpf._parts cimport for_part, n_parts, part_start
 from mdvpf._pool cimport resize
 from mdvpf._score cimport (
     block_of, column_of, fetch_ahead, into_of, oracle, particle_potentials, transition_row,
 )
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_STATES, NO_MEMORY, NORMALIZER_GEOMETRIC,
-    NORMALIZER_SUM, OK, TABLED,
+    BLOCK_CURRENT, BLOCK_STATES, NO_MEMORY, NORMALIZER_GEOMETRIC, NORMALIZER_SUM, OK, TABLED,
     Candidate, CandidateSet, Lookahead, Model, Row, Scratch, Status, System,
 )
 
@@ -59,82 +58,6 @@ cdef inline Status reserve_lookahead(
         return NO_MEMORY
     ahead.n_labels = n_labels
     return resize(&system.memory, &ahead.normalizer, labels)
-
-
-# ---- logs --------------------------------------------------------------------------------
-
-cdef inline int64_t in_units(const Lookahead* ahead, double value) noexcept nogil:
-    """The nearest whole number of units."""
-    return <int64_t>(value * ahead.unit + (0.5 if value > 0.0 else -0.5))
-
-
-cdef inline Status make_log_tables(System* system) noexcept nogil:
-    """Choose the unit, so that no sum over K particles overflows, and fill the tables."""
-    cdef Lookahead* ahead = &system.lookahead
-    cdef const Model* model = &system.model
-    cdef int64_t* logs
-    cdef double largest
-    cdef uint32_t n
-    if resize(&system.memory, &ahead.tabled, 4 * TABLED * sizeof(int64_t)) != OK:
-        return NO_MEMORY
-    logs = <int64_t*>ahead.tabled.data
-    memset(logs, 0, 4 * TABLED * sizeof(int64_t))
-    # No count passes 2**32, whose log is 22.2, so no log of a potential is larger than this.
-    largest = 150.0 + fabs(log(model.alpha)) * 2.0 + fabs(log(model.gamma)) * 2.0 \
-        + fabs(log(model.beta)) * 2.0 + log(1.0 + model.prior) + log(<double>model.n_symbols)
-    ahead.unit = 4503599627370496.0
-    while ahead.unit * largest * system.budget > 4e18:
-        ahead.unit *= 0.5
-    for n in range(<uint32_t>TABLED):
-        if n > 0:
-            logs[n] = in_units(ahead, log(<double>n))
-            logs[TABLED + n] = in_units(ahead, log(n / (n + model.prior)))
-        logs[2 * TABLED + n] = in_units(ahead, log(n / model.beta + 1.0))
-        logs[3 * TABLED + n] = in_units(ahead, log(n + model.alpha))
-    ahead.log_beta = in_units(ahead, log(model.beta))
-    ahead.log_new = in_units(ahead, log(model.new_state))
-    ahead.new_more = ahead.log_new - ahead.log_beta if ahead.log_new > ahead.log_beta else 0
-    return OK
-
-
-cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) noexcept nogil:
-    """log(n / of)"""
-    if n < TABLED and of < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[n] - (<const int64_t*>ahead.tabled.data)[of]
-    return in_units(ahead, log(as_double(n) / as_double(of)))
-
-
-cdef inline int64_t log_spread(
-    const Lookahead* ahead, const Model* model, uint32_t n
-) noexcept nogil:
-    """log(n / (n + prior))"""
-    cdef double x
-    if n < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[TABLED + n]
-    x = model.prior / as_double(n)
-    if x > 0.01:
-        return in_units(ahead, -log(1.0 + x))
-    # The series of the log, up to terms below 1e-17: three times as fast.
-    return in_units(ahead, -x * (1.0 - x * (1.0 / 2 - x * (1.0 / 3 - x * (1.0 / 4 - x * (
-        1.0 / 5 - x * (1.0 / 6 - x * (1.0 / 7 - x * (1.0 / 8)))))))))
-
-
-cdef inline int64_t log_emission(
-    const Lookahead* ahead, const Model* model, uint32_t n
-) noexcept nogil:
-    """log((n + beta) / beta)"""
-    if n < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[2 * TABLED + n]
-    return in_units(ahead, log(as_double(n) / model.beta + 1.0))
-
-
-cdef inline int64_t log_left(
-    const Lookahead* ahead, const Model* model, int64_t n
-) noexcept nogil:
-    """log(n + alpha)"""
-    if n < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[3 * TABLED + n]
-    return in_units(ahead, log(<double>n + model.alpha))
 
 
 # ---- particles ---------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
 from mdvpf._types cimport (
-    GRID, RESAMPLING_MULTINOMIAL, RESAMPLING_RESIDUAL, RESAMPLING_STRATIFIED, ResamplingKind,
+    GRID, RESAMPLING_MULTINOMIAL, RESAMPLING_RESIDUAL, RESAMPLING_STRATIFIED,
+    ResamplingKind,
 )
 
 

@@ -10,7 +10,6 @@ counts, whether a symbol was ever missing) is not in the snapshot but computed.
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
-from mdvpf._commit cimport grow_particles, grow_slots, grow_states
 from mdvpf._history cimport path_length, reserve_history
 from mdvpf._pool cimport dispose, resize
 from mdvpf._restore_particles cimport check_weights, make_particles
@@ -18,6 +17,7 @@ from mdvpf._restore_records cimport (
     Records, check_lengths, length, make_groups, make_nodes, reject, reserve_groups,
     reserve_records,
 )
+from mdvpf._room cimport grow_particles, grow_slots, grow_states
 from mdvpf._score cimport block_of, column_of
 from mdvpf._snapshot cimport COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, numbers
 from mdvpf._types cimport (

@@ -16,8 +16,7 @@ from mdvpf._restore_records cimport Records, hold, length, reject
 from mdvpf._score cimport block_in, group_at, into_of, root_of, rows_of, spread_in
 from mdvpf._snapshot cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
-    WEIGHT,
-    Snapshot, numbers,
+    WEIGHT, Snapshot, numbers,
 )
 from mdvpf._types cimport (
     BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_STATES, GROUP, NODE_BITS, NODE_SIZE, OK, SMALLEST_WEIGHT,

@@ -10,9 +10,8 @@ from libc.string cimport memset
 from mdvpf._counts cimport begin_group, children, group_units, items_of, put_item, width_of
 from mdvpf._pool cimport at, class_of, reserve_pages, resize, take
 from mdvpf._snapshot cimport (
-    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
-    SPREAD, WEIGHT,
-    Snapshot, group_bytes, numbers,
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS,
+    SHAPE, SPREAD, WEIGHT, Snapshot, group_bytes, numbers,
 )
 from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_SMC, BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY,

@@ -18,7 +18,8 @@ from mdvpf._emission cimport as_double, emission_scores
 from mdvpf._pool cimport at
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_SPREAD, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
-    Model, Record, Row, Scratch, System, View, handle_t, prefetch,
+    Model, Record, Row, Scratch, System, View, handle_t,
+    prefetch,
 )
 
 cdef enum:

@@ -16,7 +16,7 @@ from libc.string cimport memcpy, memset
 from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport children, item, items_of
 from mdvpf._history cimport path_length
-from mdvpf._pool cimport at, dispose, resize
+from mdvpf._pool cimport dispose, resize
 from mdvpf._score cimport block_of, group_at, is_copy, root_of, rows_of, spread_in
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,

@@ -8,17 +8,20 @@ commit nothing that a user can see has changed, and after it nothing can fail.
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from mdvpf._commit cimport commit, reserve_commit, reserve_survivors
+from mdvpf._commit cimport commit
 from mdvpf._expand cimport EVERYTHING, expand
 from mdvpf._lookahead cimport reserve_lookahead
+from mdvpf._optimal cimport select_optimal
 from mdvpf._parts cimport reserve_parts
 from mdvpf._pool cimport resize
+from mdvpf._room cimport reserve_commit, reserve_survivors
 from mdvpf._score cimport block_of
-from mdvpf._select cimport normalize, select_optimal, select_top, weigh
+from mdvpf._select cimport normalize, select_top, weigh
 from mdvpf._thin cimport expand_heavy, select_thinned
 from mdvpf._types cimport (
     ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, BLOCK_STATES, MISSING, NO_MEMORY, NOT_A_NUMBER, OK,
-    TOO_FEW_UNIFORMS, Candidate, CandidateSet, Report, Scratch, Status, Survivors, System,
+    TOO_FEW_UNIFORMS,
+    Candidate, CandidateSet, Report, Scratch, Status, Survivors, System,
 )
 
 # Uniforms that the caller drew, handed out in order.

@@ -9,13 +9,13 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._resample cimport draw, first_above, guided, make_guide, residual_part
 from mdvpf._score cimport (
     FETCH_BLOCK, emission_or_one, end_of_copies, fetch_ahead, fetch_block, n_offered,
     particle_potentials, transition_scores, view_for,
 )
 from mdvpf._select cimport normalize, weigh
-from mdvpf._resample cimport draw, first_above, guided, make_guide, residual_part
-from mdvpf._step cimport Uniforms, finish, predict, effective_size
+from mdvpf._step cimport Uniforms, effective_size, finish, predict
 from mdvpf._types cimport (
     MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
     Report, Row, Scratch, Status, Survivors, System, View,

@@ -9,9 +9,10 @@ from libc.math cimport isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from mdvpf._commit cimport commit, reserve_commit
+from mdvpf._commit cimport commit
 from mdvpf._expand cimport EVERYTHING, expand
 from mdvpf._lookahead cimport look_ahead
+from mdvpf._room cimport reserve_commit
 from mdvpf._score cimport block_of, moved_probability
 from mdvpf._select cimport normalize, select_top, weigh
 from mdvpf._step cimport (
@@ -19,7 +20,8 @@ from mdvpf._step cimport (
 )
 from mdvpf._tilt cimport tilt
 from mdvpf._types cimport (
-    BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, CandidateSet, Report, Status, Survivors, System,
+    BLOCK_STATES, MISSING, NOT_A_NUMBER, OK,
+    CandidateSet, Report, Status, Survivors, System,
 )
 
 

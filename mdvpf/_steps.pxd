@@ -9,7 +9,8 @@ from mdvpf._step_draws cimport step_bootstrap, step_learning
 from mdvpf._step_mdvpa cimport complete_pending, step_lookahead
 from mdvpf._types cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, NOT_A_NUMBER,
-    OK, Report, Status, System,
+    OK,
+    Report, Status, System,
 )
 
 

@@ -1,0 +1,77 @@
+"""`memory()` against what the process takes: run apart, so that nothing else has grown."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GROWTH = """
+import ctypes, json, os, sys
+from pathlib import Path
+import numpy as np
+import mdvpf
+
+def resident():
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):  # what was freed is given back first
+        libc.malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+def make(name, n_particles):
+    algorithm = getattr(mdvpf, name)()
+    model = mdvpf.InfiniteHMM(27, beta=0.01)
+    return mdvpf.ParticleFilter(model, algorithm, n_particles=n_particles, rng=0)
+
+name, n = sys.argv[1], int(sys.argv[2])
+rng = np.random.default_rng(0)
+# Each symbol has three likely successors.
+successors = rng.integers(27, size=(27, 3))
+symbols = [0]
+for choice, stray in zip(rng.integers(3, size=n), rng.random(n), strict=True):
+    symbols.append(int(stray * 270) if stray < 0.1 else int(successors[symbols[-1], choice]))
+make(name, 10).run(symbols[:200])  # whatever the first run of a process takes
+before = resident()
+pf = make(name, 10_000)
+for start in range(0, n, 100):
+    pf.run(symbols[start : start + 100])
+grown = resident() - before
+report = pf.memory()
+before = resident()
+twin = pf.copy()
+copied = resident() - before
+print(json.dumps({
+    "grown": grown, "copied": copied, "live": report.live, "allocated": report.allocated,
+    "sizeof": sys.getsizeof(pf),
+}))
+"""
+
+
+def measure(algorithm: str, n: int) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH, algorithm, str(n)],
+        cwd=ROOT,
+        # Arrays of any size worth counting go back to the system when they are freed.
+        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers take memory too")
+@pytest.mark.parametrize("algorithm", ["VPA", "MDVPA", "SMC"])
+def test_bytes_reported_are_the_bytes_that_the_process_has_grown_by(algorithm: str) -> None:
+    found = measure(algorithm, 300)
+    assert found["allocated"] == pytest.approx(found["grown"], rel=0.15)
+    assert found["live"] < found["allocated"]
+    assert found["copied"] < 1.15 * found["grown"]
+    assert found["sizeof"] == pytest.approx(found["allocated"], rel=0.01)
