@@ -120,6 +120,13 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def content(name: str, value: Any) -> bytes:
+    """Return bytes or what is like them as bytes, or raise."""
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{name} of type {type(value).__name__}: expected bytes")
+    return bytes(value)
+
+
 def generator(name: str, value: Any) -> np.random.Generator:
     """Return the generator that a seed or generator stands for, or raise."""
     expected = "None, an integer seed >= 0, a SeedSequence, a BitGenerator or a Generator"

@@ -9,7 +9,6 @@ for those that say what they are made of (see `checkpoint.py`).
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate, checkpoint
 from mdvpf.progress import progress_bar
-from mdvpf.result import FilterResult, Step
+from mdvpf.result import N_FIELDS, FilterResult, Step
 from mdvpf.vocabulary import Vocabulary
 
 MISSING = -1  # how a missing symbol is written in the arrays of a Stream
@@ -131,6 +130,15 @@ class Predictor(ABC):
         """How many symbols are absorbed between two looks at the progress bar."""
         return 1
 
+    @property
+    def _n_fields(self) -> int:
+        """How many columns `_absorb` writes: those of `FilterResult.read`, and others if any."""
+        return N_FIELDS
+
+    def _result(self, reports: NDArray[np.float64]) -> FilterResult:
+        """Return what `run` does, made of the reports of all symbols."""
+        return FilterResult(**FilterResult.read(reports))
+
     def run(
         self, symbols: ArrayLike, lengths: ArrayLike | None = None, progress: bool = False
     ) -> FilterResult:
@@ -166,21 +174,13 @@ class Predictor(ABC):
         show = _validate.flag("progress", progress)
         plan = self._plan(stream)
         n = len(stream)
-        reports = np.empty((n, 6))
+        reports = np.empty((n, self._n_fields))
         with progress_bar(show, n, type(self).__name__) as advance:
             for start in range(0, n, self._chunk):
                 part = slice(start, min(start + self._chunk, n))
                 self._absorb(stream, plan, part, reports[part])
                 advance(part.stop - part.start)
-        log_predictive, log_evidence, mean_states, ess, n_particles, discarded = reports.T.copy()
-        return FilterResult(
-            log_predictive=log_predictive,
-            mean_states=mean_states,
-            ess=ess,
-            n_particles=n_particles.astype(np.int64),
-            discarded=discarded,
-            log_evidence=math.fsum(log_evidence),
-        )
+        return self._result(reports)
 
     def score(self, symbols: ArrayLike, lengths: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the log predictives of a continuation; the predictor is left unchanged.

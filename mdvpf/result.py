@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas
     import xarray
+
+N_FIELDS = 6  # columns of a report: the fields of `Step`, and after the first the log evidence
 
 
 class Step(NamedTuple):
@@ -136,6 +139,59 @@ class FilterResult:
             coords={dim: values},
             attrs={"log_evidence": self.log_evidence},
         )
+
+    @staticmethod
+    def read(reports: NDArray[np.float64]) -> dict[str, Any]:
+        """Return the fields that the first columns of reports hold, one row a symbol.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> import numpy as np
+        >>> reports = np.array([[-0.7, -0.7, 1.0, 1.0, 1.0, 0.0]])
+        >>> mdvpf.FilterResult(**mdvpf.FilterResult.read(reports)).n_particles.tolist()
+        [1]
+        """
+        columns = reports[:, :N_FIELDS].T.copy()
+        log_predictive, log_evidence, mean_states, ess, n_particles, discarded = columns
+        return {
+            "log_predictive": log_predictive,
+            "mean_states": mean_states,
+            "ess": ess,
+            "n_particles": n_particles.astype(np.int64),
+            "discarded": discarded,
+            "log_evidence": math.fsum(log_evidence),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixtureResult(FilterResult):
+    """The steps of a run of a mixture, field by field.
+
+    Attributes
+    ----------
+    log_predictive, mean_states, ess, n_particles, discarded, log_evidence
+        As in `FilterResult`: the particles are those of all members, each weighted by its member.
+    weights : ndarray of shape (n, n_members)
+        Weight of each member in the prediction of each symbol.
+    member_log_predictive : ndarray of shape (n, n_members)
+        Log predictive of each symbol by each member; with restarts, by the mixture of all copies
+        of that member.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> mixture = mdvpf.Mixture([mdvpf.Markov(2, order=0), mdvpf.Markov(2, order=1)])
+    >>> result = mixture.run([0, 1] * 20)
+    >>> result.weights.shape, int(result.weights[-1].argmax())
+    ((40, 2), 1)
+    >>> scores = result.member_log_predictive.sum(axis=0)
+    >>> bool(scores[0] < -20 < -5 < scores[1])
+    True
+    """
+
+    weights: NDArray[np.float64]
+    member_log_predictive: NDArray[np.float64]
 
 
 class Counts(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mdvpf.cli.coding import compress, decompress
 from mdvpf.cli.compare import compare
 from mdvpf.cli.detect import detect
 from mdvpf.cli.filter import filter_stream
@@ -30,6 +31,8 @@ app.command()(compare)
 app.command("filter")(filter_stream)
 app.command()(inspect)
 app.command()(detect)
+app.command()(compress)
+app.command()(decompress)
 
 
 def _show_version(wanted: bool) -> None:

@@ -20,7 +20,14 @@ from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import shown_labels
 from mdvpf.experiments.methods import GENERATOR
 from mdvpf.experiments.options import Options
-from mdvpf.experiments.results import Group, comparison, counted, final_regret, final_states
+from mdvpf.experiments.results import (
+    Group,
+    comparison,
+    counted,
+    final_regret,
+    final_states,
+    redundancy,
+)
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.experiments.tables import Cell, Column, Table
 from mdvpf.parallel import spawn
@@ -118,7 +125,7 @@ def report(options: Options, groups: Groups) -> Report:
                 f"{regime}: log predictive, nats a symbol, {counted(len(last.streams), 'stream')} "
                 f"of {sizes[-1]:,}, K = {options.particles}",
                 name=f"methods-{i + 1}",
-                extras=[final_regret(last), final_states(last)],
+                extras=[final_regret(last), redundancy(last), final_states(last)],
             )
         )
         for label in last.labels:

@@ -18,7 +18,14 @@ from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import course, shown_labels
 from mdvpf.experiments.methods import BASE, GENERATOR, Entry, Filter
 from mdvpf.experiments.options import Options
-from mdvpf.experiments.results import Group, comparison, counted, final_regret, final_states
+from mdvpf.experiments.results import (
+    Group,
+    comparison,
+    counted,
+    final_regret,
+    final_states,
+    redundancy,
+)
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.experiments.tables import Cell, Column, Estimate, Table
 from mdvpf.parallel import spawn
@@ -131,6 +138,7 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
     group, reference = groups["methods"], groups[REFERENCE]
     extras = (
         final_regret(group),
+        redundancy(group),
         final_states(group),
         (Column("RMSE to the reference", ".3f"), lambda label: _rmse(group, reference, label)),
         (Column("sd over filter seeds", ".4f"), lambda label: _seed_deviation(groups, label)),
@@ -145,7 +153,8 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
         (Column("method"), *(column for column, _ in extras)),
         tuple(rows),
         (
-            "Regret: against the generator, over the whole stream. RMSE: of the log predictive of "
+            "Regret: against the generator, over the whole stream; redundancy: what it adds to the "
+            "length of a code. RMSE: of the log predictive of "
             f"a symbol (nats), to OptimalResampling with K = {options.most_particles:,} on the "
             "same stream. Over filter seeds: standard deviation, in nats a symbol, over "
             f"{FILTER_SEEDS} runs on the same stream; VPA and MD-VPA draw nothing, so theirs is 0 "

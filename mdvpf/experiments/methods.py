@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdvpf._auto import auto
 from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.experiments.data import Data
@@ -32,13 +33,15 @@ MARKOV_BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 MARKOV_ORDERS = (0, 1, 2)
 TREE_DEPTHS = (1, 2, 3)
 GENERATOR = "generator"
+AUTO = "auto"
 
-NAMES = (
+EXPERIMENT_NAMES = (  # what the experiments of the paper compare
     *ALGORITHMS,
     *(f"Markov {order}" for order in MARKOV_ORDERS),
     *(f"ContextTree {depth}" for depth in TREE_DEPTHS),
     GENERATOR,
 )
+NAMES = (*EXPERIMENT_NAMES, AUTO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,16 @@ class Generator:
         return KnownHMM(data.hmms, data.change_points)
 
 
-Method = Filter | Chain | Tree | Generator
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """The default mixture, with a budget of its own."""
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
+        """Return the mixture for a stream."""
+        return auto(data.n_symbols, rng=rng)
+
+
+Method = Filter | Chain | Tree | Generator | Auto
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,7 @@ def entries(
         for weight in MARKOV_BETAS:
             found.append(Entry(f"Markov {order}", Chain(order, weight), f"beta {weight:g}"))
     found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in TREE_DEPTHS]
+    found.append(Entry(AUTO, Auto()))
     if generator:
         found.append(Entry(GENERATOR, Generator()))
     return [entry for entry in found if entry.label in (*names, GENERATOR)]

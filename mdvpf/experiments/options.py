@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from mdvpf import _validate
-from mdvpf.experiments.methods import ALGORITHMS, BASE, NAMES, Entry, entries
+from mdvpf.experiments.methods import ALGORITHMS, BASE, EXPERIMENT_NAMES, NAMES, Entry, entries
 
 MOST_SEEDS = 100_000
 
@@ -48,7 +48,7 @@ class Options:
     gamma: float = 1.0
     beta: float = 0.3
     most_particles: int = 10_000
-    methods: tuple[str, ...] = NAMES
+    methods: tuple[str, ...] = EXPERIMENT_NAMES
     seed: int = 0
     given: tuple[str, ...] = ()
 

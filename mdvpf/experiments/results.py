@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -149,6 +150,22 @@ def final_regret(group: Group) -> Extra:
         return None if label == GENERATOR else Estimate.of(list(group.regrets(label).values()))
 
     return Column("regret (nats)", ".1f"), compute
+
+
+def redundancy(group: Group) -> Extra:
+    """Return the column of what the regret costs a coder: bits a symbol more than the generator."""
+
+    def compute(label: str) -> Estimate | None:
+        if label == GENERATOR:
+            return None
+        return Estimate.of(
+            [
+                regret / (len(group.streams[stream]) * math.log(2))
+                for stream, regret in group.regrets(label).items()
+            ]
+        )
+
+    return Column("redundancy (bits a symbol)", ".3f"), compute
 
 
 def final_states(group: Group) -> Extra:

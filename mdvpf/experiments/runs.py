@@ -22,6 +22,7 @@ from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import Entry, Filter, Method, plain
 from mdvpf.experiments.spread import particle_variance
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture import Mixture
 from mdvpf.predictor import Predictor
 
 
@@ -168,7 +169,7 @@ def _peak_bytes(run: Run) -> float:
     finally:
         tracemalloc.stop()
     # The core takes its memory past Python. It never gives any back before its end.
-    if isinstance(predictor, ParticleFilter):
+    if isinstance(predictor, (ParticleFilter, Mixture)):
         peak += predictor.memory().allocated
     return peak
 

@@ -93,6 +93,8 @@ def test_differences_are_paired(artificial: Path) -> None:
     errors = {row["method"]: row for row in rows(artificial / "errors.csv")}
     regret = (generator.sum() - base.sum()) / 2
     assert float(errors["MD-VPA"]["regret (nats)"]) == pytest.approx(regret, abs=1e-10)
+    bits = float(errors["MD-VPA"]["redundancy (bits a symbol)"])
+    assert bits == pytest.approx(regret / 40 / math.log(2), abs=1e-10)
 
 
 def test_a_chain_has_its_best_beta(artificial: Path) -> None:

@@ -1,0 +1,431 @@
+"""`Mixture`: predictors combined by how well each has predicted, so that none has to be chosen.
+
+The mixture is the exponentially weighted average of its members under log loss, with a share of
+the weight spread evenly after each symbol (`_share.py`), and copies of the members that start
+afresh (`restart.py`). It knows of its members what the protocol says: what a member does never
+depends on the weights or on the other members. So each of them can run over many symbols on a
+thread of its own, and their log predictives are combined afterwards, symbol by symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf import _validate
+from mdvpf._baseline import Baseline, interrupts_held
+from mdvpf._bound import regret_bound
+from mdvpf._combine import combine
+from mdvpf._lives import newborn, run_places
+from mdvpf._mixture_state import mixture_state, read_restart, read_rows, read_weights
+from mdvpf._share import Rate, Weights, read_rate
+from mdvpf.algorithms import MDVPA, Algorithm
+from mdvpf.checkpoint import State, register
+from mdvpf.filter import ParticleFilter
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import Predictor, Stream, read_symbol
+from mdvpf.restart import Restart
+from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, Step
+
+_CHUNK = 256  # symbols that each member runs over before the predictions are combined
+
+
+@register("Mixture")
+class Mixture(Predictor):
+    """Weighted average of predictors, by fixed share.
+
+    With weights w, the probability of a symbol y is ``sum_i w[i] p_i(y)``. When y has come, the
+    weights become ``w[i] p_i(y)``, normalised, and then ``(1 - a) w[i] + a / N`` for N members and
+    a share a. A missing symbol leaves the weights as they are.
+
+    On any stream, the sum of the log predictives of the mixture is below that of any one member by
+    no more than ``log(N) - sum log(1 - a)`` over the symbols but the last: ``log(N)`` without a
+    share, ``log(N) + log(n)`` after n symbols with the decreasing one, ``log(N) + 0.01005 (n - 1)``
+    with a share of 0.01. It is below that of any *sequence* of members that switches m times by
+    ``m log(N / a)`` more. See `regret_bound`, also for what restarts add.
+
+    Parameters
+    ----------
+    members : sequence of Predictor
+        At least one, all with the same alphabet. They are copied.
+    share : float or "1/n", default 0.01
+        The share a: constant, or 1/(n + 1) after the n-th symbol that is not missing.
+    restart : Restart or int, optional
+        Add copies of all members that start afresh, from the state in which the members are passed,
+        on a geometric cover of time; an integer is its `every`. N is then the number of all that
+        live. Copies that draw random numbers get generators of their own.
+    n_threads : int, default 1
+        How many threads run the members. Results do not depend on it.
+
+    Attributes
+    ----------
+    share, restart, n_threads
+        As passed.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> chains = [mdvpf.Markov(3, order=order) for order in (0, 1, 2)]
+    >>> mixture = mdvpf.Mixture(chains)
+    >>> _ = mixture.run([0, 1, 0, 2] * 30)
+    >>> mixture.weights.round(1).tolist()
+    [0.0, 0.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Predictor],
+        *,
+        share: Rate = 0.01,
+        restart: Restart | int | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        found = tuple(members)
+        if not found:
+            raise ValueError("members: got none; expected at least one")
+        for i, member in enumerate(found):
+            if not isinstance(member, Predictor):
+                raise TypeError(f"members[{i}]={member!r}: expected a predictor")
+            if member.n_symbols != found[0].n_symbols:
+                raise ValueError(
+                    f"members[{i}] has {member.n_symbols} symbols: expected {found[0].n_symbols}, "
+                    "as members[0] has"
+                )
+        self.share = read_rate("share", share)
+        self.restart = _read_restart(restart)
+        self.n_threads = _validate.integer("n_threads", n_threads, low=1)
+        # One row a level: row 0 are the members that never restart. The others are born in time.
+        self._rows: list[list[Predictor]] = [[member.copy() for member in found]]
+        self._templates = [member.copy() for member in found] if self.restart else []
+        self._wary = tuple(j for j, member in enumerate(found) if _may_refuse(member))
+        self._weights = Weights(len(found), self.share)
+        self._time = 0  # symbols so far, missing ones included
+        self._is_broken = False
+
+    def __repr__(self) -> str:
+        members = ", ".join(repr(member) for member in self.members)
+        return f"Mixture([{members}], share={self.share!r}, restart={self.restart!r})"
+
+    @classmethod
+    def grid(
+        cls,
+        n_symbols: int,
+        *,
+        alpha: Iterable[float] = (1.0, 10.0),
+        gamma: Iterable[float] = (1.0, 10.0, 50.0),
+        beta: Iterable[float] = (0.1, 0.01, 0.003),
+        algorithm: Iterable[Algorithm] = (MDVPA(),),
+        n_particles: int = 100,
+        rng: Any = None,
+        share: Rate = 0.01,
+        restart: Restart | int | None = None,
+        n_threads: int = 1,
+    ) -> Self:
+        """Return the mixture of the filters of all combinations of hyper-parameters.
+
+        Parameters
+        ----------
+        n_symbols : int
+            Size of the alphabet.
+        alpha, gamma, beta : iterable of float
+            Values of the hyper-parameters of `InfiniteHMM`.
+        algorithm : iterable of algorithms
+            Which filters.
+        n_particles : int, default 100
+            The budget of each.
+        rng : None, int, SeedSequence, BitGenerator or Generator, optional
+            As for `ParticleFilter`; every filter gets a generator of its own.
+        share, restart, n_threads
+            As for `Mixture`.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture.grid(4, alpha=[1], gamma=[1], beta=[0.3, 0.01], n_particles=20)
+        >>> _ = mixture.run([0, 1, 2, 3] * 20)
+        >>> [member.model.beta for member in mixture.members], int(mixture.weights.argmax())
+        ([0.3, 0.01], 1)
+        """
+        generator = _validate.generator("rng", rng)
+        filters = [
+            ParticleFilter(
+                InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b), kind, n_particles, rng=seed
+            )
+            for kind, a, g, b in product(tuple(algorithm), tuple(alpha), tuple(gamma), tuple(beta))
+            for seed in generator.integers(2**63, size=1).tolist()
+        ]
+        if not filters:
+            raise ValueError("alpha, gamma, beta, algorithm: expected at least one of each")
+        return cls(filters, share=share, restart=restart, n_threads=n_threads)
+
+    # -- what is inside --------------------------------------------------------------------
+
+    @property
+    def members(self) -> tuple[Predictor, ...]:
+        """The members, without the copies that restart. To look at: they belong to the mixture."""
+        return tuple(self._rows[0])
+
+    @property
+    def living(self) -> tuple[Predictor, ...]:
+        """The members and all copies that live."""
+        return tuple(member for row in self._rows for member in row)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weight of each member, its copies included, in the prediction of the next symbol."""
+        weights: NDArray[np.float64] = np.exp(self._weights.log).sum(axis=0)
+        return weights
+
+    def memory(self) -> MemoryReport:
+        """Return where the memory of all living filters goes: the sum of what they report.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Mixture.grid(2, n_particles=10).memory().rows
+        0
+        """
+        reports = [astuple(MemoryReport(0, 0, 0, 0, 0, 0))]
+        reports += [
+            astuple(member.memory())
+            for member in self.living
+            if isinstance(member, (ParticleFilter, Mixture))
+        ]
+        return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
+
+    def regret_bound(self, stop: int, start: int = 0, n_switches: int = 0) -> float:
+        """Return how far the mixture can fall behind, whatever the symbols, in nats.
+
+        The sum of its log predictives of symbols `start` to `stop` (counted from 0, `stop`
+        excluded) is never below that of a sequence of living members, which begins with a member
+        born at `start` and switches so many times, by more than this.
+
+        A member born at ``start`` lives until the next of its level is born. Any interval of n
+        symbols that begins at a multiple of `Restart.every` is covered by about ``log2(n / every)``
+        members born in it, each twice as long as the one before: on every interval, the mixture
+        is as good as filters started there, up to the sum of their bounds, which with
+        ``"1/n"`` for `share` and `Restart.mass` grows like the square of the log of time.
+
+        Parameters
+        ----------
+        stop : int
+            The end.
+        start : int, default 0
+            0 for the members themselves, or a time at which copies are born.
+        n_switches : int, default 0
+            How often the sequence of members switches.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> chains = [mdvpf.Markov(2, order=order) for order in (0, 1)]
+        >>> round(mdvpf.Mixture(chains, share=0).regret_bound(1000), 3)
+        0.693
+        >>> mixture = mdvpf.Mixture(chains, share="1/n", restart=mdvpf.Restart(100, mass="1/n"))
+        >>> round(mixture.regret_bound(400, start=200), 3)
+        2.768
+        """
+        stop = _validate.integer("stop", stop, low=1)
+        start = _validate.integer("start", start, low=0, high=stop - 1)
+        n_switches = _validate.integer("n_switches", n_switches, low=0)
+        return regret_bound(len(self.members), self.share, self.restart, start, stop, n_switches)
+
+    # -- the protocol ----------------------------------------------------------------------
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return self._rows[0][0].n_symbols
+
+    def predict_proba(self) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(4), mdvpf.ContextTree(4)])
+        >>> mixture.predict_proba().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+        """
+        self._check_whole()
+        out = np.zeros(self.n_symbols)
+        for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
+            out += weight * member.predict_proba()
+        return out
+
+    def update(self, symbol: int | None) -> Step:
+        """Absorb one symbol; None is a missing one.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(4), mdvpf.ContextTree(4)])
+        >>> round(mixture.update(3).log_predictive, 6)
+        -1.386294
+        """
+        self._check_whole()
+        code = read_symbol(symbol, self.n_symbols)
+        n_rows, n_members = self._weights.log.shape
+        reports = np.empty((1, n_rows, n_members, N_FIELDS))
+        one = Stream(np.array([code], dtype=np.int32), np.zeros(1, dtype=np.uint8))
+        for j in self._wary:
+            self._rows[0][j]._plan(one)  # refuses what `update` would, before anything has changed
+        with interrupts_held(), self._whole_or_broken():
+            for i, row in enumerate(self._rows):
+                for j, member in enumerate(row):
+                    step = member.update(symbol)
+                    reports[0, i, j] = step[0], *step
+            out = np.empty((1, self._n_fields))
+            combine(self._weights, self.restart, self._time, one.symbols, reports, out)
+            self._time += 1
+            level = self.restart.level_at(self._time) if self.restart else 0
+            if level:
+                born = [newborn(template, self._time) for template in self._templates]
+                self._rows[level : level + 1] = [born]
+        log_predictive, _, mean_states, ess, n_particles, discarded = out[0, :N_FIELDS].tolist()
+        return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
+
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol starts a new one, for all members.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)])
+        >>> _ = mixture.run([0, 1, 1, 1])
+        >>> mixture.new_sequence()
+        >>> bool(mixture.predict_proba()[0] > 0.5)
+        True
+        """
+        self._check_whole()
+        with interrupts_held(), self._whole_or_broken():
+            for member in self.living:
+                member.new_sequence()
+
+    def copy(self) -> Self:
+        """Return an independent copy.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)])
+        >>> other = mixture.copy()
+        >>> _ = other.update(0)
+        >>> mixture.predict_proba().tolist()
+        [0.5, 0.5]
+        """
+        self._check_whole()
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._rows = [[member.copy() for member in row] for row in self._rows]
+        other._weights = self._weights.copy()
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        self._check_whole()
+        self._left_out()
+        options = {"share": self.share, "n_threads": self.n_threads}
+        return mixture_state(
+            options, self.restart, self._rows, self._templates, self._weights, self._time
+        )
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = state.values
+        restart = read_restart(values["restart"])
+        rows, templates = read_rows(state, restart)
+        self = object.__new__(cls)
+        options = {"share": values["share"], "n_threads": values["n_threads"]}
+        Mixture.__init__(self, rows[0], restart=restart, **options)
+        self._rows, self._templates, self._time = rows, templates, values["time"]
+        read_weights(state, self._weights)
+        return self
+
+    def _left_out(self) -> dict[str, Any]:
+        found = [member._left_out() for member in self.members]
+        discounts = [each["discount"] for each in found if each]
+        if any(discount is not discounts[0] for discount in discounts):
+            raise TypeError("members with different callables as discounts cannot be saved")
+        return {"discount": discounts[0]} if discounts else {}
+
+    # -- one run ---------------------------------------------------------------------------
+
+    def _plan(self, stream: Stream) -> None:
+        """Let the members look for whatever they might refuse: copies are never ahead of them."""
+        self._check_whole()
+        for member in self._rows[0]:
+            member._plan(stream)
+
+    @property
+    def _chunk(self) -> int:
+        return _CHUNK
+
+    @property
+    def _n_fields(self) -> int:
+        return N_FIELDS + 2 * len(self._rows[0])
+
+    def _result(self, reports: NDArray[np.float64]) -> FilterResult:
+        weights, scores = np.split(reports[:, N_FIELDS:].copy(), 2, axis=1)
+        return MixtureResult(
+            **FilterResult.read(reports), weights=weights, member_log_predictive=scores
+        )
+
+    def _absorb(
+        self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
+    ) -> None:
+        now = Stream(stream.symbols[part], stream.starts[part])
+        with interrupts_held(), self._whole_or_broken():
+            self._rows, found = run_places(
+                self._rows, self._templates, self.restart, self._time, now, self.n_threads
+            )
+            combine(self._weights, self.restart, self._time, now.symbols, found, reports)
+            self._time += len(now)
+
+    # -- failures --------------------------------------------------------------------------
+
+    @contextmanager
+    def _whole_or_broken(self) -> Iterator[None]:
+        """Remember if what happens inside fails: some members are then ahead of others."""
+        try:
+            yield
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def _check_whole(self) -> None:
+        if self._is_broken:
+            raise RuntimeError(
+                "a member of the mixture failed on the way: it cannot go on; make it anew, "
+                "or load it from a checkpoint"
+            )
+
+
+def _may_refuse(member: Predictor) -> bool:
+    """Return whether a member may refuse a symbol of its alphabet."""
+    match member:
+        case Baseline():
+            return False
+        case Mixture():
+            return bool(member._wary)
+        case ParticleFilter(algorithm=MDVPA(discount=discount)):
+            return not isinstance(discount, (str, float))
+        case ParticleFilter():
+            return False
+    return True
+
+
+def _read_restart(restart: Any) -> Restart | None:
+    if restart is None or isinstance(restart, Restart):
+        return restart
+    return Restart(every=_validate.integer("restart", restart, low=1, also=", a Restart or None"))

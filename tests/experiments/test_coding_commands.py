@@ -1,0 +1,52 @@
+"""`mdvpf compress` and `mdvpf decompress`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mdvpf.cli import main
+
+pytest.importorskip("constriction")
+
+
+@pytest.mark.parametrize(
+    "content", [b"it was the best of times\r\n", b"3\n1\n4\n1\n", b"\xff\x00\xff", b""]
+)
+def test_there_and_back(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(content)
+    assert main(["compress", str(file), "--particles", "100"]) == 0
+    packed = tmp_path / "a.txt.mdvpf"
+    assert f"{len(content)} bytes in {packed.stat().st_size}" in capsys.readouterr().out
+    file.unlink()
+    assert main(["decompress", str(packed)]) == 0
+    assert file.read_bytes() == content
+    assert main(["decompress", str(packed), "--out", str(tmp_path / "b")]) == 0
+    assert (tmp_path / "b").read_bytes() == content
+
+
+def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, packed = tmp_path / "a", tmp_path / "a.mdvpf"
+    file.write_bytes(b"abc")
+    packed.write_bytes(b"mine")
+    assert main(["compress", str(file)]) == 2
+    assert "exists" in capsys.readouterr().err
+    assert packed.read_bytes() == b"mine"
+    assert main(["decompress", str(packed)]) == 2
+    assert file.read_bytes() == b"abc"
+
+
+def test_what_cannot_be_decompressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.mdvpf"
+    file.write_bytes(b"abc")
+    assert main(["decompress", str(file)]) == 1
+    assert "not compressed by mdvpf" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+    other = tmp_path / "b.txt"
+    other.write_bytes(b"abc")
+    assert main(["decompress", str(other)]) == 2
+    assert "--out" in capsys.readouterr().err
+    assert main(["compress", str(other), "--particles", "1"]) == 2
+    assert "n_particles=1" in capsys.readouterr().err

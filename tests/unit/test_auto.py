@@ -1,0 +1,72 @@
+"""The default mixture: what is in it, and its budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import mdvpf
+
+
+def filters_of(predictor: mdvpf.Predictor) -> list[mdvpf.ParticleFilter]:
+    if isinstance(predictor, mdvpf.Mixture):
+        return [pf for member in predictor.living for pf in filters_of(member)]
+    return [predictor] if isinstance(predictor, mdvpf.ParticleFilter) else []
+
+
+@pytest.mark.parametrize("n_particles", [None, 500])
+def test_the_budget_holds_for_ever(n_particles: int | None) -> None:
+    budget = () if n_particles is None else (n_particles,)
+    predictor = mdvpf.auto(3, *budget, rng=0)
+    most = n_particles or 20_000
+    rng = np.random.default_rng(0)
+    if n_particles:
+        result = predictor.run(rng.integers(3, size=1100))
+        n_baselines = 60 + 12 + (6 + 3) * 8
+        assert result.n_particles.max() <= most + n_baselines
+    for _ in range(3):
+        predictor.run(rng.integers(3, size=20))
+    assert sum(pf.n_particles for pf in filters_of(predictor)) <= most
+
+
+def test_without_baselines_there_are_only_filters() -> None:
+    with_them, without = mdvpf.auto(3, 100), mdvpf.auto(3, 100, baselines=False)
+    assert len(filters_of(with_them)) == len(filters_of(without))
+
+    def leaves(predictor: mdvpf.Predictor) -> list[mdvpf.Predictor]:
+        if isinstance(predictor, mdvpf.Mixture):
+            return [leaf for member in predictor.members for leaf in leaves(member)]
+        return [predictor]
+
+    assert all(isinstance(leaf, mdvpf.ParticleFilter) for leaf in leaves(without))
+    kinds = {type(leaf) for leaf in leaves(with_them)}
+    assert kinds == {mdvpf.ParticleFilter, mdvpf.Markov, mdvpf.ContextTree}
+
+
+def test_seeds_and_threads() -> None:
+    symbols = np.random.default_rng(1).integers(4, size=120)
+    runs = [mdvpf.auto(4, 200, rng=7, n_threads=n).run(symbols).log_predictive for n in (1, 2)]
+    assert_array_equal(runs[0], runs[1])
+
+
+def test_it_is_nearly_as_good_as_any_of_its_members() -> None:
+    symbols = np.random.default_rng(1).integers(2, size=400).cumsum() % 5
+    predictor = mdvpf.auto(5, 400, rng=0)
+    result = predictor.run(symbols)
+    best = result.member_log_predictive.sum(axis=0).max()
+    assert result.log_predictive.sum() >= best - predictor.regret_bound(400)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"n_symbols": 0}, ValueError, "n_symbols=0"),
+        ({"n_particles": 3}, ValueError, "n_particles=3"),
+        ({"baselines": 1}, TypeError, "baselines=1"),
+        ({"rng": "x"}, TypeError, "rng='x'"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        mdvpf.auto(**{"n_symbols": 3, **arguments})
