@@ -1,0 +1,42 @@
+"""Configuration of the documentation: `make docs` builds it, and any warning is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mdvpf
+
+project = "mdvpf"
+author = "the mdvpf developers"
+copyright = author
+version = release = mdvpf.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+]
+templates_path = ["_templates"]
+html_theme = "furo"
+html_title = f"mdvpf {release}"
+html_copy_source = False
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+default_role = "py:obj"  # the names between backticks in docstrings
+autodoc_typehints = "none"  # numpydoc's sections say what is expected, in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False  # the template of a class lists them
+add_module_names = False
+
+
+def is_field_of_a_tuple(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
+    """Leave out what NamedTuple says of its fields: the section Attributes says more."""
+    return True if type(obj).__name__ in ("_tuplegetter", "member_descriptor") else None
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-skip-member", is_field_of_a_tuple)
