@@ -52,8 +52,9 @@ lint: $(BUILT) ## ruff, cython-lint, mypy and codespell
 	@$(BIN)/mypy
 	@$(BIN)/codespell
 
-coverage: $(BUILT) ## lines of Python that the unit tests run, with a floor
-	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-disable --cov --cov-report=term:skip-covered tests/unit
+coverage: $(BUILT) ## lines of Python that tests/unit and tests/experiments run, with a floor
+	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-disable --cov --cov-report=term:skip-covered \
+		tests/unit tests/experiments
 
 torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
 	@MDVPF_TORTURE=$(MDVPF_TORTURE) $(BIN)/python -m pytest -q -n 2 --benchmark-disable -m torture tests
