@@ -89,3 +89,10 @@ LINKS = [README, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 def test_links_lead_to_files(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", LINKS, ids=lambda path: path.stem)
+def test_files_that_are_named_exist(path: Path) -> None:
+    named = r"`((?:mdvpf|tests|docs|benchmarks)/[\w/.-]+\.(?:pyx?|pyi|pxd|md|rst|json))`"
+    for name in re.findall(named, path.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists(), name
