@@ -109,6 +109,6 @@ $(DOCUMENTED): $(INSTALLED)
 clean: ## remove everything built, but not .venv
 	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf results benchmarks/results
-	@rm -rf docs/api .coverage
+	@rm -rf docs/api docs/gallery/figures .coverage
 	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(BENCHED) $(DOCUMENTED) $(INSTALLED)
 	@find mdvpf tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

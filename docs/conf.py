@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import mdvpf
@@ -33,10 +35,20 @@ numpydoc_show_class_members = False  # the template of a class lists them
 add_module_names = False
 
 
+def draw_gallery(app: Any) -> None:
+    """Run the examples of the gallery and save what they have drawn."""
+    folder = Path(__file__).parent / "gallery"
+    (folder / "figures").mkdir(exist_ok=True)
+    for script in sorted(folder.glob("*.py")):
+        drawing = runpy.run_path(str(script))["drawing"]
+        drawing.savefig(folder / "figures" / f"{script.stem}.png", dpi=100)
+
+
 def is_field_of_a_tuple(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
     """Leave out what NamedTuple says of its fields: the section Attributes says more."""
     return True if type(obj).__name__ in ("_tuplegetter", "member_descriptor") else None
 
 
 def setup(app: Any) -> None:
+    app.connect("builder-inited", draw_gallery)
     app.connect("autodoc-skip-member", is_field_of_a_tuple)
