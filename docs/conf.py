@@ -44,11 +44,17 @@ def draw_gallery(app: Any) -> None:
         drawing.savefig(folder / "figures" / f"{script.stem}.png", dpi=100)
 
 
-def is_field_of_a_tuple(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> Any:
-    """Leave out what NamedTuple says of its fields: the section Attributes says more."""
-    return True if type(obj).__name__ in ("_tuplegetter", "member_descriptor") else None
+def is_not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what other packages' classes bring along, and what NamedTuple says of its fields.
+
+    The section Attributes says more of them.
+    """
+    if type(obj).__name__ in ("_tuplegetter", "member_descriptor"):
+        return True
+    module = getattr(getattr(obj, "fget", obj), "__module__", None) or "mdvpf"
+    return None if module.startswith("mdvpf") else True
 
 
 def setup(app: Any) -> None:
     app.connect("builder-inited", draw_gallery)
-    app.connect("autodoc-skip-member", is_field_of_a_tuple)
+    app.connect("autodoc-skip-member", is_not_ours)
