@@ -12,11 +12,12 @@ CORE := $(wildcard mdvpf/*.pyx mdvpf/*.pxd)
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
 BENCHED := $(VENV)/.benched
+DOCUMENTED := $(VENV)/.documented
 SANITIZED := build/sanitize
 SANITIZE_TESTS ?= tests/kernel
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench bench-full bench-gate lint sanitize torture clean
+.PHONY: help demo test coverage docs bench bench-full bench-gate lint sanitize torture clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
@@ -27,6 +28,10 @@ demo: $(BUILT) ## the switching HMM of the paper, 20 streams; writes results/art
 
 test: $(BUILT) ## tests and doctests, without the torture tests
 	@$(BIN)/python -m pytest -q -n 2 --benchmark-disable
+
+docs: $(DOCUMENTED) $(BUILT) ## the documentation, in build/docs; a warning is an error
+	@rm -rf docs/api
+	@$(BIN)/python -m sphinx -q -W --keep-going -E -b html docs build/docs && echo "documentation: build/docs/index.html"
 
 bench: $(BENCHED) $(BUILT) ## ratios to the floor and to peers against their targets (needs MDVPF_DATA; minutes)
 	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-only --benchmark-disable-gc \
@@ -40,11 +45,16 @@ bench-full: $(BENCHED) $(BUILT) ## every measurement but the largest run, with p
 bench-gate: $(BUILT) ## instructions of the step against benchmarks/gate.json; UPDATE=1 writes it anew
 	@$(BIN)/python -m benchmarks.gate $(if $(filter-out 0,$(UPDATE)),--update)
 
-lint: $(BUILT) ## ruff, cython-lint and mypy
+lint: $(BUILT) ## ruff, cython-lint, mypy and codespell
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@PATH="$(BIN):$$PATH" cython-lint $(CORE)  # it looks for pycodestyle on the path
 	@$(BIN)/mypy
+	@$(BIN)/codespell
+
+coverage: $(BUILT) ## lines of Python that tests/unit and tests/experiments run, with a floor
+	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-disable --cov --cov-report=term:skip-covered \
+		tests/unit tests/experiments
 
 torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
 	@MDVPF_TORTURE=$(MDVPF_TORTURE) $(BIN)/python -m pytest -q -n 2 --benchmark-disable -m torture tests
@@ -92,8 +102,13 @@ $(BENCHED): $(INSTALLED)
 	@$(PIP) install --no-build-isolation --editable '.[dev,bench]' || echo "benchmarks: some peers are missing"
 	@touch $@
 
+$(DOCUMENTED): $(INSTALLED)
+	@$(PIP) install --no-build-isolation --editable '.[dev,docs]'
+	@touch $@
+
 clean: ## remove everything built, but not .venv
 	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf results benchmarks/results
-	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(BENCHED) $(INSTALLED)
+	@rm -rf docs/api docs/gallery/figures .coverage
+	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(BENCHED) $(DOCUMENTED) $(INSTALLED)
 	@find mdvpf tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -74,7 +74,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        _complain(f"{error or type(error).__name__}")
+        _complain(str(error) or type(error).__name__)
         return FAILED
     if code == INTERRUPTED:  # which is also how typer reports an interrupt
         _complain("interrupted; --resume goes on from what was kept")

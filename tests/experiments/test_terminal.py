@@ -53,6 +53,17 @@ def test_errors_take_one_line_and_debug_shows_where(
         main(["compare", str(file), "--debug"])
 
 
+def test_an_error_without_a_message_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(reproduce, "carry_out", fail)
+    assert main(["reproduce", "artificial", "--out", str(tmp_path)]) == 1
+    assert "MemoryError" in capsys.readouterr().err
+
+
 def test_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,24 +1,40 @@
-"""The code in the README runs as it stands there."""
+"""The code in the README and in the documentation runs as it stands there."""
 
 from __future__ import annotations
 
 import contextlib
+import doctest
+import importlib
 import io
 import re
+import runpy
+import textwrap
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "```python" in path.read_text("utf-8"))
+PUBLIC = ("mdvpf", "mdvpf.datasets", "mdvpf.regret")
+
+
+def blocks(path: Path) -> list[str]:
+    """Return the Python blocks of a page, those inside of lists too."""
+    found = re.findall(
+        r"^( *)```python\n(.*?)^\1```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return [textwrap.dedent(block) for _, block in found]
 
 
 def test_the_code_of_the_readme_runs_and_predicts() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
+    assert blocks(README)
     names: dict[str, object] = {}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        for block in blocks:
+        for block in blocks(README):
             exec(compile(block, README.name, "exec"), names)
     assert len(printed.getvalue().splitlines()) == 3
     # The clicks repeat 0, 3, 3, 1: a filter that learnt anything expects a 3 after the last 0.
@@ -31,3 +47,67 @@ def test_the_code_of_the_page_on_detection_raises_the_alarm() -> None:
     names: dict[str, object] = {}
     exec(compile(block, page.name, "exec"), names)
     assert names["detection"].alarm
+
+
+def test_there_are_pages_with_code() -> None:
+    names = {path.relative_to(DOCS).as_posix() for path in PAGES}
+    assert {"tutorial.md", "howto/long-streams.md"} <= names
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    report = io.StringIO()
+    assert blocks(path)
+    for block in blocks(path):
+        if not block.startswith(">>> "):
+            exec(compile(block, path.name, "exec"), names)
+            continue
+        session = doctest.DocTestParser().get_doctest(block, names, path.name, str(path), 0)
+        assert session.examples
+        doctest.DocTestRunner().run(session, out=report.write, clear_globs=False)
+        names = session.globs  # a copy of those that it was given
+    assert not report.getvalue(), report.getvalue()
+
+
+@pytest.mark.parametrize(
+    "script", sorted((DOCS / "gallery").glob("*.py")), ids=lambda script: script.stem
+)
+def test_an_example_of_the_gallery_draws_its_lines(script: Path) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = runpy.run_path(str(script))
+    for axes in drawn["drawing"].axes:
+        lines = [line for line in axes.get_lines() if len(line.get_xdata()) > 2]
+        assert len(lines) == len(drawn["lines"]) > 1
+        assert all(np.isfinite(line.get_ydata()).all() for line in lines)
+    assert f"figures/{script.stem}.png" in (DOCS / "gallery" / "index.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    listed = set(re.findall(r"^(?:   |\.\. data:: )(\w+)$", (DOCS / "api.rst").read_text(), re.M))
+    modules = set(
+        re.findall(r"^\.\. automodule:: mdvpf\.(\w+)$", (DOCS / "api.rst").read_text(), re.M)
+    )
+    public = {name for name in importlib.import_module(module).__all__ if name[0] != "_"}
+    assert public <= listed | modules
+
+
+LINKS = [README, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", LINKS, ids=lambda path: path.stem)
+def test_links_lead_to_files(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+        drawn_by_the_build = path.parent.name == "gallery" and target.startswith("figures/")
+        assert drawn_by_the_build or (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", LINKS, ids=lambda path: path.stem)
+def test_files_that_are_named_exist(path: Path) -> None:
+    named = r"`((?:mdvpf|tests|docs|benchmarks)/[\w/.-]+\.(?:pyx?|pyi|pxd|md|rst|json))`"
+    for name in re.findall(named, path.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists(), name

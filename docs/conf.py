@@ -1,0 +1,60 @@
+"""Configuration of the documentation: `make docs` builds it, and any warning is an error."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import mdvpf
+
+project = "mdvpf"
+author = "the mdvpf developers"
+copyright = author
+version = release = mdvpf.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+]
+templates_path = ["_templates"]
+html_theme = "furo"
+html_title = f"mdvpf {release}"
+html_copy_source = False
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+default_role = "py:obj"  # the names between backticks in docstrings
+autodoc_typehints = "none"  # numpydoc's sections say what is expected, in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False  # the template of a class lists them
+add_module_names = False
+
+
+def draw_gallery(app: Any) -> None:
+    """Run the examples of the gallery and save what they have drawn."""
+    folder = Path(__file__).parent / "gallery"
+    (folder / "figures").mkdir(exist_ok=True)
+    for script in sorted(folder.glob("*.py")):
+        drawing = runpy.run_path(str(script))["drawing"]
+        drawing.savefig(folder / "figures" / f"{script.stem}.png", dpi=100)
+
+
+def is_not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what other packages' classes bring along, and what NamedTuple says of its fields.
+
+    The section Attributes says more of them.
+    """
+    if type(obj).__name__ in ("_tuplegetter", "member_descriptor"):
+        return True
+    module = getattr(getattr(obj, "fget", obj), "__module__", None) or "mdvpf"
+    return None if module.startswith("mdvpf") else True
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", draw_gallery)
+    app.connect("autodoc-skip-member", is_not_ours)
