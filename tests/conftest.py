@@ -47,3 +47,10 @@ def torture_scale() -> float:
     if name not in TORTURE_SCALES:
         pytest.fail(f"MDVPF_TORTURE={name!r}: expected 'sample' or 'full'", pytrace=False)
     return TORTURE_SCALES[name]
+
+
+@pytest.fixture
+def full_torture(torture_scale: float) -> None:
+    """Skip a test that cannot be made smaller unless everything is to be done."""
+    if torture_scale < 1.0:
+        pytest.skip("takes minutes: only with MDVPF_TORTURE=full")

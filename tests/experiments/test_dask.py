@@ -53,6 +53,7 @@ def test_a_scheduler_that_is_not_there() -> None:
 
 
 @pytest.mark.torture
+@pytest.mark.usefixtures("full_torture")
 def test_a_worker_that_is_killed_changes_nothing(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
