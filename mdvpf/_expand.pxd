@@ -3,8 +3,8 @@
 
 Of K particles with M states each, K (M + 1) candidates compete for K places. A sample of the
 particles tells a score that about K of all candidates reach; then only those that reach it are
-collected. If it turns out to have been too high, the expansion is repeated without it, so the
-selection stays exact.
+collected. If it turns out to have been too high, the expansion is repeated with a lower one, and
+if need be without, so the selection stays exact.
 """
 
 from cython.parallel cimport prange

@@ -14,17 +14,9 @@ from mdvpf.experiments.files import read_file
 
 
 def compare(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file, in UTF-8."),
-    ],
-    column: Annotated[
-        str | None, typer.Option(help="The file is CSV with a header: read this column.")
-    ] = None,
-    breaks: Annotated[
-        str | None,
-        typer.Option(help="With --column: a new sequence where the value of this column changes."),
-    ] = None,
+    file: shared.File,
+    column: shared.Column = None,
+    breaks: shared.Breaks = None,
     text: Annotated[bool, typer.Option("--text", help="The symbols are characters.")] = False,
     particles: shared.Particles = None,
     methods: shared.Methods = None,

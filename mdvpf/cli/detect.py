@@ -30,17 +30,9 @@ STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no
 
 
 def detect(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file, in UTF-8."),
-    ],
-    column: Annotated[
-        str | None, typer.Option(help="The file is CSV with a header: read this column.")
-    ] = None,
-    breaks: Annotated[
-        str | None,
-        typer.Option(help="With --column: a new sequence where the value of this column changes."),
-    ] = None,
+    file: shared.File,
+    column: shared.Column = None,
+    breaks: shared.Breaks = None,
     label: Annotated[
         str | None,
         typer.Option(help="With --column: this column says 1 where a symbol is strange, else 0."),

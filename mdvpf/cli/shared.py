@@ -17,6 +17,16 @@ from mdvpf.parallel import BACKENDS, Executor
 SOME_RUNS_FAILED = 3
 WIDTH_OF_FILES = 180  # characters, where the output is not a terminal
 
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file, in UTF-8.")
+]
+Column = Annotated[
+    str | None, typer.Option(help="The file is CSV with a header: read this column.")
+]
+Breaks = Annotated[
+    str | None,
+    typer.Option(help="With --column: a new sequence where the value of this column changes."),
+]
 Particles = Annotated[
     int | None, typer.Option("--particles", "-K", help="Number of particles of the filters.")
 ]
