@@ -16,6 +16,7 @@ from mdvpf.datasets import switching_hmm
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import course, shown_labels
+from mdvpf.experiments.hindsight import shifting_table
 from mdvpf.experiments.methods import BASE, GENERATOR, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
@@ -36,6 +37,7 @@ VARIANCE_EVERY = 10  # symbols
 SMOOTHING = 15  # symbols
 REFERENCE = "reference"
 LARGE_SMC = 10  # times K
+SHIFTS = (0, 1)  # switches of the best sequence in hindsight; the source makes one
 
 ABLATION: dict[str, Algorithm] = {
     "MD-VPA": MDVPA(),
@@ -131,7 +133,8 @@ def report(options: Options, groups: Groups) -> Report:
         parts={"before": slice(0, length), "after": slice(length, None)},
     )
     drawing = Drawing("artificial", f"Switching HMM: mean of {size}", _panels(group, length))
-    return Report([table, _errors(options, groups, size), ablation], [drawing])
+    shifting = shifting_table(group, SHIFTS, size)
+    return Report([table, _errors(options, groups, size), shifting, ablation], [drawing])
 
 
 def _errors(options: Options, groups: Groups, size: str) -> Table:

@@ -132,6 +132,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "options",
             "runs",
             "results",
+            "hindsight",
             "figures",
             "experiment",
             "settings",
