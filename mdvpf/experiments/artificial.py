@@ -15,7 +15,7 @@ from mdvpf.algorithms import MDVPA, SMC, Algorithm, OptimalResampling
 from mdvpf.datasets import switching_hmm
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.figures import course, shown_labels
+from mdvpf.experiments.figures import band_note, course, shown_labels
 from mdvpf.experiments.hindsight import shifting_table
 from mdvpf.experiments.methods import BASE, GENERATOR, Entry, Filter
 from mdvpf.experiments.options import Options
@@ -206,7 +206,7 @@ def _panels(group: Group, length: int) -> list[Panel]:
         return [prediction, states]
     time = np.arange(1.0, 2 * length + 1)
     regret = Panel(
-        "cumulative regret against the generator",
+        f"cumulative regret against the generator{band_note(len(group.streams))}",
         "time (symbols)",
         "regret (nats)",
         [with_band(group.shown[label], time, _regrets(group, label)) for label in drawn],
