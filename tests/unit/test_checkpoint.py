@@ -251,6 +251,29 @@ def test_sharing_survives(algorithm: str, history: str | None, n_symbols: int) -
         assert getattr(twin.memory(), name) == getattr(pf.memory(), name)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "n_particles", "n"),
+    [("MD-VPA", 1000, 1500), ("VPA", 1000, 600), ("SMC", 1000, 600), ("MD-VPA", 10_000, 150)],
+)
+def test_the_file_is_no_larger_than_what_is_in_memory(
+    algorithm: str, n_particles: int, n: int, data_dir: Path
+) -> None:
+    text = mdvpf.datasets.books(n_characters=n).symbols[:n]
+    for history in (None, "full"):
+        pf = make_filter(algorithm, n_particles, model={"n_symbols": 27}, history=history)
+        pf.run(text)
+        assert len(saved(pf)) <= 1.3 * pf.memory().live
+
+
+@pytest.mark.parametrize("n_particles", [1, 2, 10])
+@pytest.mark.parametrize("n", [0, 1, 5, 100])
+@every_algorithm
+def test_a_small_file_has_a_header_besides(algorithm: str, n: int, n_particles: int) -> None:
+    pf = make_filter(algorithm, n_particles, model={"n_symbols": 27})
+    pf.run(text_like(n, 27)) if n else None
+    assert len(saved(pf)) <= 1.3 * pf.memory().live + 4096
+
+
 # --- What is not in the file
 
 
