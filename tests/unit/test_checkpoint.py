@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,11 +65,21 @@ def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
     return mdvpf.ParticleFilter.load(file)
 
 
+def through_joblib(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
+    file = io.BytesIO()
+    joblib.dump(pf, file)
+    assert saved(pf) in file.getvalue()
+    file.seek(0)
+    loaded: mdvpf.ParticleFilter = joblib.load(file)
+    return loaded
+
+
 WAYS: dict[str, Callable[[mdvpf.ParticleFilter], mdvpf.ParticleFilter]] = {
     "save and load": through_a_file,
     "pickle": lambda pf: pickle.loads(pickle.dumps(pf)),
     "pickle, protocol 0": lambda pf: pickle.loads(pickle.dumps(pf, protocol=0)),
     "deepcopy": copy.deepcopy,
+    "joblib": through_joblib,
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 
@@ -91,6 +102,11 @@ def test_resuming_is_bit_identical_after_every_event(
             feed(pf, STREAM[n : n + 1])
             feed(twin, STREAM[n : n + 1])
             assert_same(twin, laid_open(pf))
+
+
+def test_pickle_holds_the_bytes_of_the_file() -> None:
+    pf = fed_filter()
+    assert saved(pf) in pickle.dumps(pf)
 
 
 @every_way
