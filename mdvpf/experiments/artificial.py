@@ -139,9 +139,14 @@ def report(options: Options, groups: Groups) -> Report:
 
 def _errors(options: Options, groups: Groups, size: str) -> Table:
     group, reference = groups["methods"], groups[REFERENCE]
+    before, after = slice(0, options.length), slice(options.length, None)
+    last = options.length - 1
     extras = (
+        (Column("regret before (nats)", ".1f"), lambda label: _part_regret(group, label, before)),
+        (Column("regret after (nats)", ".1f"), lambda label: _part_regret(group, label, after)),
         final_regret(group),
         redundancy(group),
+        (Column("states before", ".1f"), lambda label: _states_at(group, label, last)),
         final_states(group),
         (Column("RMSE to the reference", ".3f"), lambda label: _rmse(group, reference, label)),
         (Column("sd over filter seeds", ".4f"), lambda label: _seed_deviation(groups, label)),
@@ -156,8 +161,9 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
         (Column("method"), *(column for column, _ in extras)),
         tuple(rows),
         (
-            "Regret: against the generator, over the whole stream; redundancy: what it adds to the "
-            "length of a code. RMSE: of the log predictive of "
+            "Regret: against the generator, before and after the switch and over the whole stream; "
+            "redundancy: what it adds to the length of a code. States: just before the switch, and "
+            "at the end. RMSE: of the log predictive of "
             f"a symbol (nats), to OptimalResampling with K = {options.most_particles:,} on the "
             "same stream. Over filter seeds: standard deviation, in nats a symbol, over "
             f"{FILTER_SEEDS} runs on the same stream; VPA and MD-VPA draw nothing, so theirs is 0 "
@@ -166,6 +172,24 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
             "by weight.",
         ),
     )
+
+
+def _part_regret(group: Group, label: str, part: slice) -> Cell:
+    if label == GENERATOR or GENERATOR not in group.labels:
+        return None
+    known = group.outcomes[GENERATOR]
+    return Estimate.of(
+        [
+            (known[stream].log_predictive - outcome.log_predictive)[part].sum()
+            for stream, outcome in group.outcomes[label].items()
+            if stream in known
+        ]
+    )
+
+
+def _states_at(group: Group, label: str, time: int) -> Cell:
+    states = group.curves(label, "n_states")[:, time]
+    return None if np.isnan(states).any() else Estimate.of(states)
 
 
 def _rmse(group: Group, reference: Group, label: str) -> Cell:

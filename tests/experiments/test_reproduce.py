@@ -95,6 +95,9 @@ def test_differences_are_paired(artificial: Path) -> None:
     errors = {row["method"]: row for row in rows(artificial / "errors.csv")}
     regret = (generator.sum() - base.sum()) / 2
     assert float(errors["MD-VPA"]["regret (nats)"]) == pytest.approx(regret, abs=1e-10)
+    for part, span in {"before": slice(0, 20), "after": slice(20, 40)}.items():
+        found = float(errors["MD-VPA"][f"regret {part} (nats)"])
+        assert found == pytest.approx((generator - base)[:, span].sum() / 2, abs=1e-10)
     bits = float(errors["MD-VPA"]["redundancy (bits a symbol)"])
     assert bits == pytest.approx(regret / 40 / math.log(2), abs=1e-10)
 
