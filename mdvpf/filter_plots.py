@@ -324,6 +324,6 @@ def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -
     axes.set_xlabel("symbol")
     axes.set_ylabel("state")
     some = "" if width == counts.shape[1] else f", {width} of {counts.shape[1]} symbols"
-    axes.set_title(f"emissions of {_which(k)}{some}", fontsize="medium")
+    axes.set_title(f"emissions of {_which(k)}{some} (numbers: counts)", fontsize="medium")
     figure.colorbar(image, ax=axes, label="share of the state's emissions")
     return figure
