@@ -3,7 +3,8 @@
 The generator switches where its source did. Here the comparators are the sources, each as if the
 stream had come from it alone, and the chains and trees of the table; and the best sequence of them
 with at most S switches is chosen in hindsight, anew for every length of the stream. With S = 0 that
-is the best single comparator, with as many switches as the source made about the generator.
+is the best single comparator. The generator is a sequence with as many switches as the source made:
+with so many the best one is at least as good.
 """
 
 from __future__ import annotations
@@ -87,8 +88,10 @@ def _curves(group: Group, n_switches: int) -> dict[str, NDArray[np.float64]]:
 
 
 def _sources(data: Data) -> list[NDArray[np.float64]]:
+    """Return the log predictives of each source; they start afresh where the generator does."""
+    lengths = np.diff([0, *data.change_points, len(data)])
     return [
-        KnownHMM(hmm, n_symbols=data.n_symbols).run(data.symbols).log_predictive
+        KnownHMM(hmm, n_symbols=data.n_symbols).run(data.symbols, lengths).log_predictive
         for hmm in data.hmms
     ]
 
