@@ -17,7 +17,7 @@ from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import band_note, course, shown_labels
 from mdvpf.experiments.hindsight import shifting_table
-from mdvpf.experiments.methods import BASE, GENERATOR, Entry, Filter
+from mdvpf.experiments.methods import ALGORITHMS, BASE, GENERATOR, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
     Group,
@@ -132,7 +132,9 @@ def report(options: Options, groups: Groups) -> Report:
         name="ablation",
         parts={"before": slice(0, length), "after": slice(length, None)},
     )
-    drawing = Drawing("artificial", f"Switching HMM: mean of {size}", _panels(group, length))
+    drawing = Drawing(
+        "artificial", f"Switching HMM: mean of {size}", _panels(group, length), columns=2
+    )
     shifting = shifting_table(group, SHIFTS, size)
     return Report([table, _errors(options, groups, size), shifting, ablation], [drawing])
 
@@ -226,21 +228,26 @@ def _panels(group: Group, length: int) -> list[Panel]:
     drawn = shown_labels(group, "Markov 1")
     known = [GENERATOR] if GENERATOR in group.labels else []
     prediction, states = course(group, [*drawn, *known], SMOOTHING, marks=points)
-    if not known:
-        return [prediction, states]
     time = np.arange(1.0, 2 * length + 1)
-    regret = Panel(
-        f"cumulative regret against the generator{band_note(len(group.streams))}",
-        "time (symbols)",
-        "regret (nats)",
-        [with_band(group.shown[label], time, _regrets(group, label)) for label in drawn],
-        points,
-    )
-    return [prediction, regret, states]
+    band = band_note(len(group.streams))
+    panels = [prediction]
+    if known:
+        lines = [
+            with_band(group.shown[name], time, _regrets(group, name, GENERATOR)) for name in drawn
+        ]
+        title = f"cumulative regret against the generator{band}"
+        panels.append(Panel(title, "time (symbols)", "regret (nats)", lines, points))
+    # Curves that can hardly be told apart there: here the differences are all that is drawn.
+    others = [name for name in drawn if name in ALGORITHMS and name != BASE]
+    if others:
+        lines = [with_band(name, time, _regrets(group, name, BASE)) for name in others]
+        title = f"cumulative regret against {BASE}{band}"
+        panels.append(Panel(title, "time (symbols)", "regret (nats)", lines, points))
+    return [*panels, states]
 
 
-def _regrets(group: Group, label: str) -> NDArray[np.float64]:
-    known = group.outcomes[GENERATOR]
+def _regrets(group: Group, label: str, comparator: str) -> NDArray[np.float64]:
+    known = group.outcomes[comparator]
     losses = [
         known[stream].log_predictive - outcome.log_predictive
         for stream, outcome in group.outcomes[label].items()
