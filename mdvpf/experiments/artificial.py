@@ -23,6 +23,7 @@ from mdvpf.experiments.results import (
     Group,
     comparison,
     counted,
+    difference,
     final_regret,
     final_states,
     redundancy,
@@ -152,6 +153,7 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
         final_states(group),
         (Column("RMSE to the reference", ".3f"), lambda label: _rmse(group, reference, label)),
         (Column("sd over filter seeds", ".4f"), lambda label: _seed_deviation(groups, label)),
+        (Column(f"over filter seeds, minus {BASE}"), lambda label: _behind(groups, label)),
         (Column("sd within the particles", ".4f"), lambda label: _inner_deviation(group, label)),
     )
     rows = [
@@ -169,7 +171,8 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
             f"a symbol (nats), to OptimalResampling with K = {options.most_particles:,} on the "
             "same stream. Over filter seeds: standard deviation, in nats a symbol, over "
             f"{FILTER_SEEDS} runs on the same stream; VPA and MD-VPA draw nothing, so theirs is 0 "
-            "by construction. "
+            f"by construction. Minus {BASE}: as in the table, but with the mean over those runs, "
+            "where one run is as good or bad as its luck. "
             "Within the particles: of the probabilities that they give to the next symbol, "
             "by weight.",
         ),
@@ -205,17 +208,32 @@ def _rmse(group: Group, reference: Group, label: str) -> Cell:
     )
 
 
+def _seed_rates(groups: Groups, label: str) -> list[dict[str, float]]:
+    """Return the mean log predictives by stream, of each of the filter seeds."""
+    others = [groups[name] for name in (f"filter seed {j}" for j in _others()) if name in groups]
+    return [group.rates(label) for group in [groups["methods"], *others] if label in group.labels]
+
+
 def _seed_deviation(groups: Groups, label: str) -> Cell:
     """Return the standard deviation over filter seeds, a mean over streams of variances."""
     if label in ("VPA", BASE):
         return 0.0
-    others = [groups[name] for name in (f"filter seed {j}" for j in _others()) if name in groups]
-    rates = [group.rates(label) for group in [groups["methods"], *others] if label in group.labels]
+    rates = _seed_rates(groups, label)
     if len(rates) < FILTER_SEEDS:
         return None
     shared = set.intersection(*(set(rate) for rate in rates))
     values = np.array([[rate[stream] for stream in sorted(shared)] for rate in rates])
     return float(np.sqrt(values.var(axis=0, ddof=1).mean()))
+
+
+def _behind(groups: Groups, label: str) -> Cell:
+    """Return the difference to MD-VPA, of means over the filter seeds of each stream."""
+    if label == BASE:
+        return None
+    rates = _seed_rates(groups, label)
+    shared = set.intersection(*(set(rate) for rate in rates))
+    means = {stream: float(np.mean([rate[stream] for rate in rates])) for stream in sorted(shared)}
+    return difference(means, groups["methods"].rates(BASE))
 
 
 def _inner_deviation(group: Group, label: str) -> Cell:

@@ -98,6 +98,11 @@ def test_differences_are_paired(artificial: Path) -> None:
     for part, span in {"before": slice(0, 20), "after": slice(20, 40)}.items():
         found = float(errors["MD-VPA"][f"regret {part} (nats)"])
         assert found == pytest.approx((generator - base)[:, span].sum() / 2, abs=1e-10)
+    with np.load(artificial / "arrays.npz") as arrays:
+        more = [arrays[f"filter seed {j}/SMC/log_predictive"] for j in (1, 2, 3, 4)]
+    each = [np.mean([run[i] for run in (smc, *more)]) - base[i].mean() for i in (0, 1)]
+    found = float(errors["SMC"]["over filter seeds, minus MD-VPA"])
+    assert found == pytest.approx(statistics.fmean(each), abs=1e-12)
     bits = float(errors["MD-VPA"]["redundancy (bits a symbol)"])
     assert bits == pytest.approx(regret / 40 / math.log(2), abs=1e-10)
 
