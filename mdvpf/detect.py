@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate, checkpoint
 from mdvpf._belief import LEARN, Belief
@@ -23,6 +23,7 @@ from mdvpf._detection import Detection, DetectionResult
 from mdvpf._level import Level
 from mdvpf._threshold import Rise, Threshold, from_values, to_values
 from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
+from mdvpf.progress import progress_bar
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
@@ -160,7 +161,9 @@ class SurpriseDetector:
         step = self._reader().update(None if missing else symbol)
         return self._observe(-step.log_predictive, missing)
 
-    def run(self, symbols: ArrayLike, lengths: ArrayLike | None = None) -> DetectionResult:
+    def run(
+        self, symbols: ArrayLike, lengths: ArrayLike | None = None, progress: bool = False
+    ) -> DetectionResult:
         """Absorb and judge many symbols: the same as `update` on each.
 
         All input is checked first. After an interrupt (Ctrl-C) the last symbols that the predictor
@@ -168,7 +171,7 @@ class SurpriseDetector:
 
         Parameters
         ----------
-        symbols, lengths
+        symbols, lengths, progress
             As for `Predictor.run`.
 
         Examples
@@ -182,22 +185,19 @@ class SurpriseDetector:
         np.True_
         """
         stream = Stream.read(symbols, lengths, self.n_symbols)
-        values = np.ma.masked_equal(stream.symbols, MISSING)
+        show = _validate.flag("progress", progress)
         starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
         detections: list[Detection] = []
         first = 0
-        while first < len(stream):
-            if first == starts[0]:
-                self.new_sequence()
-                starts.pop(0)
-            stop = min(starts[0], first + self._until_judged())
-            result = self._reader().run(values[first:stop])
-            missing = stream.symbols[first:stop] == MISSING
-            for log_predictive, absent in zip(
-                result.log_predictive.tolist(), missing.tolist(), strict=True
-            ):
-                detections.append(self._observe(-log_predictive, absent))
-            first = stop
+        with progress_bar(show, len(stream), type(self).__name__) as advance:
+            while first < len(stream):
+                if first == starts[0]:
+                    self.new_sequence()
+                    starts.pop(0)
+                stop = min(starts[0], first + self._until_judged())
+                detections += self._absorb(stream.symbols[first:stop])
+                advance(stop - first)
+                first = stop
         return DetectionResult.of(detections)
 
     def new_sequence(self) -> None:
@@ -276,6 +276,13 @@ class SurpriseDetector:
         if self.block is None or self.learn == "all":
             return _PART
         return self.block - self._level.time % self.block
+
+    def _absorb(self, symbols: NDArray[np.int32]) -> list[Detection]:
+        """Absorb symbols after whose last one a judgement may change the predictor."""
+        missing = symbols == MISSING
+        found = self._reader().run(np.ma.masked_array(symbols, missing)).log_predictive
+        pairs = zip(found.tolist(), missing.tolist(), strict=True)
+        return [self._observe(-log_predictive, absent) for log_predictive, absent in pairs]
 
     def _observe(self, surprise: float, missing: bool) -> Detection:
         """Judge a symbol that has been absorbed."""

@@ -6,13 +6,14 @@ import copy
 import io
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf import Detection, SurpriseDetector
+from mdvpf import Detection, SurpriseDetector, detect
 from mdvpf._threshold import CLIP, DRIFT, SUSTAINED, Rise, Threshold
 
 RNG_SYMBOLS = np.random.default_rng(1).choice(4, size=600, p=[0.4, 0.3, 0.2, 0.1])
@@ -132,6 +133,22 @@ def test_a_run_in_parts_is_the_run(make: Callable[[], SurpriseDetector]) -> None
     for name in ("level", "score", "threshold", "alarm", "change"):
         joined = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_array_equal(joined, getattr(whole, name))
+
+
+def test_a_run_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+
+    @contextmanager
+    def noted(show: bool, total: int, label: str) -> Iterator[Callable[[int], None]]:
+        assert (show, total, label) == (True, 45, "SurpriseDetector")
+        yield steps.append
+
+    monkeypatch.setattr(detect, "progress_bar", noted)
+    detector = SurpriseDetector(chain(), block=10, learn="unflagged")
+    detector.run(RNG_SYMBOLS[:45], [25, 20], progress=True)
+    assert steps == [10, 10, 5, 5, 10, 5]
+    with pytest.raises(TypeError, match="progress='yes'"):
+        detector.run([0], progress="yes")  # type: ignore[arg-type]
 
 
 def test_what_is_judged_does_not_hang_on_what_follows() -> None:

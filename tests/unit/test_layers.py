@@ -53,6 +53,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "_validate",
         "checkpoint",
         "predictor",
+        "progress",
     },
     "_texts": {"_files", "_validate"},
     "_logs": {"_files"},
