@@ -23,8 +23,7 @@ from mdvpf._types cimport (
 )
 
 cdef enum:
-    FETCH_BLOCK = 16        # particles ahead whose blocks are asked for
-    FETCH_ROWS = 8          # and whose rows, once the block is there
+    FETCH_ROWS = 8          # particles ahead whose rows are asked for; blocks are read in order
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -293,14 +292,6 @@ cdef inline uint32_t particle_potentials(
     )
 
 
-cdef inline void fetch_block(const System* system, int64_t particle) noexcept nogil:
-    """Ask for the memory of a particle's block."""
-    cdef uint32_t* block = block_of(system, particle)
-    prefetch(block)
-    prefetch(block + 16)
-    prefetch(block + 32)
-
-
 cdef inline void fetch_rows(
     const System* system, int64_t particle, int32_t symbol
 ) noexcept nogil:
@@ -320,8 +311,6 @@ cdef inline void fetch_ahead(
     const System* system, int64_t particle, int64_t stride, int32_t symbol
 ) noexcept nogil:
     """Ask for the memory of particles that will be scored soon, every `stride`-th of them."""
-    if particle + FETCH_BLOCK * stride < system.n_particles:
-        fetch_block(system, particle + FETCH_BLOCK * stride)
     if particle + FETCH_ROWS * stride < system.n_particles:
         fetch_rows(system, particle + FETCH_ROWS * stride, symbol)
 
