@@ -317,6 +317,8 @@ class Pair:
         if isinstance(algorithm, mdvpf.OptimalResampling):
             scores = [c.log_score for c in reference.expand(model, before, symbol)]
             return [] if ends else [lambda _: edge_of_optimal(scores, k, uniforms.random)]
+        if not isinstance(algorithm, mdvpf.MDVPA):  # one that has nothing to explain yet
+            return []
         waiting, self.pending = self.pending, [] if ends else [symbol]
         n = self.slow.n_steps + 1
 
