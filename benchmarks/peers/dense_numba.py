@@ -13,7 +13,6 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from benchmarks.peers.dense import Dense
 
