@@ -12,11 +12,11 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport children, count_in, row_end, row_start, state_in
-from mdvpf._emission cimport add_predictive
+from mdvpf._emission cimport add_predictive, find_tables, make_tables
 from mdvpf._history cimport path_length, write_path
 from mdvpf._log_tables cimport make_log_tables
 from mdvpf._parts cimport watch_forks
-from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool, resize, used_bytes
+from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool, used_bytes
 from mdvpf._restore cimport restore
 from mdvpf._room cimport groups_for, grow_particles, reserve_shelves, stride_for, take_slot
 from mdvpf._score cimport (
@@ -27,9 +27,9 @@ from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sectio
 from mdvpf._step cimport Uniforms, reserve_step
 from mdvpf._steps cimport restore_pending, start_sequence, step
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF,
-    BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS,
-    NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS, SHELF, TABLED,
+    ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
+    GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
+    PAGE_BITS, SHELF,
     AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Record, Report, ResamplingKind,
     Row, Status, System, View, handle_t,
 )
@@ -129,11 +129,6 @@ cdef size_t shelf_bytes(const System* system) noexcept nogil:
     return <size_t>system.n_shelves * SHELF * system.stride * sizeof(uint32_t)
 
 
-cdef void find_tables(System* system) noexcept nogil:
-    system.model.inverse = <const double*>system.tabled.data
-    system.model.spread = system.model.inverse + TABLED
-
-
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
     """Make the empty system `target` a copy. On failure it holds what its owner releases."""
     cdef Buffer* into[N_BUFFERS]
@@ -188,7 +183,7 @@ cdef void visit(
 cdef class ParticleSystem:
     """A population of particles, their count tables and their histories.
 
-    Configuration is numeric and has been validated: see `mdvpf.filter` for what the codes mean.
+    Configuration is numeric and has been validated: see `mdvpf._codes` for what the codes mean.
     """
 
     cdef System system
@@ -202,8 +197,9 @@ cdef class ParticleSystem:
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
-        int64_t max_states, int algorithm, int64_t budget, bint carry_weights, int normalizer,
-        bint select_optimal, int resampling, double ess_threshold, int64_t lag, int n_threads,
+        int64_t max_states, int algorithm, bint duplicating, int64_t budget, bint carry_weights,
+        int normalizer, bint select_optimal, int resampling, double ess_threshold, int64_t lag,
+        int n_threads,
     ):
         cdef System* system = &self.system
         cdef int64_t n_start = 1
@@ -215,11 +211,10 @@ cdef class ParticleSystem:
         system.model.alpha = alpha
         system.model.gamma = gamma
         system.model.beta = beta
-        system.model.prior = n_symbols * beta
-        system.model.new_state = gamma / n_symbols
         system.model.any_state = any_state
         system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
         system.algorithm = <AlgorithmKind>algorithm
+        system.duplicating = duplicating
         system.normalizer = <NormalizerKind>normalizer
         system.resampling = <ResamplingKind>resampling
         system.carry_weights = carry_weights
@@ -239,14 +234,10 @@ cdef class ParticleSystem:
         system.state_capacity = 4
         system.n_groups = groups_for(system.state_capacity)
         system.stride = stride_for(system, system.state_capacity)
-        raise_for(resize(&system.memory, &system.tabled, 2 * TABLED * sizeof(double)))
-        find_tables(system)
-        for k in range(TABLED):
-            (<double*>system.tabled.data)[k] = 1.0 / (k + system.model.prior)
-            (<double*>system.tabled.data)[TABLED + k] = k / (k + system.model.prior)
+        raise_for(make_tables(system))
         if algorithm == ALGORITHM_MDVPA:
             raise_for(make_log_tables(system))
-        if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
+        if duplicating:
             n_start = budget
         raise_for(grow_particles(system, n_start))
         raise_for(reserve_shelves(system, 1))

@@ -72,7 +72,7 @@ cdef inline Status move_all(
         end = end_of_copies(system, k)
         fetch_ahead(system, end - 1, 1, symbol)
         view_for(system, k, symbol, &view, &counts)
-        emission_or_one(&system.model, &view, &counts, symbol == MISSING, emission)
+        emission_or_one(&system.model, &view, &counts, symbol, emission)
         n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
         mass = weighted_sum(transition, emission, n)
         for i in range(1, n):

@@ -64,6 +64,7 @@ cdef enum Status:
     TOO_FEW_UNIFORMS = 4    # the caller passed fewer uniforms than the step draws; nothing changed
     BAD_SNAPSHOT = 5        # the arrays to restore from contradict each other
 
+# In the order of `ALGORITHMS` in `algorithms.py`.
 cdef enum AlgorithmKind:
     ALGORITHM_MDVPA = 0
     ALGORITHM_VPA = 1
@@ -244,6 +245,7 @@ cdef struct History:
 cdef struct System:
     Model model
     AlgorithmKind algorithm
+    bint duplicating        # a path may be held more than once: there are always K particles
     NormalizerKind normalizer
     ResamplingKind resampling
     bint carry_weights

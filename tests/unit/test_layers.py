@@ -24,9 +24,11 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "progress": set(),
     "predictor": {"_validate", "checkpoint", "progress", "result", "vocabulary"},
     "reference": {"_validate", "algorithms", "model", "result"},
+    "_codes": {"algorithms", "model"},
     "_filter_state": {"_core", "_generator", "_validate", "algorithms", "checkpoint", "model"},
     "filter": {
         "_core",
+        "_codes",
         "_filter_state",
         "_validate",
         "algorithms",
