@@ -1,14 +1,11 @@
 """When a stream looks strange: surprise, alarms at a wanted rate, and change points.
 
 Belief, then threshold (Raginsky et al. 2012). The belief is any predictor: what it thought of the
-symbol that came is its surprise, -log predictive. Surprise is averaged into *levels*, symbol by
-symbol with fading memory or block by block, and a level above a threshold is an alarm. The
-threshold follows the stream, such that the share of alarms is the wanted one, and what the user
-says about past alarms (see ``_threshold.py``). A sustained rise of the surprise is a change point.
-
-A predictor that learns from everything learns the strange as well, and is not surprised when it
-comes again. With blocks, the detector can leave out what it flagged: a copy of the predictor reads
-the block, and takes the predictor's place only if there was no alarm.
+symbol that came is its surprise, -log predictive (``_belief.py``: what it learns from). Surprise is
+averaged into *levels*, symbol by symbol with fading memory or block by block (``_level.py``), and a
+level above a threshold is an alarm. The threshold follows the stream, such that the share of alarms
+is the wanted one, and what the user says about past alarms (``_threshold.py``). A sustained rise of
+the surprise is a change point.
 """
 
 from __future__ import annotations
@@ -21,14 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mdvpf import _validate, checkpoint
+from mdvpf._belief import LEARN, Belief
 from mdvpf._detection import Detection, DetectionResult
+from mdvpf._level import Level
 from mdvpf._threshold import Rise, Threshold, from_values, to_values
 from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
-LEARN = ("all", "unflagged", "none")
-LARGEST = 1000.0  # nats: what a symbol of probability zero counts for in a level
 _PART = 1000  # symbols absorbed between two looks at the threshold
 
 
@@ -95,11 +92,11 @@ class SurpriseDetector:
     ) -> None:
         if not isinstance(predictor, Predictor):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
-        self.predictor = predictor
         self.block = None if block is None else _validate.integer("block", block, low=1)
         self.smoothing = _between("smoothing", smoothing, 1.0, 1e9)
         if self.block is not None and self.smoothing != 1.0:
             raise ValueError(f"smoothing={smoothing!r} with block={block!r}: expected one of them")
+        self._level = Level(self.block, self.smoothing)
         self._threshold = Threshold(
             _between("false_alarms", false_alarms, 1e-9, 0.5),
             _between("gain", gain, 0.0, 10.0),
@@ -109,13 +106,8 @@ class SurpriseDetector:
         limit = _between("change_limit", change_limit, 1e-3, 1e9)
         # Smoothed levels overlap: each counts for its part.
         self._rise = Rise(limit, pace=self.smoothing)
-        self._time = 0
         self._judged = -1  # time of the last judgement
-        self._sum = 0.0  # surprise of the block so far, or the smoothed one
-        self._count = 0  # symbols that it is made of, missing ones aside
-        # Inside of a block: the copy that reads it. After one: the predictor as it would be, had
-        # the judgement been the other one.
-        self._other: Predictor | None = None
+        self._belief = Belief(predictor, "all")
         self.learn = learn
 
     def __repr__(self) -> str:
@@ -123,19 +115,23 @@ class SurpriseDetector:
         return f"SurpriseDetector({self.predictor!r}, {settings})"
 
     @property
+    def predictor(self) -> Predictor:
+        """What is surprised, as it has learnt so far."""
+        return self._belief.predictor
+
+    @property
     def learn(self) -> str:
         """What the predictor learns from."""
-        return self._learn
+        return self._belief.learn
 
     @learn.setter
     def learn(self, learn: str) -> None:
         learn = _validate.choice("learn", learn, LEARN)
         if self.block is None and learn != "all":
             raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
-        if self._in_block():
+        if self._level.in_block:
             raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
-        self._learn = learn
-        self._other = None
+        self._belief = Belief(self.predictor, learn)
 
     @property
     def threshold(self) -> float:
@@ -213,9 +209,7 @@ class SurpriseDetector:
         >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
         >>> detector.new_sequence()
         """
-        self.predictor.new_sequence()
-        if self._other is not None:
-            self._other.new_sequence()
+        self._belief.new_sequence()
 
     def feedback(self, detection: Detection, strange: bool) -> None:
         """Tell the detector what a judgement was worth.
@@ -246,14 +240,14 @@ class SurpriseDetector:
         if not isinstance(detection, Detection):
             raise TypeError(f"detection={detection!r}: expected a Detection")
         strange = _validate.flag("strange", strange)
-        if not 0 <= detection.time < self._time:
+        if not 0 <= detection.time < self._level.time:
             raise ValueError(f"detection={detection!r}: expected one of this detector")
         if math.isnan(detection.level) or math.isinf(detection.threshold):
             raise ValueError(f"detection={detection!r}: expected one that was judged")
         self._threshold.correct(detection.alarm, strange)
-        last = detection.time == self._judged == self._time - 1
-        if last and self._other is not None and strange != detection.alarm:
-            self.predictor, self._other = self._other, None
+        last = detection.time == self._judged == self._level.time - 1
+        if last and strange != detection.alarm:
+            self._belief.revise()
 
     def copy(self) -> Self:
         """Return an independent copy.
@@ -265,61 +259,36 @@ class SurpriseDetector:
         >>> detector.copy().update(0) == detector.update(0)
         True
         """
-        other = type(self)(self.predictor.copy(), **self._settings())
-        other._restore(self._running(), None if self._other is None else self._other.copy())
-        return other
+        belief = self._belief.copy()
+        twin = type(self)(belief.predictor, **self._settings())
+        twin._restore(self._running(), belief.other)
+        return twin
 
     def __copy__(self) -> Self:
         return self.copy()
 
-    def _in_block(self) -> bool:
-        return self.block is not None and self._time % self.block != 0
+    def _reader(self) -> Predictor:
+        """Return what absorbs the next symbol."""
+        return self._belief.reader(self._level.in_block)
 
     def _until_judged(self) -> int:
         """Return how many symbols can be absorbed before a judgement may change the predictor."""
         if self.block is None or self.learn == "all":
             return _PART
-        return self.block - self._time % self.block
-
-    def _reader(self) -> Predictor:
-        """Return what absorbs the next symbol: the predictor, or the copy that reads a block."""
-        if self.learn == "all":
-            return self.predictor
-        if self._other is None or not self._in_block():
-            self._other = self.predictor.copy()
-        return self._other
+        return self.block - self._level.time % self.block
 
     def _observe(self, surprise: float, missing: bool) -> Detection:
         """Judge a symbol that has been absorbed."""
-        time = self._time
-        self._time += 1
+        time, threshold = self._level.time, self._threshold.level
         surprise = max(surprise, 0.0)  # no -0.0, nor a rounding below it
-        if not missing:
-            self._take(min(surprise, LARGEST))
-        threshold = self._threshold.level
-        level, score, alarm, change = math.nan, math.nan, False, None
-        if self._count > 0 and not (missing if self.block is None else self._in_block()):
-            level = self._sum if self.block is None else self._sum / self._count
+        level = self._level.add(surprise, missing)
+        score, alarm, change = math.nan, False, None
+        if level is not None:
             score, alarm, change = self._judge(level, time)
-        if self.block is not None and not self._in_block():
-            self._end_block(alarm)
+        if self.block is not None and not self._level.in_block:
+            self._belief.end_block(alarm)
+        level = math.nan if level is None else level
         return Detection(time, surprise, level, score, threshold, alarm, change)
-
-    def _take(self, surprise: float) -> None:
-        """Add the surprise of a symbol to that of its block, or to the smoothed one."""
-        self._count += 1
-        if self.block is not None:
-            self._sum += surprise
-        else:
-            self._sum += (surprise - self._sum) / min(self._count, self.smoothing)
-
-    def _end_block(self, alarm: bool) -> None:
-        self._sum, self._count = 0.0, 0
-        if self.learn == "none":
-            self._other = None
-        elif self.learn == "unflagged" and not alarm:
-            assert self._other is not None
-            self.predictor, self._other = self._other, self.predictor
 
     def _judge(self, level: float, time: int) -> tuple[float, bool, int | None]:
         self._judged = time
@@ -349,27 +318,28 @@ class SurpriseDetector:
 
     def _running(self) -> dict[str, Any]:
         return {
-            "time": self._time,
+            "time": self._level.time,
             "judged": self._judged,
-            "sum": self._sum,
-            "count": self._count,
+            "sum": self._level.total,
+            "count": self._level.count,
             "threshold": to_values(self._threshold),
             "rise": to_values(self._rise),
         }
 
     def _restore(self, values: dict[str, Any], other: Predictor | None) -> None:
-        self._time = _validate.integer("time", values["time"], low=0, high=2**62)
-        self._judged = _validate.integer("judged", values["judged"], low=-1, high=self._time - 1)
-        self._count = _validate.integer("count", values["count"], low=0, high=self._time)
-        self._sum = _between("sum", values["sum"], 0.0, 1e100)
+        time = _validate.integer("time", values["time"], low=0, high=2**62)
+        count = _validate.integer("count", values["count"], low=0, high=time)
+        total = _between("sum", values["sum"], 0.0, 1e100)
+        self._level = Level(self.block, self.smoothing, time, total, count)
+        self._judged = _validate.integer("judged", values["judged"], low=-1, high=time - 1)
         from_values(self._threshold, values["threshold"])
         from_values(self._rise, values["rise"])
-        self._other = other
+        self._belief.other = other
 
     def _to_checkpoint(self) -> checkpoint.State:
         parts = {"predictor": self.predictor}
-        if self._other is not None:
-            parts["other"] = self._other
+        if self._belief.other is not None:
+            parts["other"] = self._belief.other
         return checkpoint.State(
             {"settings": self._settings(), "running": self._running()}, parts=parts
         )
@@ -381,14 +351,8 @@ class SurpriseDetector:
         predictor, other = state.parts["predictor"], state.parts.get("other")
         detector = cls(predictor, **state.values["settings"])
         detector._restore(state.values["running"], other)
-        if other is not None and not (
-            detector.learn != "all"
-            and type(other) is type(predictor)
-            and other.n_symbols == predictor.n_symbols
-        ):
-            raise checkpoint.CheckpointError("file: two predictors that do not go together")
-        if other is None and detector.learn != "all" and detector._in_block():
-            raise checkpoint.CheckpointError("file: a block without what reads it")
+        if not detector._belief.fits(detector._level.in_block):
+            raise checkpoint.CheckpointError("file: predictors that do not go together")
         return detector
 
     def save(self, file: checkpoint.File) -> None:

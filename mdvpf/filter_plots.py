@@ -58,7 +58,7 @@ def run_figure(
     >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(3), n_particles=20, history="full")
     >>> result = pf.run([0, 1, 2] * 20)
     >>> figure = run_figure(result, path=pf.path(), title="a cycle of three")
-    >>> [axes.get_ylabel() for axes in figure.axes[1:]]
+    >>> [axes.get_ylabel().split()[0] for axes in figure.axes[1:]]
     ['states', 'ESS', 'discarded', 'state']
     """
     plots.require()
@@ -79,9 +79,9 @@ def run_figure(
     strips = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)
     surprise, n_states, ess, discarded, *rest = strips[:, 0]
     _surprise(surprise, -result.log_predictive, flags)
-    _line(n_states, result.mean_states, "states")
-    _line(ess, result.ess, "ESS")
-    _line(discarded, result.discarded, "discarded")
+    _line(n_states, result.mean_states, "states\n(mean)")
+    _line(ess, result.ess, "ESS\n(particles)")
+    _line(discarded, result.discarded, "discarded\n(share)")
     discarded.set_ylim(0.0, None)
     for axes in rest:
         assert states is not None
@@ -324,6 +324,6 @@ def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -
     axes.set_xlabel("symbol")
     axes.set_ylabel("state")
     some = "" if width == counts.shape[1] else f", {width} of {counts.shape[1]} symbols"
-    axes.set_title(f"emissions of {_which(k)}{some}", fontsize="medium")
+    axes.set_title(f"emissions of {_which(k)}{some} (numbers: counts)", fontsize="medium")
     figure.colorbar(image, ax=axes, label="share of the state's emissions")
     return figure

@@ -25,10 +25,11 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#0072b2", "linestyle": (0, (1, 1)), "marker": "^"},
     {"color": "#56b4e9", "linestyle": (0, (6, 1.5, 1, 1.5)), "marker": "v"},
     {"color": "#009e73", "linestyle": (0, (3, 1, 1, 1, 1, 1)), "marker": "D"},
-    {"color": "#999999", "linestyle": (0, (9, 3)), "marker": "x"},
-    {"color": "#cc79a7", "linestyle": (0, (2, 2)), "marker": "P"},
-    {"color": "#7f7f7f", "linestyle": (0, (4, 2, 1, 2)), "marker": "*"},
+    {"color": "#999999", "linestyle": (0, (9, 3)), "marker": "X", "markersize": 8},
+    {"color": "#cc79a7", "linestyle": (0, (2, 2)), "marker": "P", "markersize": 8},
+    {"color": "#7f7f7f", "linestyle": (0, (4, 2, 1, 2)), "marker": "*", "markersize": 11},
     {"color": "#666666", "linestyle": (0, (1, 4)), "marker": ""},
+    {"color": "#4d3300", "linestyle": (0, (8, 1, 1, 1, 1, 1)), "marker": "h"},
 )
 # A method looks the same in every figure.
 STYLE_OF = {
@@ -42,6 +43,7 @@ STYLE_OF = {
     "ContextTree": 7,
     "naive": 5,  # Bayes; never together with the generator
     "slope": 8,  # a line to compare with
+    "auto": 9,
 }
 MARKERS_A_LINE = 8
 
@@ -109,10 +111,27 @@ def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:
         handles.values(),
         handles.keys(),
         loc="outside lower center",
-        ncols=min(len(handles), int(width / 1.7)),
+        ncols=_legend_columns(len(handles), int(width / 1.7)),
         handlelength=4,
     )
     return result
+
+
+def _legend_columns(n: int, most: int) -> int:
+    """Return how many columns fill the rows evenly."""
+    rows = -(-n // most)
+    return -(-n // rows)
+
+
+def _marked(line: Line, i: int, panel: Panel) -> list[int]:
+    """Return which points of a line have a marker: each line has them at places of its own."""
+    if len(line.x) <= MARKERS_A_LINE:
+        return list(range(len(line.x)))
+    place = np.log(np.maximum(line.x, line.x[line.x > 0].min())) if panel.log_x else line.x
+    steps = np.arange(MARKERS_A_LINE) + (i + 0.5) / len(panel.lines)
+    goals = place[0] + (place[-1] - place[0]) * steps / MARKERS_A_LINE
+    found: list[int] = np.searchsorted(place, goals).tolist()
+    return found
 
 
 def _draw(axes: Axes, panel: Panel) -> dict[str, Any]:
@@ -121,15 +140,14 @@ def _draw(axes: Axes, panel: Panel) -> dict[str, Any]:
         handles[panel.mark_label] = axes.axvline(point, color="0.7", linewidth=1, zorder=0)
     for i, line in enumerate(panel.lines):
         style = STYLES[STYLE_OF.get(line.label.split(" ")[0].rstrip(","), i % len(STYLES))]
-        stride = max(1, len(line.x) // MARKERS_A_LINE)
         (handles[line.label],) = axes.plot(
             line.x,
             line.y,
             linewidth=1.6,
-            markersize=5,
-            # Each line has its markers at places of its own.
-            markevery=(i * stride // (len(panel.lines) + 1), stride),
-            **style,
+            markeredgecolor="white",  # or a marker is lost where lines are close
+            markeredgewidth=0.5,
+            markevery=_marked(line, i, panel),
+            **{"markersize": 6.5, **style},
         )
         if line.band is not None:
             axes.fill_between(

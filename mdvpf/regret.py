@@ -163,8 +163,8 @@ def shifting_regret(
 
     Parameters
     ----------
-    log_predictive : array_like of shape (N,)
-        Log predictives of a run.
+    log_predictive : array_like of shape (..., N)
+        Log predictives of a run, or of several runs on the same symbols.
     comparators : array_like of shape (E, N)
         Log predictives of E comparators on the same symbols.
     n_switches : int
@@ -180,12 +180,12 @@ def shifting_regret(
     """
     own = _log_predictives("log_predictive", log_predictive)
     others = _log_predictives("comparators", comparators)
-    if own.ndim != 1 or others.ndim != 2 or others.shape[1] != len(own):
+    if others.ndim != 2 or others.shape[1] != own.shape[-1]:
         raise ValueError(
             f"log_predictive of shape {own.shape} and comparators of shape {others.shape}: "
-            "expected (symbols,) and (comparators, symbols)"
+            "expected (..., symbols) and (comparators, symbols)"
         )
-    return _difference(best_sequence(others, n_switches).prefixes, own.cumsum())
+    return _difference(best_sequence(others, n_switches).prefixes, own.cumsum(axis=-1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

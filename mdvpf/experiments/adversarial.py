@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mdvpf.datasets import HMM, random_hmm, sample_hmms
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.figures import shown_labels
+from mdvpf.experiments.figures import band_note, shown_labels
 from mdvpf.experiments.methods import GENERATOR
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
@@ -183,6 +183,7 @@ def _exponent(regrets: NDArray[np.float64], sizes: NDArray[np.int64]) -> tuple[f
 
 def _growth_panel(regime: str, labels: list[str], by_size: dict[int, Group]) -> Panel:
     sizes = np.array(list(by_size), dtype=np.float64)
+    n_streams = min(len(group.streams) for group in by_size.values())
     lines = []
     for label in labels:
         regrets = _regrets(label, by_size)
@@ -191,7 +192,7 @@ def _growth_panel(regime: str, labels: list[str], by_size: dict[int, Group]) -> 
     anchor = max(lines[0].y[0], 1.0)
     lines.append(Line("slope of sqrt(N)", sizes, anchor * np.sqrt(sizes / sizes[0])))
     return Panel(
-        f"{regime}: streams of length N",
+        f"{regime}: streams of length N{band_note(n_streams)}",
         "length N of the stream (symbols)",
         "regret at the end (nats)",
         lines,
@@ -215,12 +216,14 @@ def _course_panel(regime: str, labels: list[str], group: Group) -> Panel:
         time = np.minimum(block * np.arange(1.0, len(curve) + 1), len(stream))
         lines.append(Line(label, time, curve))
     points = [point + 0.5 for point in stream.change_points]
+    marks = points if len(points) <= 2 * FIXED_SWITCHES else []
+    unmarked = "" if marks else f"\n({len(points):,} changes of source, not marked)"
     return Panel(
-        f"{regime}: in the course of N = {len(stream):,}",
+        f"{regime}: in the course of N = {len(stream):,}{unmarked}",
         "time (symbols)",
         "cumulative regret (nats)",
         lines,
-        points if len(points) <= 2 * FIXED_SWITCHES else (),
+        marks,
     )
 
 

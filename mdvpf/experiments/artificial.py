@@ -15,8 +15,9 @@ from mdvpf.algorithms import MDVPA, SMC, Algorithm, OptimalResampling
 from mdvpf.datasets import switching_hmm
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.figures import course, shown_labels
-from mdvpf.experiments.methods import BASE, GENERATOR, Entry, Filter
+from mdvpf.experiments.figures import band_note, course, shown_labels
+from mdvpf.experiments.hindsight import shifting_table
+from mdvpf.experiments.methods import ALGORITHMS, BASE, GENERATOR, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
     Group,
@@ -36,6 +37,7 @@ VARIANCE_EVERY = 10  # symbols
 SMOOTHING = 15  # symbols
 REFERENCE = "reference"
 LARGE_SMC = 10  # times K
+SHIFTS = (0, 1)  # switches of the best sequence in hindsight; the source makes one
 
 ABLATION: dict[str, Algorithm] = {
     "MD-VPA": MDVPA(),
@@ -130,15 +132,23 @@ def report(options: Options, groups: Groups) -> Report:
         name="ablation",
         parts={"before": slice(0, length), "after": slice(length, None)},
     )
-    drawing = Drawing("artificial", f"Switching HMM: mean of {size}", _panels(group, length))
-    return Report([table, _errors(options, groups, size), ablation], [drawing])
+    drawing = Drawing(
+        "artificial", f"Switching HMM: mean of {size}", _panels(group, length), columns=2
+    )
+    shifting = shifting_table(group, SHIFTS, size)
+    return Report([table, _errors(options, groups, size), shifting, ablation], [drawing])
 
 
 def _errors(options: Options, groups: Groups, size: str) -> Table:
     group, reference = groups["methods"], groups[REFERENCE]
+    before, after = slice(0, options.length), slice(options.length, None)
+    last = options.length - 1
     extras = (
+        (Column("regret before (nats)", ".1f"), lambda label: _part_regret(group, label, before)),
+        (Column("regret after (nats)", ".1f"), lambda label: _part_regret(group, label, after)),
         final_regret(group),
         redundancy(group),
+        (Column("states before", ".1f"), lambda label: _states_at(group, label, last)),
         final_states(group),
         (Column("RMSE to the reference", ".3f"), lambda label: _rmse(group, reference, label)),
         (Column("sd over filter seeds", ".4f"), lambda label: _seed_deviation(groups, label)),
@@ -153,8 +163,9 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
         (Column("method"), *(column for column, _ in extras)),
         tuple(rows),
         (
-            "Regret: against the generator, over the whole stream; redundancy: what it adds to the "
-            "length of a code. RMSE: of the log predictive of "
+            "Regret: against the generator, before and after the switch and over the whole stream; "
+            "redundancy: what it adds to the length of a code. States: just before the switch, and "
+            "at the end. RMSE: of the log predictive of "
             f"a symbol (nats), to OptimalResampling with K = {options.most_particles:,} on the "
             "same stream. Over filter seeds: standard deviation, in nats a symbol, over "
             f"{FILTER_SEEDS} runs on the same stream; VPA and MD-VPA draw nothing, so theirs is 0 "
@@ -163,6 +174,24 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
             "by weight.",
         ),
     )
+
+
+def _part_regret(group: Group, label: str, part: slice) -> Cell:
+    if label == GENERATOR or GENERATOR not in group.labels:
+        return None
+    known = group.outcomes[GENERATOR]
+    return Estimate.of(
+        [
+            (known[stream].log_predictive - outcome.log_predictive)[part].sum()
+            for stream, outcome in group.outcomes[label].items()
+            if stream in known
+        ]
+    )
+
+
+def _states_at(group: Group, label: str, time: int) -> Cell:
+    states = group.curves(label, "n_states")[:, time]
+    return None if np.isnan(states).any() else Estimate.of(states)
 
 
 def _rmse(group: Group, reference: Group, label: str) -> Cell:
@@ -199,21 +228,26 @@ def _panels(group: Group, length: int) -> list[Panel]:
     drawn = shown_labels(group, "Markov 1")
     known = [GENERATOR] if GENERATOR in group.labels else []
     prediction, states = course(group, [*drawn, *known], SMOOTHING, marks=points)
-    if not known:
-        return [prediction, states]
     time = np.arange(1.0, 2 * length + 1)
-    regret = Panel(
-        "cumulative regret against the generator",
-        "time (symbols)",
-        "regret (nats)",
-        [with_band(group.shown[label], time, _regrets(group, label)) for label in drawn],
-        points,
-    )
-    return [prediction, regret, states]
+    band = band_note(len(group.streams))
+    panels = [prediction]
+    if known:
+        lines = [
+            with_band(group.shown[name], time, _regrets(group, name, GENERATOR)) for name in drawn
+        ]
+        title = f"cumulative regret against the generator{band}"
+        panels.append(Panel(title, "time (symbols)", "regret (nats)", lines, points))
+    # Curves that can hardly be told apart there: here the differences are all that is drawn.
+    others = [name for name in drawn if name in ALGORITHMS and name != BASE]
+    if others:
+        lines = [with_band(name, time, _regrets(group, name, BASE)) for name in others]
+        title = f"cumulative regret against {BASE}{band}"
+        panels.append(Panel(title, "time (symbols)", "regret (nats)", lines, points))
+    return [*panels, states]
 
 
-def _regrets(group: Group, label: str) -> NDArray[np.float64]:
-    known = group.outcomes[GENERATOR]
+def _regrets(group: Group, label: str, comparator: str) -> NDArray[np.float64]:
+    known = group.outcomes[comparator]
     losses = [
         known[stream].log_predictive - outcome.log_predictive
         for stream, outcome in group.outcomes[label].items()

@@ -13,7 +13,7 @@ import numpy as np
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import course, shown_labels
-from mdvpf.experiments.methods import BASE, NAMES
+from mdvpf.experiments.methods import AUTO, BASE, NAMES
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group, comparison, final_states
 from mdvpf.experiments.runs import Outcome, Run, Seed
@@ -54,7 +54,7 @@ def compare(data: Data) -> Experiment:
         )
         panels = course(
             group,
-            shown_labels(group, *_best(group, "Markov"), *_best(group, "ContextTree")),
+            shown_labels(group, *_best(group, "Markov"), *_best(group, "ContextTree"), AUTO),
             max(1, len(data) // BLOCKS),
             marks=_breaks(data),
             mark_label="start of a sequence",

@@ -10,11 +10,18 @@ from mdvpf.experiments.methods import ALGORITHMS, BASE
 from mdvpf.experiments.results import Group
 from mdvpf.plots import Line, Panel, trailing_mean, with_band
 
+MOST_POINTS = 300  # of a line: with more, jags hide the dashes that tell lines apart
+
 
 def shown_labels(group: Group, *more: str) -> list[str]:
     """Return the methods that are drawn: the filters, MD-VPA first, and some others."""
     filters = [BASE, *(name for name in ALGORITHMS if name != BASE)]
     return [label for label in (*filters, *more) if label in group.labels]
+
+
+def band_note(n: int, over: str = "streams") -> str:
+    """Return the line of a title that says what the bands are, where there are any."""
+    return f"\n(band: standard error over {over})" if n > 1 else ""
 
 
 def course(
@@ -29,12 +36,16 @@ def course(
     """Return two panels: the mean log predictive of the last symbols, and the number of states."""
     time = np.arange(1.0, min(len(data) for data in group.streams.values()) + 1)
     window = min(window, len(time) // 2)
+    stride = -(-len(time) // MOST_POINTS)
 
     def smooth(label: str) -> Line:
         values = trailing_mean(group.curves(label), window)
-        return with_band(group.shown[label], time[window - 1 :], values)
+        return with_band(group.shown[label], time[window - 1 :: stride], values[:, ::stride])
 
-    band = f"\n(band: standard error over {over})" if len(group.streams) > 1 else ""
+    def states(label: str) -> Line:
+        return with_band(label, time[::stride], group.curves(label, "n_states")[:, ::stride])
+
+    band = band_note(len(group.streams), over)
     with_states = [name for name in labels if name in ALGORITHMS]
     return [
         Panel(
@@ -46,10 +57,10 @@ def course(
             mark_label,
         ),
         Panel(
-            "states of a particle",
+            f"states of a particle{band}",
             "time (symbols)",
             "states (weighted mean)",
-            [with_band(name, time, group.curves(name, "n_states")) for name in with_states],
+            [states(name) for name in with_states],
             marks,
             mark_label,
         ),

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mdvpf import KnownHMM
 from mdvpf.cli import main
 from mdvpf.experiments import experiment as experiments
+from mdvpf.experiments.artificial import ARTIFICIAL, streams
 
 TINY = ["--seeds", "2", "--particles", "6", "--most-particles", "12"]
 FEW = ["--methods", "SMC,VPA,Markov 1,ContextTree 2"]
@@ -93,8 +95,41 @@ def test_differences_are_paired(artificial: Path) -> None:
     errors = {row["method"]: row for row in rows(artificial / "errors.csv")}
     regret = (generator.sum() - base.sum()) / 2
     assert float(errors["MD-VPA"]["regret (nats)"]) == pytest.approx(regret, abs=1e-10)
+    for part, span in {"before": slice(0, 20), "after": slice(20, 40)}.items():
+        found = float(errors["MD-VPA"][f"regret {part} (nats)"])
+        assert found == pytest.approx((generator - base)[:, span].sum() / 2, abs=1e-10)
     bits = float(errors["MD-VPA"]["redundancy (bits a symbol)"])
     assert bits == pytest.approx(regret / 40 / math.log(2), abs=1e-10)
+
+
+def test_shifting_regret_is_against_the_best_sequence_in_hindsight(artificial: Path) -> None:
+    with np.load(artificial / "arrays.npz") as arrays:
+        runs = {
+            key.split("/")[1]: arrays[key]
+            for key in arrays
+            if key.startswith("methods/") and key.endswith("/log_predictive")
+        }
+    learners = [runs[label] for label in runs if label.startswith(("Markov", "ContextTree"))]
+    assert len(learners) == 6
+    expected: dict[int, list[float]] = {0: [], 1: []}
+    for i, data in enumerate(streams(2, 20, ARTIFICIAL.defaults.seed)):
+        pool = [np.full(40, -math.log(8)), *(values[i] for values in learners)]
+        for hmm in data.hmms:
+            known = KnownHMM(hmm, n_symbols=8)
+            halves = [known.copy().run(half).log_predictive for half in np.split(data.symbols, 2)]
+            pool.append(np.concatenate(halves))
+        own = runs["MD-VPA"][i].sum()
+        expected[0].append(max(a.sum() for a in pool) - own)
+        best = max(a[:n].sum() + b[n:].sum() for n in range(1, 41) for a in pool for b in pool)
+        expected[1].append(best - own)
+    row = next(r for r in rows(artificial / "shifting.csv") if r["method"] == "MD-VPA")
+    for s, regrets in expected.items():
+        found = float(row[f"S = {s}: regret (nats)"])
+        assert found == pytest.approx(statistics.fmean(regrets), abs=1e-10)
+    low, exponent, high = (
+        float(row[f"S = 1: {x}"]) for x in ("low (95 %)", "exponent", "high (95 %)")
+    )
+    assert low < exponent < high
 
 
 def test_a_chain_has_its_best_beta(artificial: Path) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 N_KILLS = 60
-LONGEST_LIFE = 0.15  # seconds after the first report
-SYMBOLS_A_LIFE = 1000  # more than it can absorb
+EVERY = 5  # symbols between two checkpoints
+LONGEST_LIFE = 0.06  # seconds after the first checkpoint
+SYMBOLS_A_LIFE = 1000  # more than it can absorb: nobody reads its reports, and the pipe gets full
 N_SOAKED = 1_000_000
 N_SAMPLES = 20  # looks at the memory
 COMMAND = [sys.executable, "-c", "import sys; from mdvpf.cli import main; sys.exit(main())"]
@@ -54,15 +55,15 @@ def test_kills_of_the_command_change_nothing(
     reports: dict[int, bytes] = {}
     firsts = []
     for _ in range(n_lives):
-        with subprocess.Popen([*resumed, "5"], cwd=ROOT, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen([*resumed, str(EVERY)], cwd=ROOT, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            first = process.stdout.readline()
-            timer = threading.Timer(rng.random() * LONGEST_LIFE, process.kill)
-            timer.start()
-            content = first + process.stdout.read()
-            timer.join()
+            # What is reported past `EVERY` symbols is reported after a checkpoint.
+            begin = [process.stdout.readline() for _ in range(EVERY + 1)]
+            time.sleep(rng.random() * LONGEST_LIFE)
+            process.kill()
+            content = b"".join(begin) + process.stdout.read()
         assert process.returncode == -9, "it ended before it was killed"
-        firsts.append(json.loads(first)["line"])
+        firsts.append(json.loads(begin[0])["line"])
         for line in whole_lines(content):
             number = json.loads(line)["line"]
             assert reports.setdefault(number, line) == line  # what is told twice is the same

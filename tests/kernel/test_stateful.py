@@ -220,7 +220,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.torture
-def test_any_calls_in_any_order(torture_scale: float) -> None:
+def test_any_calls_in_any_order(torture_scale: float, capsys: pytest.CaptureFixture[str]) -> None:
     n_operations = N_OPERATIONS if torture_scale == 1.0 else N_IN_A_SAMPLE
     run_state_machine_as_test(
         Machine,
@@ -233,4 +233,6 @@ def test_any_calls_in_any_order(torture_scale: float) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+    with capsys.disabled():
+        print(f"\nany calls in any order: {Machine.n_done:,} operations")
     assert Machine.n_done >= n_operations

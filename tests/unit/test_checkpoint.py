@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,11 +65,21 @@ def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
     return mdvpf.ParticleFilter.load(file)
 
 
+def through_joblib(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
+    file = io.BytesIO()
+    joblib.dump(pf, file)
+    assert saved(pf) in file.getvalue()
+    file.seek(0)
+    loaded: mdvpf.ParticleFilter = joblib.load(file)
+    return loaded
+
+
 WAYS: dict[str, Callable[[mdvpf.ParticleFilter], mdvpf.ParticleFilter]] = {
     "save and load": through_a_file,
     "pickle": lambda pf: pickle.loads(pickle.dumps(pf)),
     "pickle, protocol 0": lambda pf: pickle.loads(pickle.dumps(pf, protocol=0)),
     "deepcopy": copy.deepcopy,
+    "joblib": through_joblib,
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 
@@ -91,6 +102,11 @@ def test_resuming_is_bit_identical_after_every_event(
             feed(pf, STREAM[n : n + 1])
             feed(twin, STREAM[n : n + 1])
             assert_same(twin, laid_open(pf))
+
+
+def test_pickle_holds_the_bytes_of_the_file() -> None:
+    pf = fed_filter()
+    assert saved(pf) in pickle.dumps(pf)
 
 
 @every_way
@@ -249,6 +265,29 @@ def test_sharing_survives(algorithm: str, history: str | None, n_symbols: int) -
     twin = loaded(content)
     for name in ("rows", "shared_rows", "history_nodes", "dense_equivalent"):
         assert getattr(twin.memory(), name) == getattr(pf.memory(), name)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "n_particles", "n"),
+    [("MD-VPA", 1000, 1500), ("VPA", 1000, 600), ("SMC", 1000, 600), ("MD-VPA", 10_000, 150)],
+)
+def test_the_file_is_no_larger_than_what_is_in_memory(
+    algorithm: str, n_particles: int, n: int, data_dir: Path
+) -> None:
+    text = mdvpf.datasets.books(n_characters=n).symbols[:n]
+    for history in (None, "full"):
+        pf = make_filter(algorithm, n_particles, model={"n_symbols": 27}, history=history)
+        pf.run(text)
+        assert len(saved(pf)) <= 1.3 * pf.memory().live
+
+
+@pytest.mark.parametrize("n_particles", [1, 2, 10])
+@pytest.mark.parametrize("n", [0, 1, 5, 100])
+@every_algorithm
+def test_a_small_file_has_a_header_besides(algorithm: str, n: int, n_particles: int) -> None:
+    pf = make_filter(algorithm, n_particles, model={"n_symbols": 27})
+    pf.run(text_like(n, 27)) if n else None
+    assert len(saved(pf)) <= 1.3 * pf.memory().live + 4096
 
 
 # --- What is not in the file

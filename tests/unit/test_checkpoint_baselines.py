@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,11 +68,20 @@ def test_resuming_is_bit_identical(maker: str, before: list[Event], after: list[
 
 
 @every_maker
-def test_pickle_and_deepcopy_go_through_the_same_bytes(maker: str) -> None:
+def test_pickle_deepcopy_and_joblib_go_through_the_same_bytes(maker: str) -> None:
     predictor = MAKERS[maker]()
     predictor.vocabulary = mdvpf.Vocabulary("abcd")
     feed(predictor, [0, 1, None, 3, BREAK, 1, 1])
-    for twin in (pickle.loads(pickle.dumps(predictor)), copy.deepcopy(predictor)):
+    file = io.BytesIO()
+    joblib.dump(predictor, file)
+    for content in (pickle.dumps(predictor), file.getvalue()):
+        assert saved(predictor) in content
+    file.seek(0)
+    for twin in (
+        pickle.loads(pickle.dumps(predictor)),
+        copy.deepcopy(predictor),
+        joblib.load(file),
+    ):
         assert saved(twin) == saved(predictor)
         assert twin.vocabulary == predictor.vocabulary
         twin.update(0)

@@ -171,7 +171,7 @@ def test_a_detector_of_version_1_goes_on_as_if_never_interrupted(name: str) -> N
     judgements(expected, stream[:N_BEFORE])
     assert repr(detector) == repr(expected)
     if name == "detector-blocks":
-        assert detector._in_block()
+        assert detector._level.in_block
     after = judgements(expected, stream[N_BEFORE:])
     assert any(alarm for _, _, _, alarm, _ in after)
     np.testing.assert_allclose(judgements(detector, stream[N_BEFORE:]), after, rtol=1e-12)

@@ -419,20 +419,20 @@ def test_a_detector_is_no_predictor_in_a_file() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda d: d.__dict__.update(_time=-1),
-        lambda d: d.__dict__.update(_sum=-1.0),
+        lambda d: setattr(d._level, "time", -1),
+        lambda d: setattr(d._level, "total", -1.0),
         lambda d: d.__dict__.update(_judged=10**6),
-        lambda d: d.__dict__.update(_count=10**6),
-        lambda d: d.__dict__.update(_other=None),
-        lambda d: d.__dict__.update(_other=mdvpf.ContextTree(4, depth=1)),
-        lambda d: d.__dict__.update(_other=chain(3)),
-        lambda d: d.__dict__.update(_learn="some"),
+        lambda d: setattr(d._level, "count", 10**6),
+        lambda d: setattr(d._belief, "other", None),
+        lambda d: setattr(d._belief, "other", mdvpf.ContextTree(4, depth=1)),
+        lambda d: setattr(d._belief, "other", chain(3)),
+        lambda d: setattr(d._belief, "learn", "some"),
         lambda d: d.__dict__.update(block=0),
         lambda d: setattr(d._threshold, "variance", -1.0),
         lambda d: setattr(d._threshold, "cut", "high"),
         lambda d: setattr(d._threshold, "seen", 1.5),
         lambda d: setattr(d._rise, "total", 1e200),
-        lambda d: d.__dict__.update(predictor=SurpriseDetector(chain())),
+        lambda d: setattr(d._belief, "predictor", SurpriseDetector(chain())),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(

@@ -91,6 +91,13 @@ def test_shifting_regret_is_against_the_best_for_each_prefix() -> None:
     np.testing.assert_allclose(shifting_regret(own, gains, 2), expected, rtol=0, atol=1e-12)
 
 
+def test_shifting_regret_of_several_runs() -> None:
+    rng = np.random.default_rng(3)
+    runs, gains = rng.normal(size=(4, 6)), rng.normal(size=(2, 6))
+    rows = [shifting_regret(own, gains, 1) for own in runs]
+    np.testing.assert_array_equal(shifting_regret(runs, gains, 1), rows)
+
+
 def leave_one_out(curves: np.ndarray, points: np.ndarray) -> tuple[float, float]:
     """Return the exponent and its standard error, with polyfit and a loop."""
 
@@ -171,7 +178,7 @@ def test_quantiles_of_students_t(n: int, confidence: float) -> None:
         (lambda: regret([], []), "log_predictive of shape"),
         (lambda: best_sequence([0.0], 1), "comparators of shape"),
         (lambda: best_sequence([[0.0]], -1), "n_switches=-1: expected an integer"),
-        (lambda: shifting_regret([0.0], [[0.0, 0.0]], 1), "expected .symbols,. and"),
+        (lambda: shifting_regret([0.0], [[0.0, 0.0]], 1), r"expected \(..., symbols\) and"),
         (lambda: growth_exponent([[1, 2, 3]]), "regrets of shape"),
         (lambda: growth_exponent([[1, np.inf], [1, 2]]), "regrets with entries that are not"),
         (lambda: growth_exponent([[1, 2], [1, 2]], [1]), "checkpoints=.1.: expected two"),
