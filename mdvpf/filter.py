@@ -8,7 +8,7 @@ the compiled core does the rest (`_absorb`): predict, score, select, commit, rep
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
@@ -157,16 +157,24 @@ class ParticleFilter(Predictor):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
+        return Step._make(self._step(read_symbol(symbol, self.model.n_symbols)))
+
+    def _step(self, symbol: int) -> Sequence[float]:
         core = self._core
-        code = read_symbol(symbol, self.model.n_symbols)
         discount = 0.0
-        if isinstance(self.algorithm, MDVPA) and core.pending and code != MISSING:
+        if isinstance(self.algorithm, MDVPA) and core.pending and symbol != MISSING:
             discount = self.algorithm.discount_at(core.n_steps + 1)
         if self._draws == 0:
-            return Step._make(core.absorb(code, discount, _NO_UNIFORMS)[:5])
-        with self._drawn(1) as (uniforms, progress):
-            *fields, progress[1] = core.absorb(code, discount, uniforms)
-        return Step._make(fields)
+            return core.absorb(symbol, discount, _NO_UNIFORMS)[:5]
+        # As in `_drawn`, which takes longer than a small filter's step leaves time for.
+        state, used = self.rng.bit_generator.state, 0
+        uniforms = self.rng.random(self._draws)
+        try:
+            *fields, used = core.absorb(symbol, discount, uniforms)
+        finally:
+            if used < self._draws:
+                self._put_back(state, used)
+        return fields
 
     def new_sequence(self) -> None:
         """End the sequence: the next symbol starts a new one.
@@ -244,6 +252,12 @@ class ParticleFilter(Predictor):
         return discounts
 
     @property
+    def _may_refuse(self) -> bool:
+        if not isinstance(self.algorithm, MDVPA):
+            return False
+        return not isinstance(self.algorithm.discount, (str, float))
+
+    @property
     def _chunk(self) -> int:
         return max(1, _CHUNK_OF_PARTICLES // self.n_particles)
 
@@ -277,8 +291,12 @@ class ParticleFilter(Predictor):
         finally:
             used = int(progress[1])
             if used < most:
-                self.rng.bit_generator.state = state
-                self.rng.random(used)
+                self._put_back(state, used)
+
+    def _put_back(self, state: Any, used: int) -> None:
+        """Put the generator where it is after so many uniforms from an earlier state."""
+        self.rng.bit_generator.state = state
+        self.rng.random(used)
 
     # -- what is inside --------------------------------------------------------------------
 
