@@ -20,12 +20,16 @@ def filters(
     algorithm: Iterable[Algorithm],
     n_particles: int,
     rng: Any,
+    max_states: int | None,
 ) -> list[ParticleFilter]:
     """Return a filter for every combination; see `Mixture.grid`."""
     generator = _validate.generator("rng", rng)
     found = [
         ParticleFilter(
-            InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b), kind, n_particles, rng=seed
+            InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b, max_states=max_states),
+            kind,
+            n_particles,
+            rng=seed,
         )
         for kind, a, g, b in product(tuple(algorithm), tuple(alpha), tuple(gamma), tuple(beta))
         for seed in generator.integers(2**63, size=1).tolist()

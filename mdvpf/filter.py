@@ -330,6 +330,10 @@ class ParticleFilter(Predictor):
         """Number of states that each particle has."""
         return self._describe()[2]
 
+    def _mean_states(self) -> float:
+        weights, _, n_states = self._describe()
+        return float(weights @ n_states)
+
     def _particle(self, k: int | None) -> int:
         if k is None:
             return int(self.weights.argmax())

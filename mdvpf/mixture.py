@@ -105,6 +105,7 @@ class Mixture(Predictor):
         algorithm: Iterable[Algorithm] = (MDVPA(),),
         n_particles: int = 100,
         rng: Any = None,
+        max_states: int | None = None,
         share: Rate = 0.01,
         restart: Restart | int | None = None,
         n_threads: int = 1,
@@ -123,6 +124,8 @@ class Mixture(Predictor):
             The budget of each.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
             As for `ParticleFilter`; every filter gets a generator of its own.
+        max_states : int, optional
+            As for `InfiniteHMM`.
         share, restart, n_threads
             As for `Mixture`.
 
@@ -134,7 +137,7 @@ class Mixture(Predictor):
         >>> [member.model.beta for member in mixture.members], int(mixture.weights.argmax())
         ([0.3, 0.01], 1)
         """
-        members = filters(n_symbols, alpha, gamma, beta, algorithm, n_particles, rng)
+        members = filters(n_symbols, alpha, gamma, beta, algorithm, n_particles, rng, max_states)
         return cls(members, share=share, restart=restart, n_threads=n_threads)
 
     # -- what is inside --------------------------------------------------------------------
