@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from mdvpf._baseline import interrupts_held
 from mdvpf._lives import newborn, run_life, run_lives
 from mdvpf.predictor import Predictor, Stream
 from mdvpf.restart import Restart
-from mdvpf.result import N_FIELDS
+from mdvpf.result import N_FIELDS, Step
+
+_N_STEP = len(Step._fields)
 
 
 def read_members(members: Any) -> list[Predictor]:
@@ -81,7 +83,9 @@ class Population:
         Returns the fields of `Step` by level and member, and the level of those who were born
         after it; 0 if nobody was.
         """
-        found = np.array([[member._step(symbol) for member in row] for row in self.rows])
+        steps = [member._step(symbol) for row in self.rows for member in row]
+        found = np.fromiter(chain.from_iterable(steps), np.float64, _N_STEP * len(steps))
+        found = found.reshape(len(self.rows), -1, _N_STEP)
         self.time += 1
         level = self.restart.level_at(self.time) if self.restart else 0
         if level:

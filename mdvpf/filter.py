@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mdvpf import _core, _validate
 from mdvpf._filter_state import filter_state, read_configuration, restored_core
+from mdvpf._generator import draw, put_back
 from mdvpf.algorithms import (
     ALGORITHMS,
     MDVPA,
@@ -166,14 +167,17 @@ class ParticleFilter(Predictor):
             discount = self.algorithm.discount_at(core.n_steps + 1)
         if self._draws == 0:
             return core.absorb(symbol, discount, _NO_UNIFORMS)[:5]
-        # As in `_drawn`, which takes longer than a small filter's step leaves time for.
-        state, used = self.rng.bit_generator.state, 0
-        uniforms = self.rng.random(self._draws)
+        if self._draws > 1:
+            with self._drawn(1) as (uniforms, progress):
+                *fields, progress[1] = core.absorb(symbol, discount, uniforms)
+            return fields
+        uniform, state = draw(self.rng)
+        used = 0
         try:
-            *fields, used = core.absorb(symbol, discount, uniforms)
+            *fields, used = core.absorb(symbol, discount, uniform)
         finally:
-            if used < self._draws:
-                self._put_back(state, used)
+            if not used:
+                put_back(self.rng, state)
         return fields
 
     def new_sequence(self) -> None:
@@ -291,12 +295,8 @@ class ParticleFilter(Predictor):
         finally:
             used = int(progress[1])
             if used < most:
-                self._put_back(state, used)
-
-    def _put_back(self, state: Any, used: int) -> None:
-        """Put the generator where it is after so many uniforms from an earlier state."""
-        self.rng.bit_generator.state = state
-        self.rng.random(used)
+                self.rng.bit_generator.state = state
+                self.rng.random(used)
 
     # -- what is inside --------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "filter": {
         "_core",
         "_filter_state",
+        "_generator",
         "_validate",
         "algorithms",
         "checkpoint",
