@@ -8,7 +8,7 @@ the compiled core does the rest (`_absorb`): predict, score, select, commit, rep
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mdvpf import _core, _validate
 from mdvpf._codes import algorithm_codes, model_codes, uniforms_per_step
 from mdvpf._filter_state import filter_state, read_configuration, restored_core
+from mdvpf._generator import draw, put_back
 from mdvpf.algorithms import ALGORITHMS, MDVPA, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.model import InfiniteHMM
@@ -147,16 +148,27 @@ class ParticleFilter(Predictor):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
+        return Step._make(self._step(read_symbol(symbol, self.model.n_symbols)))
+
+    def _step(self, symbol: int) -> Sequence[float]:
         core = self._core
-        code = read_symbol(symbol, self.model.n_symbols)
         discount = 0.0
-        if isinstance(self.algorithm, MDVPA) and core.pending and code != MISSING:
+        if isinstance(self.algorithm, MDVPA) and core.pending and symbol != MISSING:
             discount = self.algorithm.discount_at(core.n_steps + 1)
         if self._draws == 0:
-            return Step._make(core.absorb(code, discount, _NO_UNIFORMS)[:5])
-        with self._drawn(1) as (uniforms, progress):
-            *fields, progress[1] = core.absorb(code, discount, uniforms)
-        return Step._make(fields)
+            return core.absorb(symbol, discount, _NO_UNIFORMS)[:5]
+        if self._draws > 1:
+            with self._drawn(1) as (uniforms, progress):
+                *fields, progress[1] = core.absorb(symbol, discount, uniforms)
+            return fields
+        uniform, state = draw(self.rng)
+        used = 0
+        try:
+            *fields, used = core.absorb(symbol, discount, uniform)
+        finally:
+            if not used:
+                put_back(self.rng, state)
+        return fields
 
     def new_sequence(self) -> None:
         """End the sequence: the next symbol starts a new one.
@@ -234,6 +246,12 @@ class ParticleFilter(Predictor):
         return discounts
 
     @property
+    def _may_refuse(self) -> bool:
+        if not isinstance(self.algorithm, MDVPA):
+            return False
+        return not isinstance(self.algorithm.discount, (str, float))
+
+    @property
     def _chunk(self) -> int:
         return max(1, _CHUNK_OF_PARTICLES // self.n_particles)
 
@@ -301,6 +319,10 @@ class ParticleFilter(Predictor):
     def n_states(self) -> NDArray[np.int64]:
         """Number of states that each particle has."""
         return self._describe()[2]
+
+    def _mean_states(self) -> float:
+        weights, _, n_states = self._describe()
+        return float(weights @ n_states)
 
     def _particle(self, k: int | None) -> int:
         if k is None:

@@ -646,3 +646,27 @@ def test_no_progress_bar_where_there_is_no_terminal(
     with_bar = small_filter().run(SYMBOLS, progress=True)
     assert capfd.readouterr() == ("", "")
     assert with_bar.log_predictive.tolist() == log_predictives(SYMBOLS)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.MT19937,
+        np.random.Philox,
+        np.random.SFC64,
+    ],
+)
+def test_a_uniform_that_a_step_did_not_use_is_put_back(kind: type[np.random.BitGenerator]) -> None:
+    rng, twin = (np.random.Generator(kind(5)) for _ in range(2))
+    for generator in (rng, twin):
+        generator.integers(9, dtype=np.uint32)  # half of a number is kept for the next
+    model = mdvpf.InfiniteHMM(3)
+    pf = mdvpf.ParticleFilter(model, mdvpf.OptimalResampling(), n_particles=1000, rng=rng)
+    for symbol in (0, 1, 2):  # few candidates: all are kept, and nothing is drawn
+        pf.update(symbol)
+    assert rng.integers(9, size=3, dtype=np.uint32).tolist() == (
+        twin.integers(9, size=3, dtype=np.uint32).tolist()
+    )
+    assert rng.random(5).tolist() == twin.random(5).tolist()
