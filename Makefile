@@ -15,9 +15,25 @@ BENCHED := $(VENV)/.benched
 DOCUMENTED := $(VENV)/.documented
 SANITIZED := build/sanitize
 SANITIZE_TESTS ?= tests/kernel
+COVERED := build/coverage
+COVERAGE_TESTS ?= tests/kernel tests/unit/test_api.py tests/unit/test_checkpoint.py
+
+# A copy of the package, $(1), with its own build of the core, $(2): it never stays in the tree.
+define build-copy
+@rm -rf $(1) && mkdir -p $(1)
+@tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf setup.py pyproject.toml README.md LICENSE | tar -xf - -C $(1)
+@cd $(1) && $(2) $(BIN)/python setup.py -q build_ext --inplace
+@touch $(1)/.built
+endef
+
+# Its Python files and its tests as they are now.
+define refresh-copy
+@rm -rf $(1)/tests && find $(1)/mdvpf -name '*.py' -delete
+@tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf tests | tar -xf - -C $(1)
+endef
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage docs bench bench-full bench-gate lint sanitize torture clean
+.PHONY: help demo test coverage coverage-core docs bench bench-full bench-gate lint sanitize torture clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
@@ -56,32 +72,35 @@ coverage: $(BUILT) ## lines of Python that tests/unit and tests/experiments run,
 	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-disable --cov --cov-report=term:skip-covered \
 		tests/unit tests/experiments
 
+coverage-core: $(COVERED)/.built ## lines of the core that the tests of the kernel run, by gcov
+	$(call refresh-copy,$(COVERED))
+	@find $(COVERED) -name '*.gcda' -delete
+	@cd $(COVERED) && $(BIN)/python -m pytest -q -n 2 --benchmark-disable $(COVERAGE_TESTS)
+	@$(BIN)/python .ci/core_coverage.py $(COVERED)
+
 torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
 	@MDVPF_TORTURE=$(MDVPF_TORTURE) $(BIN)/python -m pytest -q -n 2 --benchmark-disable -m torture tests
 ifeq ($(MDVPF_TORTURE),full)
 	@MDVPF_TORTURE=full $(MAKE) --no-print-directory sanitize SANITIZE_TESTS=tests/kernel/test_snapshot_fuzz.py
 endif
 
-# A copy with its own build of the core, so that the sanitized one never stays in the tree.
 # The sanitizers must be loaded before Python. libstdc++ too, or they do not see the exceptions
 # of other extensions. CPython leaks at exit by design: leaks would be reported on every run.
 # The core takes its memory from malloc and never from Python's allocator, which can stay: without
 # it the tests take several times as long. Reports go to the descriptor of stderr, which pytest would
 # swallow unless told to capture sys.stderr only.
 sanitize: $(SANITIZED)/.built ## tests of the kernel under address and undefined-behaviour sanitizers
-	@rm -rf $(SANITIZED)/tests && find $(SANITIZED)/mdvpf -name '*.py' -delete
-	@tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf tests | tar -xf - -C $(SANITIZED)
+	$(call refresh-copy,$(SANITIZED))
 	@cd $(SANITIZED) && \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(BIN)/python -m pytest -q -n 2 --benchmark-disable --capture=sys $(SANITIZE_TESTS)
 
 $(SANITIZED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
-	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
-	@tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf setup.py pyproject.toml README.md LICENSE \
-		| tar -xf - -C $(SANITIZED)
-	@cd $(SANITIZED) && MDVPF_SANITIZE=1 $(BIN)/python setup.py -q build_ext --inplace
-	@touch $@
+	$(call build-copy,$(SANITIZED),MDVPF_SANITIZE=1)
+
+$(COVERED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
+	$(call build-copy,$(COVERED),MDVPF_COVERAGE=1)
 
 # The editable install compiles the core too, but pip hides the compiler's warnings: the core is
 # built once more in sight. After that only this rule runs, when a source of the core changes.

@@ -6,6 +6,8 @@ MDVPF_DEBUG=1
     No optimisation, and Cython's checks of bounds, indices and division back on.
 MDVPF_SANITIZE=1
     Address and undefined-behaviour sanitizers (GCC or Clang); see `make sanitize`.
+MDVPF_COVERAGE=1
+    Counts of the lines that run (GCC); see `make coverage-core`.
 """
 
 import os
@@ -20,6 +22,7 @@ from setuptools.errors import CompileError, LinkError
 HERE = Path(__file__).resolve().parent
 DEBUG = os.environ.get("MDVPF_DEBUG", "0") != "0"
 SANITIZE = os.environ.get("MDVPF_SANITIZE", "0") != "0"
+COVERAGE = os.environ.get("MDVPF_COVERAGE", "0") != "0"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -45,6 +48,7 @@ SANITIZED = [
     "-O1",
     "-ffp-contract=off",
 ]
+COVERED = ["--coverage", "-fprofile-update=atomic", "-O0", "-ffp-contract=off"]
 MSVC_OPTIMISED = ["/O2", "/fp:precise"]
 MSVC_UNOPTIMISED = ["/Od", "/Zi", "/fp:precise"]
 
@@ -88,6 +92,9 @@ class BuildCore(build_ext):
             elif SANITIZE:
                 extension.extra_compile_args = WARNINGS + SANITIZED
                 extension.extra_link_args = list(SANITIZERS)
+            elif COVERAGE:
+                extension.extra_compile_args = WARNINGS + COVERED
+                extension.extra_link_args = ["--coverage"]
             else:
                 extension.extra_compile_args = WARNINGS + (UNOPTIMISED if DEBUG else OPTIMISED)
             flag = "/openmp" if msvc else "-fopenmp"

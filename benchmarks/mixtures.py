@@ -10,10 +10,16 @@ the part "report":
     commands  -               users 1-5       the first 1,000 commands of each
 
     python benchmarks/mixtures.py hmm report
+    python benchmarks/mixtures.py budget
+    python benchmarks/mixtures.py update
     python benchmarks/mixtures.py threads
 
-The last is the time of a grid of filters on two threads against one, on part of a book. Only turns
-count between which two processes that do nothing but count had at least 1.9 cores to themselves.
+`budget` is the score of `auto` and of its filters alone against the total number of particles, on
+the first streams of each report. `update` is the time of one symbol after 1,000 characters of a
+book: by `run`, by `update`, and of `predict_proba`; the least of some turns, for what a busy
+machine adds is none of theirs. `threads` is the time of a grid of filters on two threads against
+one, on part of a book. Only turns count between which two processes that do nothing but count had
+at least 1.9 cores to themselves.
 
 Differences are taken stream by stream: mean and standard error. The time is that of the processor,
 of one thread. MD-VPA has the best single setting of its grid on the very streams of the report, in
@@ -43,6 +49,8 @@ PARTS = {
     "books": {"choose": range(1, 11), "report": range(11, 21)},
     "commands": {"report": range(1, 6)},
 }
+BUDGETS = (840, 2_100, 4_200, 8_400, 16_800)
+BUDGET_STREAMS = {"hmm": 10, "web": 2, "books": 3, "commands": 3}  # how many of the report
 Streams = list[tuple[NDArray[np.int64], int]]
 
 
@@ -131,35 +139,86 @@ def race(n_turns: int = 30) -> None:
         print(f"two threads: {np.median(ratios):.2f} times as fast as one")
 
 
+def rates(data: Streams, make: Callable[[int], mdvpf.Predictor]) -> NDArray[np.float64]:
+    """Return the mean log predictive of each stream."""
+    return np.array([make(v).run(symbols).log_predictive.mean() for symbols, v in data])
+
+
+def curve() -> None:
+    """Print nats a symbol against the budget, and how far that is ahead of the chains."""
+    labels = {"auto": True, "filters alone": False}
+    for name, n_streams in BUDGET_STREAMS.items():
+        data = streams(name, PARTS[name]["report"][:n_streams])
+        chains = rates(data, markov_mixture)
+        print(f"{name}, {n_streams} streams: Markov mixture {chains.mean():.4f}", flush=True)
+        for label, baselines in labels.items():
+            for budget in BUDGETS:
+                start = time.process_time()
+                found = rates(
+                    data, lambda v, n=budget, b=baselines: mdvpf.auto(v, n, baselines=b, rng=0)
+                )
+                seconds = (time.process_time() - start) / sum(len(symbols) for symbols, _ in data)
+                gain = found - chains
+                error = gain.std(ddof=1) / math.sqrt(len(gain))
+                print(
+                    f"{label:20} {budget:6} particles  {found.mean():8.4f}  {1e3 * seconds:6.2f} ms"
+                    f"  ahead of the chains by {gain.mean():+.4f} ± {error:.4f}",
+                    flush=True,
+                )
+
+
+def live(n_turns: int = 12, n: int = 100) -> None:
+    """Print the processor time of a symbol, in the ways in which a live stream is fed."""
+    symbols = datasets.books(n_characters=700).symbols[: 1000 + n]
+    begun = mdvpf.auto(27, rng=0)
+    begun.run(symbols[:1000])
+    late = symbols[1000:].tolist()
+    ways: dict[str, Callable[[mdvpf.Predictor], Any]] = {
+        "run": lambda predictor: predictor.run(late),
+        "update": lambda predictor: [predictor.update(symbol) for symbol in late],
+        "predict_proba": lambda predictor: [predictor.predict_proba() for _ in late],
+    }
+    least = dict.fromkeys(ways, math.inf)
+    for _ in range(n_turns):
+        for way, act in ways.items():
+            predictor = begun.copy()
+            start = time.process_time()
+            act(predictor)
+            least[way] = min(least[way], time.process_time() - start)
+    for way, seconds in least.items():
+        print(f"{way:20} {1e3 * seconds / n:6.2f} ms")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("data", choices=[*PARTS, "threads"])
+    parser.add_argument("data", choices=[*PARTS, "budget", "update", "threads"])
     parser.add_argument("part", choices=["choose", "report"], nargs="?", default="report")
     arguments = parser.parse_args()
-    if arguments.data == "threads":
-        race()
+    jobs = {"budget": curve, "update": live, "threads": race}
+    if arguments.data in jobs:
+        jobs[arguments.data]()
         return
     data = streams(arguments.data, PARTS[arguments.data][arguments.part])
-    rates: dict[str, NDArray[np.float64]] = {}
+    found: dict[str, NDArray[np.float64]] = {}
     for label, make in methods(arguments.data).items():
         start = time.process_time()
         results = [make(n_symbols).run(symbols) for symbols, n_symbols in data]
         seconds = time.process_time() - start
-        rates[label] = np.array([result.log_predictive.mean() for result in results])
+        found[label] = np.array([result.log_predictive.mean() for result in results])
         n = sum(len(symbols) for symbols, _ in data)
-        live = max(int(result.n_particles.max()) for result in results)
-        cost = f"{1e3 * seconds / n:7.2f} ms  {live:6} particles"
-        line = f"{label:20} {rates[label].mean():8.4f}  {cost}"
+        most = max(int(result.n_particles.max()) for result in results)
+        cost = f"{1e3 * seconds / n:7.2f} ms  {most:6} particles"
+        line = f"{label:20} {found[label].mean():8.4f}  {cost}"
         for other in ("auto", "filters alone"):
-            if other in rates and other != label:
-                gain = rates[other] - rates[label]
+            if other in found and other != label:
+                gain = found[other] - found[label]
                 error = gain.std(ddof=1) / math.sqrt(len(gain))
                 line += f"  {other} is ahead by {gain.mean():+.4f} ± {error:.4f}"
         print(line, flush=True)
     print("redundancy, bits a symbol, against the best line above, a stream at a time:")
-    best = np.max(list(rates.values()), axis=0)
+    best = np.max(list(found.values()), axis=0)
     for label in ("auto", "filters alone"):
-        print(f"{label:20} {((best - rates[label]) / math.log(2)).mean():.4f}")
+        print(f"{label:20} {((best - found[label]) / math.log(2)).mean():.4f}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ templates_path = ["_templates"]
 html_theme = "furo"
 html_title = f"mdvpf {release}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3

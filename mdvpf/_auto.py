@@ -13,6 +13,7 @@ from typing import Any
 from mdvpf import _validate
 from mdvpf.algorithms import MDVPA, OptimalResampling
 from mdvpf.baselines import ContextTree, Markov
+from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.predictor import Predictor
 from mdvpf.restart import Restart
@@ -24,15 +25,17 @@ SHARE = 0.003
 
 _N_GRID = 36
 _N_RESTARTED = 6
-_N_FILTERS = _N_GRID + _N_RESTARTED * 8  # those that restart have seven copies each
+N_FILTERS = _N_GRID + _N_RESTARTED * 8  # those that restart have seven copies each
+DEFAULT_PARTICLES = 100 * N_FILTERS
 
 
 def auto(
     n_symbols: int,
-    n_particles: int = 8_400,
+    n_particles: int = DEFAULT_PARTICLES,
     *,
     baselines: bool = True,
     rng: Any = None,
+    max_states: int | None = None,
     n_threads: int = 1,
 ) -> Mixture:
     """Return a predictor that needs no hyper-parameters: a mixture of mixtures.
@@ -62,6 +65,8 @@ def auto(
         Whether chains and trees are members. Without them the mixture is of filters alone.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers, as for `ParticleFilter`.
+    max_states : int, optional
+        The most states of a particle, as for `InfiniteHMM`: for streams without end.
     n_threads : int, default 1
         How many threads run the filters. Results do not depend on it.
 
@@ -73,8 +78,8 @@ def auto(
     >>> int(predictor.predict_proba().argmax())
     0
     """
-    n_particles = _validate.integer("n_particles", n_particles, low=_N_FILTERS)
-    each = n_particles // _N_FILTERS
+    n_particles = _validate.integer("n_particles", n_particles, low=N_FILTERS)
+    each = n_particles // N_FILTERS
     generator = _validate.generator("rng", rng)
     filters = Mixture.grid(
         n_symbols,
@@ -84,6 +89,7 @@ def auto(
         algorithm=(MDVPA(), OptimalResampling()),
         n_particles=each,
         rng=generator,
+        max_states=max_states,
         share=STEADY_SHARE,
         n_threads=n_threads,
     )
@@ -95,6 +101,7 @@ def auto(
         algorithm=(OptimalResampling(),),
         n_particles=each,
         rng=generator,
+        max_states=max_states,
         share=YOUNG_SHARE,
         restart=RESTART,
         n_threads=n_threads,
@@ -104,6 +111,21 @@ def auto(
     old, young = _baselines(n_symbols)
     steady = Mixture([filters, old], share=STEADY_SHARE)
     return Mixture([steady, Mixture([restarted, young], share=YOUNG_SHARE)], share=SHARE)
+
+
+def described(predictor: Predictor) -> tuple[int, int | None] | None:
+    """Return the particles and states that a default mixture was made with; None of another."""
+    found = predictor
+    while isinstance(found, Mixture):
+        found = found.members[0]
+    if not (isinstance(predictor, Mixture) and isinstance(found, ParticleFilter)):
+        return None
+    budget, max_states = found.n_particles * N_FILTERS, found.model.max_states
+    for baselines in (True, False):
+        alike = auto(predictor.n_symbols, budget, baselines=baselines, rng=0, max_states=max_states)
+        if repr(alike) == repr(predictor):
+            return budget, max_states
+    return None
 
 
 def _baselines(n_symbols: int) -> tuple[Mixture, Mixture]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -48,8 +48,10 @@ class Baseline(Predictor):
 
     def update(self, symbol: int | None) -> Step:
         """Absorb one symbol; None is a missing one."""
-        log_predictive = self._advance(read_symbol(symbol, self._n_symbols))
-        return Step(log_predictive, float(self._size()), 1.0, 1, 0.0)
+        return Step._make(self._step(read_symbol(symbol, self._n_symbols)))
+
+    def _step(self, symbol: int) -> Sequence[float]:
+        return self._advance(symbol), float(self._size()), 1.0, 1, 0.0
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -61,6 +63,8 @@ class Baseline(Predictor):
 
     def __copy__(self) -> Self:
         return self.copy()
+
+    _may_refuse = False
 
     def _plan(self, stream: Stream) -> None:
         return None

@@ -10,7 +10,7 @@ the score to reach, only the pairs of one row and one column are looked at.
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._counts cimport count_in, item, state_in
-from mdvpf._emission cimport inverse_of, spread_of
+from mdvpf._emission cimport beta_of, inverse_of, new_of, spread_of
 from mdvpf._score cimport block_of, column_of, into_of, oracle, spread_in, transition_row
 from mdvpf._types cimport BLOCK_CURRENT, BLOCK_STATES, Candidate, Model, Row, Scratch, System
 
@@ -96,6 +96,7 @@ cdef inline int64_t collect_few(
     cdef bint offers_new = n_states < model.max_states
     cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
     cdef Row counts = column_of(system, block, <uint32_t>symbol)
+    cdef double beta = beta_of(model, symbol)
     cdef double weight = 1.0
     cdef double spread                  # of the states that the oracle offers
     cdef double scale, share, total, number, part
@@ -114,9 +115,9 @@ cdef inline int64_t collect_few(
     oracle(model, system.n_steps, offers_new, sums.left, sums.visited, &scale, &share)
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
-    if not weight * (model.beta * share) < bound:
+    if not weight * (beta * share) < bound:
         return -1
-    total = model.beta * (share * spread + scale * sums.part)
+    total = beta * (share * spread + scale * sums.part)
     for i in range(counts.n):
         state = state_in(&counts, i)
         number = <double>count_in(&counts, i)
@@ -127,10 +128,10 @@ cdef inline int64_t collect_few(
         else:
             part = share * spread_of(model, into[state])
         total += part * number
-        part *= weight * (number + model.beta)
+        part *= weight * (number + beta)
         if part >= bound:
             n = append_in_order(items, n, part, place | state)
-    scale *= weight * model.beta
+    scale *= weight * beta
     if scale * sums.part >= bound:
         for i in range(row.n):
             state = state_in(&row, i)
@@ -138,7 +139,7 @@ cdef inline int64_t collect_few(
             if part >= bound and stamp[state] >= first:
                 n = append_in_order(items, n, part, place | state)
     if offers_new:
-        part = share * model.new_state
+        part = share * new_of(model, symbol)
         total += part
         part *= weight
         if part >= bound:

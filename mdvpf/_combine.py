@@ -15,7 +15,8 @@ from mdvpf.predictor import MISSING
 from mdvpf.restart import Restart
 from mdvpf.result import N_FIELDS
 
-_LOG_PREDICTIVE, _MEAN_STATES, _ESS, _N_PARTICLES, _DISCARDED = 0, 2, 3, 4, 5  # in reports
+# Where the fields of `Step` are in a report; with or without the log evidence after the first.
+_LOG_PREDICTIVE, _MEAN_STATES, _ESS, _N_PARTICLES, _DISCARDED = 0, -4, -3, -2, -1
 
 
 def combine(
@@ -47,28 +48,25 @@ def combine(
             if level:
                 weights.replace(level, restart.mass_at(time + t + 1))
     reports[:, 1] = reports[:, 0]
-    reports[:, 2:N_FIELDS] = _pooled(np.exp(after), found)
+    reports[:, 2:N_FIELDS] = pooled(np.exp(after), found)
     reports[:, N_FIELDS : N_FIELDS + n_members] = np.exp(_log_sum(before))
     reports[:, N_FIELDS + n_members :] = _member_scores(before, found[..., _LOG_PREDICTIVE])
 
 
-def _pooled(weights: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the fields of `Step` but the first, of the particles of all members together."""
-    out = np.empty((len(found), 4))
-    out[:, 0] = _sum(weights * found[..., _MEAN_STATES])
-    out[:, 1] = 1.0 / _sum(weights**2 / found[..., _ESS])
-    out[:, 2] = _sum(found[..., _N_PARTICLES])
-    out[:, 3] = _sum(weights * found[..., _DISCARDED])
+def pooled(weights: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the fields of `Step` but the first, of the particles of all members together.
+
+    Sums go over the levels first, one by one: in that order unborn levels change nothing.
+    """
+    terms = weights[..., np.newaxis] * found[..., _MEAN_STATES:]
+    terms[..., _ESS] = weights**2 / found[..., _ESS]
+    terms[..., _N_PARTICLES] = found[..., _N_PARTICLES]
+    total = terms[:, 0]
+    for i in range(1, terms.shape[1]):
+        total += terms[:, i]
+    out: NDArray[np.float64] = total.sum(axis=1)
+    out[:, _ESS] = 1.0 / out[:, _ESS]
     return out
-
-
-def _sum(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum over levels and members, in an order that unborn levels do not change."""
-    total = values[:, 0].copy()
-    for i in range(1, values.shape[1]):
-        total += values[:, i]
-    summed: NDArray[np.float64] = total.sum(axis=1)
-    return summed
 
 
 def _member_scores(before: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:

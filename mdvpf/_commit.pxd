@@ -4,32 +4,39 @@
 `reserve_commit` makes all the room that the children may need and may fail; nothing that a user
 can see has changed then. `commit` cannot fail. It lets go of parents without children first, so
 that groups of rows which only they shared can be written in place. Then, parent by parent, every
-child but the last gets a copy of the parent's block that holds the same groups, and the last
-takes over the block itself; only then is each child written, so the last one to write a group
-that nobody else holds writes in place. Equal children that follow each other (resampling draws
-some many times) are *copies*: they share one block, and so the cost of scoring and moving it.
+child gets a copy of the parent's block that holds the same groups; only then is each child
+written, so the last one to write a group that nobody else holds writes in place. Blocks are copied
+even for an only child: read and written in the order of particles, they cost less than they would
+scattered over memory. Equal children that follow each other (resampling draws some many times)
+are *copies*: they share one block, and so the cost of scoring and moving it.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from cython.parallel cimport prange
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._counts cimport add_one, hold_all, own_path, release_group, release_tree
+from mdvpf._counts cimport (
+    add_one, count_in_place, hold_all, own_path, release_group, release_tree,
+)
 from mdvpf._emission cimport spread_of
 from mdvpf._history cimport append_node, begin_generation, release_leaf
+from mdvpf._parts cimport n_parts
 from mdvpf._pool cimport at, recycle
+from mdvpf._room cimport free_shelf, take_slot
 from mdvpf._score cimport (
-    FETCH_BLOCK, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of, root_of,
-    rows_of, spread_in,
+    FETCH_ROWS, block_in, block_of, fetch_rows, into_of, root_of, rows_of, spread_in,
 )
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE, SHELF_BITS,
     Buffer, Survivors, System, handle_t,
     prefetch,
 )
 
 cdef enum:
     REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
-    COPY = 0xFFFFFFFFu        # in place of a number of children: those of the particle before
+    # In place of a number of children:
+    COPY = 0xFFFFFFFFu        # they are counted with those of the particle before
+    MOVED = 0xFFFFFFFEu       # one, and its step is already in the block of the parent
 
 
 # ---- children ----------------------------------------------------------------------------
@@ -58,23 +65,24 @@ cdef inline void release_particle(System* system, int64_t particle) noexcept nog
     for i in range(system.root_size):
         release_tree(&system.pool, root[i], system.depth - 1)
     release_leaf(&system.history, block[BLOCK_LEAF], system.history.generation)
-    (<uint32_t*>system.free_slots.data)[system.n_free_slots] = (
-        <uint32_t*>system.slot.data)[particle]
-    system.n_free_slots += 1
 
 
-cdef inline uint32_t fork_block(System* system, uint32_t slot) noexcept nogil:
-    """Copy a block to a free slot; the copy holds the same groups. Its leaf is not held."""
-    cdef uint32_t copy
-    cdef uint32_t* source = block_in(system, slot)
-    cdef uint32_t* target
-    system.n_free_slots -= 1
-    copy = (<uint32_t*>system.free_slots.data)[system.n_free_slots]
-    target = block_in(system, copy)
-    memcpy(target, source, system.stride * sizeof(uint32_t))
-    hold_all(&system.pool, rows_of(system, target), used_groups(target))
-    hold_all(&system.pool, root_of(system, target), system.root_size)
-    return copy
+cdef inline uint32_t* copy_block(
+    System* system, const uint32_t* parent, uint32_t* slot
+) noexcept nogil:
+    """Copy a block to the next slot. Neither its groups nor its leaf are held."""
+    cdef uint32_t* child
+    cdef uint32_t i
+    slot[0] = take_slot(system)
+    child = block_in(system, slot[0])
+    for i in range(0, system.stride, 4):
+        memcpy(child + i, parent + i, 4 * sizeof(uint32_t))
+    return child
+
+
+cdef inline void hold_groups(System* system, uint32_t* block) noexcept nogil:
+    hold_all(&system.pool, rows_of(system, block), used_groups(block))
+    hold_all(&system.pool, root_of(system, block), system.root_size)
 
 
 cdef inline void refresh_spread(System* system) noexcept nogil:
@@ -91,25 +99,82 @@ cdef inline void refresh_spread(System* system) noexcept nogil:
         spread_in(block)[0] = spread
 
 
-cdef inline void move_particle(
-    System* system, uint32_t slot, uint32_t state, uint32_t emitted
-) noexcept nogil:
-    """Move the particle in the slot to the state on the symbol."""
-    cdef uint32_t* block = block_in(system, slot)
+cdef inline void enter_state(System* system, uint32_t* block, uint32_t state) noexcept nogil:
+    """Make the state the present one of the particle of the block."""
     cdef uint32_t* into = into_of(system, block)
-    cdef uint32_t row = block[BLOCK_CURRENT]
-    cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
-    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state)
-    place = own_path(system, root_of(system, block), emitted)
-    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     spread_in(block)[0] -= spread_of(&system.model, into[state])
     into[state] += 1
     spread_in(block)[0] += spread_of(&system.model, into[state])
     block[BLOCK_CURRENT] = state + 1
+
+
+cdef inline void move_block(
+    System* system, uint32_t* block, uint32_t state, uint32_t emitted
+) noexcept nogil:
+    """Move the particle of the block to the state on the symbol."""
+    cdef uint32_t row = block[BLOCK_CURRENT]
+    cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
+    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state)
+    place = own_path(system, root_of(system, block), emitted)
+    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
+    enter_state(system, block, state)
     if system.history.enabled:
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
+
+
+cdef inline bint move_in_place(
+    System* system, uint32_t* block, uint32_t state, uint32_t emitted
+) noexcept nogil:
+    """Move the particle of the block if that takes nothing from the pool; return whether it did."""
+    cdef uint32_t row = block[BLOCK_CURRENT]
+    cdef handle_t handle = rows_of(system, block)[row >> GROUP_BITS]
+    cdef uint8_t* left = count_in_place(&system.pool, handle, row & (GROUP - 1), state)
+    cdef uint8_t* count
+    if left == NULL:
+        return False
+    handle = root_of(system, block)[emitted >> GROUP_BITS]
+    count = count_in_place(&system.pool, handle, emitted & (GROUP - 1), state)
+    if count == NULL:
+        return False
+    left[0] += 1
+    count[0] += 1
+    enter_state(system, block, state)
+    return True
+
+
+cdef inline void move_part(
+    System* system, const Survivors* chosen, uint32_t emitted, int part, int parts
+) noexcept nogil:
+    """Move the parents of only children, of one part of the children, where that can be in place.
+
+    It touches what no other particle holds, so that parts can run at the same time.
+    """
+    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
+    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
+    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef int64_t last = chosen.n * (part + 1) // parts
+    cdef int64_t i
+    for i in range(chosen.n * part // parts, last):
+        if i + FETCH_ROWS < last and n_children[parents[i + FETCH_ROWS]] == 1:
+            fetch_rows(system, parents[i + FETCH_ROWS], <int32_t>emitted)
+        if n_children[parents[i]] == 1 and move_in_place(
+            system, block_of(system, parents[i]), states[i], emitted
+        ):
+            n_children[parents[i]] = MOVED
+
+
+cdef inline void move_early(
+    System* system, const Survivors* chosen, uint32_t emitted
+) noexcept nogil:
+    """Let threads move what does not need the pool; the pool is for one of them only."""
+    cdef int parts = n_parts(system)
+    cdef int part
+    if parts == 1 or system.depth > 1 or system.history.enabled:
+        return
+    for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
+        move_part(system, chosen, emitted, part, parts)
 
 
 cdef inline void make_children(
@@ -118,25 +183,21 @@ cdef inline void make_children(
     """Make the children first..last - 1, all those of one block."""
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
-    cdef uint32_t parent = (<const uint32_t*>chosen.parent.data)[first]
-    cdef uint32_t slot = (<uint32_t*>system.slot.data)[parent]
-    cdef uint32_t leaf = block_of(system, parent)[BLOCK_LEAF]
+    cdef uint32_t* parent = block_of(system, (<const uint32_t*>chosen.parent.data)[first])
+    cdef uint32_t leaf = parent[BLOCK_LEAF]
     cdef int64_t i
-    cdef int64_t final = last - 1  # the child that takes over the parent's block
-    while final > first and states[final - 1] == states[final]:
-        final -= 1
-    for i in range(first, final):
+    for i in range(first, last):
+        if i > first and states[i] == states[i - 1]:
+            new_slot[i] = new_slot[i - 1]
+        else:
+            copy_block(system, parent, &new_slot[i])
+            if i > first:  # the first takes over what the parent holds
+                hold_groups(system, parent)
+    for i in range(first, last):
         if i == first or states[i] != states[i - 1]:
-            new_slot[i] = fork_block(system, slot)
-    new_slot[final] = slot
-    for i in range(first, final + 1):
-        if i == first or states[i] != states[i - 1]:
-            move_particle(system, new_slot[i], states[i], emitted)
+            move_block(system, block_in(system, new_slot[i]), states[i], emitted)
     if system.history.enabled and system.history.lag != 1 and leaf != NONE:
         (<uint32_t*>system.history.refs.data)[leaf] -= 1  # the children hold it now
-    for i in range(first + 1, last):
-        if states[i] == states[i - 1]:
-            new_slot[i] = new_slot[i - 1]
 
 
 cdef inline void count_children(System* system, const Survivors* chosen) noexcept nogil:
@@ -162,9 +223,11 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef const uint32_t* states = <const uint32_t*>chosen.state.data
     cdef const double* weight = <const double*>chosen.weight.data
     cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef uint32_t* slot = <uint32_t*>system.slot.data
     cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
     cdef uint32_t most_states = 0
     cdef uint32_t n_states
+    cdef uint32_t* child
     cdef double mean_states = 0.0
     cdef int64_t n_candidates = chosen.n
     cdef int64_t first = 0
@@ -172,28 +235,29 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef Buffer swap
     count_children(system, chosen)
     for k in range(system.n_particles):
-        if k + FETCH_BLOCK < system.n_particles and n_children[k + FETCH_BLOCK] == 0:
-            fetch_block(system, k + FETCH_BLOCK)
         if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] == 0:
             fetch_groups(system, k + FETCH_ROWS)
         if n_children[k] == 0:
             release_particle(system, k)
+    move_early(system, chosen, emitted)
     begin_generation(&system.history)
+    system.next_slot = 0
     for k in range(system.n_particles):
-        if k + FETCH_BLOCK < system.n_particles:
-            fetch_block(system, k + FETCH_BLOCK)
+        if k and slot[k] >> SHELF_BITS != slot[k - 1] >> SHELF_BITS:
+            free_shelf(system, slot[k - 1])
         if k + FETCH_ROWS < system.n_particles:
             if n_children[k + FETCH_ROWS] == 1:
                 fetch_rows(system, k + FETCH_ROWS, symbol)
-            elif 1 < n_children[k + FETCH_ROWS] < COPY:
+            elif 1 < n_children[k + FETCH_ROWS] < MOVED:
                 fetch_groups(system, k + FETCH_ROWS)
         if n_children[k] == COPY:
             continue
-        last = first + n_children[k]
-        if n_children[k] == 1 and not system.history.enabled:  # most often
-            new_slot[first] = (<uint32_t*>system.slot.data)[k]
-            move_particle(system, new_slot[first], states[first], emitted)
-        elif n_children[k]:
+        last = first + (1 if n_children[k] == MOVED else n_children[k])
+        if last == first + 1 and not system.history.enabled:  # most often
+            child = copy_block(system, block_in(system, slot[k]), &new_slot[first])
+            if n_children[k] == 1:
+                move_block(system, child, states[first], emitted)
+        elif last > first:
             make_children(system, chosen, first, last, emitted)
         for i in range(first, last):
             n_states = block_in(system, new_slot[i])[BLOCK_STATES]
@@ -201,6 +265,7 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
             mean_states += weight[i] * n_states
             most_states = n_states if n_states > most_states else most_states
         first = last
+    free_shelf(system, slot[system.n_particles - 1])
     system.n_candidates = n_candidates
     system.mean_states = mean_states
     system.most_states = most_states

@@ -115,37 +115,39 @@ class ContextTree(Baseline):
             self._context = (symbol, *context)[: self.depth]
         if symbol == MISSING:
             return 0.0
-        leaf, *inner = self._path(context)
-        mixed = self._count(leaf, symbol)
-        for node in inner:
-            own = self._count(node, symbol)
+        # All in one loop: the calls of a method for each node would take longer than the rest.
+        counts, totals, odds = self._counts, self._totals, self._odds
+        n_symbols, beta = self._n_symbols, self.beta
+        mixed = -1.0  # below the leaf there is nothing
+        for node in self._path(context):
+            key = node * n_symbols + symbol
+            count = counts.get(key, 0)
+            total = totals[node]
+            counts[key] = count + 1
+            totals[node] = total + 1
+            own = (count + beta) / (total + n_symbols * beta)  # if the node is a leaf
+            if mixed < 0.0:
+                mixed = own
+                continue
             below = mixed
-            mixed = _mix(own, below, self._odds[node])
-            self._odds[node] += math.log(own / below)
+            mixed = _mix(own, below, odds[node])
+            odds[node] += math.log(own / below)
         return math.log(mixed)
 
     def _path(self, context: tuple[int, ...]) -> list[int]:
         """Return the nodes of a context, the deepest first; those that are missing are made."""
-        path = [0]
+        node, path = 0, [0]
         for before in context:
-            key = self._key(path[-1], before)
-            node = self._children.get(key)
-            if node is None:
-                node = self._children[key] = len(self._totals)
+            key = self._key(node, before)
+            child = self._children.get(key)
+            if child is None:
+                child = self._children[key] = len(self._totals)
                 self._totals.append(0)
                 self._odds.append(0.0)
-            path.append(node)
+            path.append(child)
+            node = child
         path.reverse()
         return path
-
-    def _count(self, node: int, symbol: int) -> float:
-        """Count a symbol at a node; return the probability that it would have had at a leaf."""
-        key = node * self._n_symbols + symbol
-        count = self._counts.get(key, 0)
-        total = self._totals[node]
-        self._counts[key] = count + 1
-        self._totals[node] = total + 1
-        return (count + self.beta) / (total + self._n_symbols * self.beta)
 
     # -- checkpoints -----------------------------------------------------------------------
 

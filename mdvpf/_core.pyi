@@ -14,6 +14,7 @@ class ParticleSystem:
         any_state: bool,
         max_states: int,
         algorithm: int,
+        duplicating: bool,
         budget: int,
         carry_weights: bool,
         normalizer: int,

@@ -12,24 +12,24 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport children, count_in, row_end, row_start, state_in
-from mdvpf._emission cimport add_predictive
+from mdvpf._emission cimport add_predictive, find_tables, make_tables
 from mdvpf._history cimport path_length, write_path
 from mdvpf._log_tables cimport make_log_tables
 from mdvpf._parts cimport watch_forks
-from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool, resize, used_bytes
+from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool, used_bytes
 from mdvpf._restore cimport restore
-from mdvpf._room cimport groups_for, grow_particles, grow_slots, stride_for
+from mdvpf._room cimport groups_for, grow_particles, reserve_shelves, stride_for, take_slot
 from mdvpf._score cimport (
-    block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of, transition_row,
-    transition_scores, view_moved, view_particle,
+    block_in, block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of,
+    transition_row, transition_scores, view_moved, view_particle,
 )
 from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot
 from mdvpf._step cimport Uniforms, reserve_step
 from mdvpf._steps cimport restore_pending, start_sequence, step
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF,
-    BLOCK_STATES, COUNT_LIMIT, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS,
-    NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS, TABLED,
+    ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
+    GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
+    PAGE_BITS, SHELF,
     AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Record, Report, ResamplingKind,
     Row, Status, System, View, handle_t,
 )
@@ -67,7 +67,7 @@ cdef enum:
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     """List every buffer of the system, those that hold its state first: the one list of them."""
     out[0] = &system.blocks
-    out[1] = &system.free_slots
+    out[1] = &system.free_shelves
     out[2] = &system.slot
     out[3] = &system.new_slot
     out[4] = &system.log_weight
@@ -124,9 +124,9 @@ cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
     return buffer.bytes - written if buffer.bytes > written else 0
 
 
-cdef void find_tables(System* system) noexcept nogil:
-    system.model.inverse = <const double*>system.tabled.data
-    system.model.spread = system.model.inverse + TABLED
+cdef size_t shelf_bytes(const System* system) noexcept nogil:
+    """Bytes of the shelves ever used."""
+    return <size_t>system.n_shelves * SHELF * system.stride * sizeof(uint32_t)
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
@@ -148,6 +148,8 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
         used = origin[i].bytes
         if origin[i] == &source.candidates.items:  # the rest was perhaps never written
             used = <size_t>source.candidates.n * sizeof(Candidate)
+        elif origin[i] == &source.blocks:
+            used = shelf_bytes(source)
         if duplicate(&target.memory, into[i], origin[i], used) != OK:
             return NO_MEMORY
     find_tables(target)
@@ -181,7 +183,7 @@ cdef void visit(
 cdef class ParticleSystem:
     """A population of particles, their count tables and their histories.
 
-    Configuration is numeric and has been validated: see `mdvpf.filter` for what the codes mean.
+    Configuration is numeric and has been validated: see `mdvpf._codes` for what the codes mean.
     """
 
     cdef System system
@@ -195,23 +197,24 @@ cdef class ParticleSystem:
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
-        int64_t max_states, int algorithm, int64_t budget, bint carry_weights, int normalizer,
-        bint select_optimal, int resampling, double ess_threshold, int64_t lag, int n_threads,
+        int64_t max_states, int algorithm, bint duplicating, int64_t budget, bint carry_weights,
+        int normalizer, bint select_optimal, int resampling, double ess_threshold, int64_t lag,
+        int n_threads,
     ):
         cdef System* system = &self.system
         cdef int64_t n_start = 1
         cdef int64_t k
-        if system.n_slots:
+        cdef uint32_t slot
+        if system.n_shelves:
             raise RuntimeError("a ParticleSystem is initialised once")
         system.model.n_symbols = <uint32_t>n_symbols
         system.model.alpha = alpha
         system.model.gamma = gamma
         system.model.beta = beta
-        system.model.prior = n_symbols * beta
-        system.model.new_state = gamma / n_symbols
         system.model.any_state = any_state
         system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
         system.algorithm = <AlgorithmKind>algorithm
+        system.duplicating = duplicating
         system.normalizer = <NormalizerKind>normalizer
         system.resampling = <ResamplingKind>resampling
         system.carry_weights = carry_weights
@@ -231,21 +234,17 @@ cdef class ParticleSystem:
         system.state_capacity = 4
         system.n_groups = groups_for(system.state_capacity)
         system.stride = stride_for(system, system.state_capacity)
-        raise_for(resize(&system.memory, &system.tabled, 2 * TABLED * sizeof(double)))
-        find_tables(system)
-        for k in range(TABLED):
-            (<double*>system.tabled.data)[k] = 1.0 / (k + system.model.prior)
-            (<double*>system.tabled.data)[TABLED + k] = k / (k + system.model.prior)
+        raise_for(make_tables(system))
         if algorithm == ALGORITHM_MDVPA:
             raise_for(make_log_tables(system))
-        if algorithm == ALGORITHM_SMC or algorithm == ALGORITHM_LEARNING:
+        if duplicating:
             n_start = budget
         raise_for(grow_particles(system, n_start))
-        raise_for(grow_slots(system, 1))
-        system.n_free_slots -= 1
+        raise_for(reserve_shelves(system, 1))
+        slot = take_slot(system)
+        memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
         for k in range(n_start):  # copies of one empty particle
-            (<uint32_t*>system.slot.data)[k] = (
-                <uint32_t*>system.free_slots.data)[system.n_free_slots]
+            (<uint32_t*>system.slot.data)[k] = slot
             (<uint32_t*>system.ancestors.data)[k] = <uint32_t>k
             (<double*>system.weight.data)[k] = 1.0 / n_start
         system.n_particles = n_start
@@ -651,6 +650,7 @@ cdef class ParticleSystem:
         cdef System* system = &self.system
         cdef size_t collected = <size_t>max(system.most_collected, system.budget)
         cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
+        claimed += unwritten(&system.blocks, shelf_bytes(system))
         claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))

@@ -1,18 +1,72 @@
 # cython: language_level=3
 """The emission family: Dirichlet-multinomial over symbols, symmetric beta.
 
-The seam for a second family. The rest of the core knows of emissions only that
-`emission_scores` gives p(y | m) for every candidate state m of a particle, and
-`add_predictive` the same for all symbols at once. The statistics are columns of counts, and
-the symbol V stands for emissions that were not observed: what a state emitted is how often it
-was entered less its count there.
+The seam for a second family. The statistics are columns of counts, and the symbol V stands for
+emissions that were not observed: what a state emitted is how often it was entered less its count
+there. What the rest of the core must know of emissions is that `emission_scores` gives p(y | m)
+for every candidate state m of a particle, and `add_predictive` the same for all symbols at once.
+
+What is more are shortcuts. They rest on p(y | m) being (count of y + beta) / (emitted + prior),
+and are taken only where `has_shortcuts` says so: `beta_of`, `new_of` and the tables for the few
+candidates that are worth a look (`_collect.pxd`), their logs for the look-ahead
+(`_log_tables.pxd`).
 """
 
 from libc.stdint cimport int32_t, uint32_t
 
 from mdvpf._counts cimport columns, count_in, row_in, state_in
-from mdvpf._pool cimport at
-from mdvpf._types cimport GROUP, NONE, TABLED, Model, Record, Row, System, View, handle_t
+from mdvpf._pool cimport at, resize
+from mdvpf._types cimport (
+    GROUP, NO_MEMORY, NONE, OK, TABLED,
+    Model, Record, Row, Status, System, View, handle_t,
+)
+
+
+# ---- what follows from the hyper-parameters ----------------------------------------------
+
+cdef inline void find_tables(System* system) noexcept nogil:
+    """Point the model to its tables, which are the system's."""
+    system.model.inverse = <const double*>system.tabled.data
+    system.model.spread = system.model.inverse + TABLED
+
+
+cdef inline Status make_tables(System* system) noexcept nogil:
+    """Compute what emissions need of the hyper-parameters, which are set."""
+    cdef Model* model = &system.model
+    cdef double* tabled
+    cdef int n
+    model.prior = model.n_symbols * model.beta
+    model.new_state = model.gamma / model.n_symbols
+    if resize(&system.memory, &system.tabled, 2 * TABLED * sizeof(double)) != OK:
+        return NO_MEMORY
+    find_tables(system)
+    tabled = <double*>system.tabled.data
+    for n in range(TABLED):
+        tabled[n] = 1.0 / (n + model.prior)
+        tabled[TABLED + n] = n / (n + model.prior)
+    return OK
+
+
+# ---- shortcuts ---------------------------------------------------------------------------
+
+cdef inline bint has_shortcuts(const System* system) noexcept nogil:
+    """Whether one row and one column tell a particle's potentials, up to what is tabled.
+
+    They do for the default oracle, since the other one gives every state two terms, and for
+    streams where nothing is missing: a state that emitted nothing but was entered has a term of
+    into / prior, next to which the others of the spread would be lost.
+    """
+    return not system.model.any_state and not system.met_missing
+
+
+cdef inline double beta_of(const Model* model, int32_t symbol) noexcept nogil:
+    """Pseudo-count of the symbol in a state that exists."""
+    return model.beta
+
+
+cdef inline double new_of(const Model* model, int32_t symbol) noexcept nogil:
+    """Gamma times the probability of the symbol in a new state."""
+    return model.new_state
 
 
 cdef inline double as_double(uint32_t count) noexcept nogil:
@@ -34,14 +88,16 @@ cdef inline double spread_of(const Model* model, uint32_t n) noexcept nogil:
     return as_double(n) / (as_double(n) + model.prior)
 
 
+# ---- probabilities -----------------------------------------------------------------------
+
 cdef inline void emission_scores(
-    const Model* model, const View* view, const Row* counts, double* out
+    const Model* model, const View* view, const Row* counts, int32_t symbol, double* out
 ) noexcept nogil:
-    """Write p(y | m) of every candidate state, given the column of counts of the symbol y.
+    """Write p(y | m) of every candidate state, given the symbol y and its column of counts.
 
     The new state is the last, and up to three zeros follow it.
     """
-    cdef double beta = model.beta
+    cdef double beta = beta_of(model, symbol)
     cdef double prior = model.prior
     cdef double per_beta = 1.0 / beta
     cdef const uint32_t* emitted = view.emitted

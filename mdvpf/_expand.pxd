@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from mdvpf._collect cimport collect_all, collect_few
+from mdvpf._emission cimport has_shortcuts
 from mdvpf._parts cimport for_part, n_parts, part_start
 from mdvpf._score cimport fetch_ahead, potentials, view_for
 from mdvpf._select cimport key_value, kth_largest, order_key
@@ -25,7 +26,7 @@ cdef enum:
 
 
 cdef inline uint32_t score_all(
-    System* system, int64_t particle, const View* view, const Row* counts, bint missing,
+    System* system, int64_t particle, const View* view, const Row* counts, int32_t symbol,
     double* out,
 ) noexcept nogil:
     """Write the base scores of a particle's candidates and note what it makes of the symbol."""
@@ -33,7 +34,7 @@ cdef inline uint32_t score_all(
     cdef double weight
     cdef uint32_t i
     cdef uint32_t n = potentials(
-        &system.model, view, counts, missing, &system.scratch, out, &total
+        &system.model, view, counts, symbol, &system.scratch, out, &total
     )
     (<double*>system.future.data)[particle] = total
     if system.candidates.logarithmic:
@@ -69,7 +70,7 @@ cdef inline int64_t sample_scores(
     while k < system.n_particles:
         fetch_ahead(system, k, SAMPLE_STRIDE, symbol)
         view_for(system, k, symbol, &view, &counts)
-        n_states = score_all(system, k, &view, &counts, symbol == MISSING, scores)
+        n_states = score_all(system, k, &view, &counts, symbol, scores)
         for i in range(n_states):
             keys[n] = order_key(scores[i])
             n += 1
@@ -109,11 +110,8 @@ cdef inline int64_t expand_part(
     cdef int64_t start = part_start(system, part, parts)
     cdef double* scores = <double*>own.scratch.transition.data
     cdef Candidate* items = <Candidate*>own.candidates.items.data
-    # The shortcut is for the default oracle, since the other one gives every state two terms, and
-    # for streams where nothing is missing: a state that emitted nothing but was entered has a
-    # term of into / prior, next to which the others of the spread would be lost.
-    cdef bint sparse = bound > 0.0 and not own.candidates.logarithmic \
-        and not own.model.any_state and symbol != MISSING and not own.met_missing
+    cdef bint sparse = bound > 0.0 and not own.candidates.logarithmic and symbol != MISSING \
+        and has_shortcuts(system)
     cdef int64_t n = 0
     cdef int64_t k, more
     cdef uint32_t n_states
@@ -128,7 +126,7 @@ cdef inline int64_t expand_part(
             more = collect_few(&own, &own.scratch, k, symbol, bound, items + n)
         if more < 0:
             view_for(&own, k, symbol, &view, &counts)
-            n_states = score_all(&own, k, &view, &counts, symbol == MISSING, scores)
+            n_states = score_all(&own, k, &view, &counts, symbol, scores)
             more = collect_all(scores, n_states, k, bound, items + n)
         n += more
     return n

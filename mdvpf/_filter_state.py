@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mdvpf import _generator, _validate
 from mdvpf._core import ParticleSystem
-from mdvpf.algorithms import ALGORITHMS, MDVPA, SMC, Algorithm, ParticleLearning
+from mdvpf.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 from mdvpf.checkpoint import CheckpointError, State, narrowed, widened
 from mdvpf.model import InfiniteHMM
 
@@ -133,9 +133,7 @@ def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:
     values = state.values
     algorithm = _read_algorithm(dict(values["algorithm"]), state, given)
     n_particles = _validate.integer("n_particles", values["options"]["n_particles"], low=1)
-    if isinstance(algorithm, (SMC, ParticleLearning)) and n_particles != len(
-        state.arrays["weight"]
-    ):
+    if isinstance(algorithm, DUPLICATING) and n_particles != len(state.arrays["weight"]):
         raise CheckpointError("file: this algorithm always has all its particles")
     return {
         "model": InfiniteHMM(**values["model"]),

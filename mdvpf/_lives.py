@@ -6,9 +6,6 @@ it, so that places can run on threads.
 
 from __future__ import annotations
 
-import copy
-from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from threading import Lock
 
 import numpy as np
@@ -17,7 +14,6 @@ from numpy.typing import NDArray
 from mdvpf.filter import ParticleFilter
 from mdvpf.predictor import Predictor, Stream
 from mdvpf.restart import Restart
-from mdvpf.result import N_FIELDS
 
 # A report of a member that is not born: it has no weight, and anything finite will do.
 _UNBORN = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
@@ -30,7 +26,7 @@ def newborn(template: Predictor, time: int) -> Predictor:
     with _COPYING:
         member = template.copy()
     if isinstance(member, ParticleFilter):
-        words = copy.deepcopy(member.rng).integers(2**32, size=4)
+        words = member.rng.integers(2**32, size=4)  # a copy of the template's
         member.rng = np.random.default_rng([time, *words.tolist()])
     return member
 
@@ -44,39 +40,6 @@ def run_life(member: Predictor, stream: Stream, reports: NDArray[np.float64]) ->
         part = slice(start, min(start + member._chunk, n))
         member._absorb(stream, plan, part, own[part])
     reports[:] = own[:, : reports.shape[1]]
-
-
-def run_places(
-    rows: list[list[Predictor]],
-    templates: list[Predictor],
-    restart: Restart | None,
-    time: int,
-    stream: Stream,
-    n_threads: int,
-) -> tuple[list[list[Predictor]], NDArray[np.float64]]:
-    """Let everybody absorb a stream, which begins at a time of the mixture.
-
-    Returns who lives at its end, by level, and a report for each symbol, level and member.
-    """
-    n, n_members = len(stream), len(rows[0])
-    n_rows = 1 if restart is None else 1 + restart.n_levels(time + n)
-    reports = np.empty((n, n_rows, n_members, N_FIELDS))
-
-    def run(place: tuple[int, int]) -> Predictor:
-        i, j = place
-        if i == 0 or restart is None:
-            run_life(rows[0][j], stream, reports[:, 0, j])
-            return rows[0][j]
-        member = rows[i][j] if i < len(rows) else None
-        return run_lives(member, templates[j], restart, i, time, stream, reports[:, i, j])
-
-    places = list(product(range(n_rows), range(n_members)))
-    if n_threads == 1:
-        living = list(map(run, places))
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            living = list(pool.map(run, places))
-    return [living[i : i + n_members] for i in range(0, len(living), n_members)], reports
 
 
 def run_lives(

@@ -22,6 +22,7 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mdvpf._counts cimport count_in, item, state_in
+from mdvpf._emission cimport has_shortcuts
 from mdvpf._log_tables cimport in_units, log_emission, log_left, log_ratio, log_spread
 from mdvpf._parts cimport for_part, n_parts, part_start
 from mdvpf._pool cimport resize
@@ -313,7 +314,7 @@ cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     cdef int part
     clear_sums(ahead)
     memset(ahead.linear_sum.data, 0, ahead.n_labels * sizeof(double))
-    if system.model.any_state or system.met_missing or system.normalizer == NORMALIZER_SUM:
+    if system.normalizer == NORMALIZER_SUM or not has_shortcuts(system):
         for k in range(system.n_particles):
             fetch_ahead(system, k, 1, symbol)
             place = add_all_of(system, ahead, k, symbol, place)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mdvpf import _validate
 from mdvpf._baseline import require
+from mdvpf._population import Population
 from mdvpf._share import Weights
 from mdvpf.checkpoint import State, taken
 from mdvpf.predictor import Predictor
@@ -17,22 +18,16 @@ from mdvpf.restart import Restart
 _LARGEST_TIME = 2**62
 
 
-def mixture_state(
-    options: dict[str, Any],
-    restart: Restart | None,
-    rows: list[list[Predictor]],
-    templates: list[Predictor],
-    weights: Weights,
-    time: int,
-) -> State:
+def mixture_state(options: dict[str, Any], population: Population, weights: Weights) -> State:
     """Return what a mixture is made of."""
+    restart, rows, templates = population.restart, population.rows, population.templates
     values = {
         **options,
         "restart": None
         if restart is None
         else {"every": restart.every, "mass": restart.mass, "levels": restart.levels},
         "shape": [len(rows), len(rows[0])],
-        "time": time,
+        "time": population.time,
         "n_shared": weights.n_shared,
     }
     parts = {f"member {i} {j}": m for i, row in enumerate(rows) for j, m in enumerate(row)}
@@ -40,15 +35,10 @@ def mixture_state(
     return State(values, {"log_weights": weights.log}, parts)
 
 
-def read_restart(values: Any) -> Restart | None:
-    """Return the restarts of a state, or raise."""
-    return None if values is None else Restart(**values)
-
-
-def read_rows(
-    state: State, restart: Restart | None
-) -> tuple[list[list[Predictor]], list[Predictor]]:
-    """Return the members of a state by level, and what they restart from, or raise."""
+def population_of(state: State) -> Population:
+    """Return the members of a state and what they restart from, or raise."""
+    given = state.values["restart"]
+    restart = None if given is None else Restart(**given)
     parts = dict(state.parts)
     n_rows, n_members = (
         _validate.integer("shape", n, low=1, high=len(parts)) for n in state.values["shape"]
@@ -65,7 +55,10 @@ def read_rows(
     require(all(isinstance(each, Predictor) for each in everyone), "a member predicts nothing")
     sizes = {each.n_symbols for each in everyone}
     require(len(sizes) == 1, "members with different alphabets")
-    return rows, templates
+    population = Population(rows[0], None)
+    population.restart, population.rows, population.templates = restart, rows, templates
+    population.time = time
+    return population
 
 
 def read_weights(state: State, weights: Weights) -> None:

@@ -14,6 +14,7 @@ from mdvpf._types cimport (
     MAX_PAGES, N_CLASSES, NO_MEMORY, NONE, OK, PAGE_BITS, PAGE_BYTES, PAGE_UNITS, SIZE_TABLE,
     UNIT_BYTES,
     Buffer, Memory, Page, Pool, Status, handle_t,
+    prefetch,
 )
 
 
@@ -207,6 +208,8 @@ cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
     if page.freed:
         handle += page.freed - 1
         page.freed = (<uint32_t*>at(pool, handle))[0]
+        if page.freed:  # the next record to be handed out, whose memory was not touched for long
+            prefetch(at(pool, (handle & ~<uint32_t>(PAGE_UNITS - 1)) + page.freed - 1))
     else:
         handle += page.n_touched * pool.units[size_class]
         page.n_touched += 1

@@ -13,6 +13,7 @@ from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport count_in, row_in, state_in
 from mdvpf._pool cimport at
 from mdvpf._restore_records cimport Records, hold, length, reject
+from mdvpf._room cimport take_slot
 from mdvpf._score cimport block_in, group_at, into_of, root_of, rows_of, spread_in
 from mdvpf._snapshot cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
@@ -177,15 +178,14 @@ cdef inline Status make_particles(
     """Make the particles of a system that has room for them, and no particle but its first."""
     cdef const uint32_t* copies = numbers(snapshot, COPIES)
     cdef handle_t* handles = <handle_t*>records.handles.data
-    cdef uint32_t slot = (<uint32_t*>system.slot.data)[0]
+    cdef uint32_t slot
     cdef int64_t k = 0
     cdef int64_t b, last
     system.most_states = records.most_states
     system.n_candidates = 0
     for b in range(length(snapshot, COPIES)):
-        if b > 0:
-            system.n_free_slots -= 1
-            slot = (<uint32_t*>system.free_slots.data)[system.n_free_slots]
+        slot = take_slot(system) if b > 0 else (<uint32_t*>system.slot.data)[0]
+        memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
         last = k + copies[b]
         while k < last:
             (<uint32_t*>system.slot.data)[k] = slot

@@ -14,8 +14,8 @@ from mdvpf._snapshot cimport (
     SHAPE, SPREAD, WEIGHT, Snapshot, group_bytes, numbers,
 )
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_SMC, BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY,
-    NODE_SIZE, NODE_UNITS, NONE, OK, PAGE_UNITS,
+    BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
+    PAGE_UNITS,
     Buffer, Record, Status, System, handle_t,
 )
 
@@ -59,8 +59,7 @@ cdef inline Status check_lengths(
     cdef size_t k
     if n_particles < 1 or n_particles > <size_t>system.budget:
         return reject(snapshot, "the number of particles is out of range")
-    if system.algorithm in (ALGORITHM_SMC, ALGORITHM_LEARNING) \
-            and n_particles != <size_t>system.budget:
+    if system.duplicating and n_particles != <size_t>system.budget:
         return reject(snapshot, "this algorithm always has all its particles")
     if snapshot.section[WEIGHT].bytes != n_particles * sizeof(double) \
             or snapshot.section[LOG_WEIGHT].bytes not in (0, n_particles * sizeof(double)) \

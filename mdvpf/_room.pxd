@@ -8,7 +8,8 @@ from mdvpf._history cimport reserve_history
 from mdvpf._pool cimport dispose, pages_for, reserve_pages, resize
 from mdvpf._score cimport block_of, into_of
 from mdvpf._types cimport (
-    BLOCK_HEADER, BLOCK_STATES, COUNT_LIMIT, GROUP_BITS, NO_MEMORY, NODE_UNITS, OK,
+    BLOCK_HEADER, BLOCK_STATES, COUNT_LIMIT, GROUP_BITS, NO_MEMORY, NODE_UNITS, OK, SHELF,
+    SHELF_BITS,
     Buffer, Status, Survivors, System,
 )
 
@@ -18,27 +19,25 @@ cdef inline uint32_t groups_for(uint32_t capacity) noexcept nogil:
 
 
 cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcept nogil:
-    # Even, so that the double in the header of every block is aligned.
-    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 1) & ~1u
+    # A multiple of 16 bytes: blocks are copied in such pieces.
+    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 3) & ~3u
 
 
 cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil:
     """Give every block room for `capacity` states: the blocks move to a wider array."""
     cdef uint32_t stride = stride_for(system, capacity)
     cdef uint32_t old_capacity = system.state_capacity
-    cdef uint32_t old_stride = system.stride
     cdef Buffer wider
     cdef uint32_t* source
     cdef uint32_t* target
-    cdef int64_t i
+    cdef int64_t k
     wider.data = NULL
     wider.bytes = 0
-    if resize(&system.memory, &wider,
-              <size_t>system.n_slots * stride * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &wider, system.blocks.bytes // system.stride * stride) != OK:
         return NO_MEMORY
-    for i in range(system.n_slots):
-        source = <uint32_t*>system.blocks.data + <size_t>i * old_stride
-        target = <uint32_t*>wider.data + <size_t>i * stride
+    for k in range(system.n_particles):
+        source = block_of(system, k)
+        target = <uint32_t*>wider.data + <size_t>(<uint32_t*>system.slot.data)[k] * stride
         memset(target, 0, stride * sizeof(uint32_t))
         memcpy(target, source, (BLOCK_HEADER + old_capacity) * sizeof(uint32_t))
         memcpy(target + BLOCK_HEADER + capacity, source + BLOCK_HEADER + old_capacity,
@@ -72,23 +71,35 @@ cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept 
     return resize(&system.memory, &system.future, n * sizeof(double))
 
 
-cdef inline Status grow_slots(System* system, int64_t n_slots) noexcept nogil:
-    """Make room for `n_slots` blocks, the new slots zeroed and free."""
-    cdef size_t n = <size_t>n_slots
-    cdef int64_t i
-    if n_slots <= system.n_slots:
-        return OK
-    if resize(&system.memory, &system.blocks, n * system.stride * sizeof(uint32_t)) != OK:
+cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept nogil:
+    """Make room for so many blocks beside those that there are. This only claims addresses."""
+    cdef size_t n = system.n_shelves - system.n_free_shelves
+    n += (<size_t>n_blocks + SHELF - 1) >> SHELF_BITS
+    if resize(&system.memory, &system.free_shelves, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.free_slots, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    memset(<uint32_t*>system.blocks.data + <size_t>system.n_slots * system.stride, 0,
-           <size_t>(n_slots - system.n_slots) * system.stride * sizeof(uint32_t))
-    for i in range(n_slots - 1, system.n_slots - 1, -1):
-        (<uint32_t*>system.free_slots.data)[system.n_free_slots] = <uint32_t>i
-        system.n_free_slots += 1
-    system.n_slots = n_slots
-    return OK
+    return resize(
+        &system.memory, &system.blocks, n * SHELF * system.stride * sizeof(uint32_t)
+    )
+
+
+cdef inline uint32_t take_slot(System* system) noexcept nogil:
+    """The slot after the one taken last, on the same shelf or on a free one."""
+    cdef uint32_t slot = system.next_slot
+    if slot & (SHELF - 1) == 0:
+        if system.n_free_shelves:
+            system.n_free_shelves -= 1
+            slot = (<uint32_t*>system.free_shelves.data)[system.n_free_shelves] << SHELF_BITS
+        else:
+            slot = system.n_shelves << SHELF_BITS
+            system.n_shelves += 1
+    system.next_slot = slot + 1
+    return slot
+
+
+cdef inline void free_shelf(System* system, uint32_t slot) noexcept nogil:
+    """Free the shelf that the slot is on."""
+    (<uint32_t*>system.free_shelves.data)[system.n_free_shelves] = slot >> SHELF_BITS
+    system.n_free_shelves += 1
 
 
 cdef inline Status reserve_survivors(System* system, Survivors* chosen, int64_t n) noexcept nogil:
@@ -129,7 +140,7 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     if check_limits(system, chosen) != OK:
         return COUNT_LIMIT
     n = max(chosen.n, system.n_particles)
-    if grow_particles(system, n) != OK or grow_slots(system, n) != OK:
+    if grow_particles(system, n) != OK or reserve_shelves(system, chosen.n) != OK:
         return NO_MEMORY
     for i in range(chosen.n):
         most_states = states[i] + 1 if states[i] >= most_states else most_states

@@ -23,8 +23,7 @@ from mdvpf._types cimport (
 )
 
 cdef enum:
-    FETCH_BLOCK = 16        # particles ahead whose blocks are asked for
-    FETCH_ROWS = 8          # and whose rows, once the block is there
+    FETCH_ROWS = 8          # particles ahead whose rows are asked for; blocks are read in order
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -254,28 +253,28 @@ cdef inline double total_of(const double* values, uint32_t n) noexcept nogil:
 
 
 cdef inline void emission_or_one(
-    const Model* model, const View* view, const Row* counts, bint missing, double* out
+    const Model* model, const View* view, const Row* counts, int32_t symbol, double* out
 ) noexcept nogil:
     """Emission scores; a missing symbol emits with probability one."""
     cdef uint32_t i
-    if missing:
+    if symbol == MISSING:
         for i in range(view.n_states + 4):
             out[i] = 1.0
     else:
-        emission_scores(model, view, counts, out)
+        emission_scores(model, view, counts, symbol, out)
 
 
 cdef inline uint32_t potentials(
-    const Model* model, const View* view, const Row* counts, bint missing,
+    const Model* model, const View* view, const Row* counts, int32_t symbol,
     Scratch* scratch, double* out, double* total,
 ) noexcept nogil:
     """Write f(m, y) of every candidate state of a particle and their sum; return how many.
 
-    `counts` is the column of y.
+    `counts` is the column of the symbol y.
     """
     cdef double* emission = <double*>scratch.emission.data
     cdef uint32_t n
-    emission_or_one(model, view, counts, missing, emission)
+    emission_or_one(model, view, counts, symbol, emission)
     n = transition_scores(model, view, emission, out)
     total[0] = total_of(out, n)
     return n
@@ -288,17 +287,7 @@ cdef inline uint32_t particle_potentials(
     cdef View view
     cdef Row counts
     view_for(system, particle, symbol, &view, &counts)
-    return potentials(
-        &system.model, &view, &counts, symbol == MISSING, &system.scratch, out, total
-    )
-
-
-cdef inline void fetch_block(const System* system, int64_t particle) noexcept nogil:
-    """Ask for the memory of a particle's block."""
-    cdef uint32_t* block = block_of(system, particle)
-    prefetch(block)
-    prefetch(block + 16)
-    prefetch(block + 32)
+    return potentials(&system.model, &view, &counts, symbol, &system.scratch, out, total)
 
 
 cdef inline void fetch_rows(
@@ -320,8 +309,6 @@ cdef inline void fetch_ahead(
     const System* system, int64_t particle, int64_t stride, int32_t symbol
 ) noexcept nogil:
     """Ask for the memory of particles that will be scored soon, every `stride`-th of them."""
-    if particle + FETCH_BLOCK * stride < system.n_particles:
-        fetch_block(system, particle + FETCH_BLOCK * stride)
     if particle + FETCH_ROWS * stride < system.n_particles:
         fetch_rows(system, particle + FETCH_ROWS * stride, symbol)
 
@@ -337,6 +324,6 @@ cdef inline double moved_probability(
     cdef double total
     view_moved(system, block, state, symbol, scratch, &view)
     potentials(
-        &system.model, &view, &counts, False, scratch, <double*>scratch.transition.data, &total
+        &system.model, &view, &counts, wanted, scratch, <double*>scratch.transition.data, &total
     )
     return total

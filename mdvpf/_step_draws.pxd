@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._resample cimport draw, first_above, guided, make_guide, residual_part
 from mdvpf._score cimport (
-    FETCH_BLOCK, emission_or_one, end_of_copies, fetch_ahead, fetch_block, n_offered,
+    emission_or_one, end_of_copies, fetch_ahead, n_offered,
     particle_potentials, transition_scores, view_for,
 )
 from mdvpf._select cimport normalize, weigh
@@ -72,7 +72,7 @@ cdef inline Status move_all(
         end = end_of_copies(system, k)
         fetch_ahead(system, end - 1, 1, symbol)
         view_for(system, k, symbol, &view, &counts)
-        emission_or_one(&system.model, &view, &counts, symbol == MISSING, emission)
+        emission_or_one(&system.model, &view, &counts, symbol, emission)
         n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
         mass = weighted_sum(transition, emission, n)
         for i in range(1, n):
@@ -247,8 +247,6 @@ cdef inline double draw_states(
     chosen.n = 0
     while k < system.n_particles:
         end = end_of_copies(system, k)
-        if end + FETCH_BLOCK < system.n_particles:
-            fetch_block(system, end + FETCH_BLOCK)
         n = n_offered(system, k)
         if place[end - 1] > chosen.n:
             for i in range(1, n):

@@ -22,6 +22,9 @@ cdef enum:
     SIZE_TABLE = 256        # record sizes, in units, whose class is looked up
     N_CLASSES = 112         # record sizes: 2..8 units, then four to a doubling
 
+    SHELF_BITS = 5          # a shelf has 2**5 slots
+    SHELF = 32
+
     GROUP_BITS = 2          # a record holds four rows
     GROUP = 4
 
@@ -61,6 +64,7 @@ cdef enum Status:
     TOO_FEW_UNIFORMS = 4    # the caller passed fewer uniforms than the step draws; nothing changed
     BAD_SNAPSHOT = 5        # the arrays to restore from contradict each other
 
+# In the order of `ALGORITHMS` in `algorithms.py`.
 cdef enum AlgorithmKind:
     ALGORITHM_MDVPA = 0
     ALGORITHM_VPA = 1
@@ -126,7 +130,11 @@ cdef struct Row:
 
 # A particle is a block of uint32: this header, into[cap], handles of the groups of its 1 + cap
 # transition rows (row 0 is that of the start state), root of the symbol tree. Entries of `into`
-# past the number of states are 0. Blocks live in slots of one array.
+# past the number of states are 0.
+#
+# Blocks lie on shelves in the order of their particles, which is the order in which they are read.
+# The children of a step are put on other shelves, and those of the parents are free once all of
+# their blocks have been passed.
 cdef enum:
     BLOCK_STATES = 0        # number of states
     BLOCK_CURRENT = 1       # 1 + current state; 0: start state
@@ -237,6 +245,7 @@ cdef struct History:
 cdef struct System:
     Model model
     AlgorithmKind algorithm
+    bint duplicating        # a path may be held more than once: there are always K particles
     NormalizerKind normalizer
     ResamplingKind resampling
     bint carry_weights
@@ -251,13 +260,14 @@ cdef struct System:
     uint32_t depth          # levels of the symbol tree, the root included
 
     Buffer tabled           # double[]: what model.inverse and model.spread point to
-    Buffer blocks           # uint32_t[n_slots * stride]
+    Buffer blocks           # uint32_t[]: a block a slot, SHELF slots a shelf
     uint32_t stride
     uint32_t state_capacity  # a multiple of 4
     uint32_t n_groups       # handles of groups of transition rows in a block
-    int64_t n_slots
-    Buffer free_slots       # uint32_t[]: stack
-    int64_t n_free_slots
+    uint32_t n_shelves      # ever used; beyond them memory is only claimed
+    Buffer free_shelves     # uint32_t[]: stack
+    uint32_t n_free_shelves
+    uint32_t next_slot      # for the next block; if it is the first of a shelf, take a shelf
     Buffer slot             # uint32_t[]: slot of each particle
     Buffer new_slot         # uint32_t[]: the same for the children, while they are made
     Buffer weight           # double[]

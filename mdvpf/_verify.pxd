@@ -11,7 +11,7 @@ from mdvpf._history cimport oldest_generation
 from mdvpf._pool cimport at, class_at, class_of
 from mdvpf._score cimport block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
     History, Page, Record, Row, System, handle_t,
 )
 
@@ -122,8 +122,10 @@ cdef inline void verify_pool(System* system, dict references) except *:
 cdef inline void verify_slots(System* system) except *:
     slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)
              if not is_copy(system, i)]
-    slots += [(<uint32_t*>system.free_slots.data)[i] for i in range(system.n_free_slots)]
-    check(sorted(slots) == list(range(system.n_slots)), "a slot is lost or used twice")
+    check(len(slots) == len(set(slots)), "a slot is used twice")
+    shelves = sorted({slot // SHELF for slot in slots})
+    shelves += [(<uint32_t*>system.free_shelves.data)[i] for i in range(system.n_free_shelves)]
+    check(sorted(shelves) == list(range(system.n_shelves)), "a shelf is lost or used twice")
 
 
 cdef inline void verify_history(System* system) except *:

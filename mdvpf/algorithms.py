@@ -227,4 +227,9 @@ class OptimalResampling:
 
 
 Algorithm = MDVPA | VPA | SMC | ParticleLearning | OptimalResampling
+
+# In the order of `AlgorithmKind` in `_types.pxd`.
 ALGORITHMS = (MDVPA, VPA, SMC, ParticleLearning, OptimalResampling)
+
+# Those that may hold a path more than once: they start from K copies, and always have K particles.
+DUPLICATING = (SMC, ParticleLearning)

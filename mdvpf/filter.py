@@ -8,7 +8,7 @@ the compiled core does the rest (`_absorb`): predict, score, select, commit, rep
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
@@ -16,18 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import _core, _validate
+from mdvpf._codes import algorithm_codes, model_codes, uniforms_per_step
 from mdvpf._filter_state import filter_state, read_configuration, restored_core
-from mdvpf.algorithms import (
-    ALGORITHMS,
-    MDVPA,
-    NORMALIZERS,
-    RESAMPLINGS,
-    SMC,
-    VPA,
-    Algorithm,
-    OptimalResampling,
-    ParticleLearning,
-)
+from mdvpf._generator import draw, put_back
+from mdvpf.algorithms import ALGORITHMS, MDVPA, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
@@ -37,7 +29,6 @@ History = int | Literal["full"] | None
 
 _NO_UNIFORMS = np.empty(0)
 _MAX_THREADS = 1024  # more would only wait for each other
-_CODES: dict[type, int] = {MDVPA: 0, VPA: 1, SMC: 2, ParticleLearning: 3, OptimalResampling: 4}
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
 
 
@@ -105,10 +96,10 @@ class ParticleFilter(Predictor):
         self.n_threads = _validate.integer("n_threads", n_threads, low=1)
         self.history = _read_history(history)
         self.rng = _validate.generator("rng", rng)
-        self._draws = _uniforms_per_step(algorithm, self.n_particles)
+        self._draws = uniforms_per_step(algorithm, self.n_particles)
         self._core = _core.ParticleSystem(
-            **_model_codes(model),
-            **_algorithm_codes(algorithm),
+            **model_codes(model),
+            **algorithm_codes(algorithm),
             budget=self.n_particles,
             lag=_lag(self.history),
             n_threads=min(self.n_threads, _MAX_THREADS),
@@ -157,16 +148,27 @@ class ParticleFilter(Predictor):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
+        return Step._make(self._step(read_symbol(symbol, self.model.n_symbols)))
+
+    def _step(self, symbol: int) -> Sequence[float]:
         core = self._core
-        code = read_symbol(symbol, self.model.n_symbols)
         discount = 0.0
-        if isinstance(self.algorithm, MDVPA) and core.pending and code != MISSING:
+        if isinstance(self.algorithm, MDVPA) and core.pending and symbol != MISSING:
             discount = self.algorithm.discount_at(core.n_steps + 1)
         if self._draws == 0:
-            return Step._make(core.absorb(code, discount, _NO_UNIFORMS)[:5])
-        with self._drawn(1) as (uniforms, progress):
-            *fields, progress[1] = core.absorb(code, discount, uniforms)
-        return Step._make(fields)
+            return core.absorb(symbol, discount, _NO_UNIFORMS)[:5]
+        if self._draws > 1:
+            with self._drawn(1) as (uniforms, progress):
+                *fields, progress[1] = core.absorb(symbol, discount, uniforms)
+            return fields
+        uniform, state = draw(self.rng)
+        used = 0
+        try:
+            *fields, used = core.absorb(symbol, discount, uniform)
+        finally:
+            if not used:
+                put_back(self.rng, state)
+        return fields
 
     def new_sequence(self) -> None:
         """End the sequence: the next symbol starts a new one.
@@ -244,6 +246,12 @@ class ParticleFilter(Predictor):
         return discounts
 
     @property
+    def _may_refuse(self) -> bool:
+        if not isinstance(self.algorithm, MDVPA):
+            return False
+        return not isinstance(self.algorithm.discount, (str, float))
+
+    @property
     def _chunk(self) -> int:
         return max(1, _CHUNK_OF_PARTICLES // self.n_particles)
 
@@ -311,6 +319,10 @@ class ParticleFilter(Predictor):
     def n_states(self) -> NDArray[np.int64]:
         """Number of states that each particle has."""
         return self._describe()[2]
+
+    def _mean_states(self) -> float:
+        weights, _, n_states = self._describe()
+        return float(weights @ n_states)
 
     def _particle(self, k: int | None) -> int:
         if k is None:
@@ -382,50 +394,6 @@ class ParticleFilter(Predictor):
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self._core.__sizeof__()
-
-
-def _uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
-    """How many uniforms a step draws at the most."""
-    match algorithm:
-        case SMC(resampling="systematic"):
-            return n_particles + 1
-        case SMC() | ParticleLearning():
-            return 2 * n_particles
-        case OptimalResampling() | MDVPA(selection="optimal"):
-            return 1
-    return 0
-
-
-def _model_codes(model: InfiniteHMM) -> dict[str, Any]:
-    return {
-        "n_symbols": model.n_symbols,
-        "alpha": model.alpha,
-        "gamma": model.gamma,
-        "beta": model.beta,
-        "any_state": model.oracle == "any",
-        "max_states": model.max_states or 0,
-    }
-
-
-def _algorithm_codes(algorithm: Algorithm) -> dict[str, Any]:
-    codes = {
-        "algorithm": _CODES[type(algorithm)],
-        "carry_weights": True,
-        "normalizer": 0,
-        "select_optimal": False,
-        "resampling": 0,
-        "ess_threshold": 1.0,
-    }
-    if isinstance(algorithm, (MDVPA, VPA)):
-        codes["carry_weights"] = algorithm.carry_weights
-    if isinstance(algorithm, MDVPA):
-        codes["normalizer"] = NORMALIZERS.index(algorithm.normalizer)
-        codes["select_optimal"] = algorithm.selection == "optimal"
-    if isinstance(algorithm, SMC):
-        codes["resampling"] = RESAMPLINGS.index(algorithm.resampling)
-        if algorithm.ess_threshold is not None:
-            codes["ess_threshold"] = algorithm.ess_threshold
-    return codes
 
 
 def _read_history(history: Any) -> History:

@@ -9,28 +9,25 @@ thread of its own, and their log predictives are combined afterwards, symbol by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
-from itertools import product
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import _validate
-from mdvpf._baseline import Baseline, interrupts_held
 from mdvpf._bound import regret_bound
-from mdvpf._combine import combine
-from mdvpf._lives import newborn, run_places
-from mdvpf._mixture_state import mixture_state, read_restart, read_rows, read_weights
+from mdvpf._combine import combine, pooled
+from mdvpf._grid import filters
+from mdvpf._mixture_state import mixture_state, population_of, read_weights
+from mdvpf._population import Population, read_members
 from mdvpf._share import Rate, Weights, read_rate
 from mdvpf.algorithms import MDVPA, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
-from mdvpf.model import InfiniteHMM
-from mdvpf.predictor import Predictor, Stream, read_symbol
-from mdvpf.restart import Restart
+from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
+from mdvpf.restart import Restart, read_restart
 from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, Step
 
 _CHUNK = 256  # symbols that each member runs over before the predictions are combined
@@ -86,27 +83,12 @@ class Mixture(Predictor):
         restart: Restart | int | None = None,
         n_threads: int = 1,
     ) -> None:
-        found = tuple(members)
-        if not found:
-            raise ValueError("members: got none; expected at least one")
-        for i, member in enumerate(found):
-            if not isinstance(member, Predictor):
-                raise TypeError(f"members[{i}]={member!r}: expected a predictor")
-            if member.n_symbols != found[0].n_symbols:
-                raise ValueError(
-                    f"members[{i}] has {member.n_symbols} symbols: expected {found[0].n_symbols}, "
-                    "as members[0] has"
-                )
+        found = read_members(members)
         self.share = read_rate("share", share)
-        self.restart = _read_restart(restart)
+        self.restart = read_restart(restart)
         self.n_threads = _validate.integer("n_threads", n_threads, low=1)
-        # One row a level: row 0 are the members that never restart. The others are born in time.
-        self._rows: list[list[Predictor]] = [[member.copy() for member in found]]
-        self._templates = [member.copy() for member in found] if self.restart else []
-        self._wary = tuple(j for j, member in enumerate(found) if _may_refuse(member))
+        self._population = Population(found, self.restart)
         self._weights = Weights(len(found), self.share)
-        self._time = 0  # symbols so far, missing ones included
-        self._is_broken = False
 
     def __repr__(self) -> str:
         members = ", ".join(repr(member) for member in self.members)
@@ -123,6 +105,7 @@ class Mixture(Predictor):
         algorithm: Iterable[Algorithm] = (MDVPA(),),
         n_particles: int = 100,
         rng: Any = None,
+        max_states: int | None = None,
         share: Rate = 0.01,
         restart: Restart | int | None = None,
         n_threads: int = 1,
@@ -141,6 +124,8 @@ class Mixture(Predictor):
             The budget of each.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
             As for `ParticleFilter`; every filter gets a generator of its own.
+        max_states : int, optional
+            As for `InfiniteHMM`.
         share, restart, n_threads
             As for `Mixture`.
 
@@ -152,29 +137,20 @@ class Mixture(Predictor):
         >>> [member.model.beta for member in mixture.members], int(mixture.weights.argmax())
         ([0.3, 0.01], 1)
         """
-        generator = _validate.generator("rng", rng)
-        filters = [
-            ParticleFilter(
-                InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b), kind, n_particles, rng=seed
-            )
-            for kind, a, g, b in product(tuple(algorithm), tuple(alpha), tuple(gamma), tuple(beta))
-            for seed in generator.integers(2**63, size=1).tolist()
-        ]
-        if not filters:
-            raise ValueError("alpha, gamma, beta, algorithm: expected at least one of each")
-        return cls(filters, share=share, restart=restart, n_threads=n_threads)
+        members = filters(n_symbols, alpha, gamma, beta, algorithm, n_particles, rng, max_states)
+        return cls(members, share=share, restart=restart, n_threads=n_threads)
 
     # -- what is inside --------------------------------------------------------------------
 
     @property
     def members(self) -> tuple[Predictor, ...]:
         """The members, without the copies that restart. To look at: they belong to the mixture."""
-        return tuple(self._rows[0])
+        return tuple(self._population.rows[0])
 
     @property
     def living(self) -> tuple[Predictor, ...]:
         """The members and all copies that live."""
-        return tuple(member for row in self._rows for member in row)
+        return tuple(self._population.living)
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -241,7 +217,7 @@ class Mixture(Predictor):
     @property
     def n_symbols(self) -> int:
         """Size of the alphabet."""
-        return self._rows[0][0].n_symbols
+        return self._population.rows[0][0].n_symbols
 
     def predict_proba(self) -> NDArray[np.float64]:
         """Return the distribution of the next symbol.
@@ -253,7 +229,7 @@ class Mixture(Predictor):
         >>> mixture.predict_proba().tolist()
         [0.25, 0.25, 0.25, 0.25]
         """
-        self._check_whole()
+        self._population.check_whole()
         out = np.zeros(self.n_symbols)
         for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
             out += weight * member.predict_proba()
@@ -269,27 +245,25 @@ class Mixture(Predictor):
         >>> round(mixture.update(3).log_predictive, 6)
         -1.386294
         """
-        self._check_whole()
+        self._population.check_whole()
         code = read_symbol(symbol, self.n_symbols)
-        n_rows, n_members = self._weights.log.shape
-        reports = np.empty((1, n_rows, n_members, N_FIELDS))
-        one = Stream(np.array([code], dtype=np.int32), np.zeros(1, dtype=np.uint8))
-        for j in self._wary:
-            self._rows[0][j]._plan(one)  # refuses what `update` would, before anything has changed
-        with interrupts_held(), self._whole_or_broken():
-            for i, row in enumerate(self._rows):
-                for j, member in enumerate(row):
-                    step = member.update(symbol)
-                    reports[0, i, j] = step[0], *step
-            out = np.empty((1, self._n_fields))
-            combine(self._weights, self.restart, self._time, one.symbols, reports, out)
-            self._time += 1
-            level = self.restart.level_at(self._time) if self.restart else 0
-            if level:
-                born = [newborn(template, self._time) for template in self._templates]
-                self._rows[level : level + 1] = [born]
-        log_predictive, _, mean_states, ess, n_particles, discarded = out[0, :N_FIELDS].tolist()
+        if self._population.wary:
+            one = Stream(np.array([code], dtype=np.int32), np.zeros(1, dtype=np.uint8))
+            for member in self._population.wary:
+                member._plan(one)  # refuses what `update` would, before anything has changed
+        with self._population.together():
+            log_predictive, mean_states, ess, n_particles, discarded = self._step(code)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
+
+    def _step(self, symbol: int) -> Sequence[float]:
+        found, born = self._population.step(symbol)
+        weights = self._weights
+        log_predictive = 0.0 if symbol == MISSING else weights.absorb(found[..., 0])
+        fields = pooled(np.exp(weights.log)[np.newaxis], found[np.newaxis])
+        if born:
+            assert self.restart is not None
+            weights.replace(born, self.restart.mass_at(self._population.time))
+        return log_predictive, *fields[0].tolist()
 
     def new_sequence(self) -> None:
         """End the sequence: the next symbol starts a new one, for all members.
@@ -303,8 +277,8 @@ class Mixture(Predictor):
         >>> bool(mixture.predict_proba()[0] > 0.5)
         True
         """
-        self._check_whole()
-        with interrupts_held(), self._whole_or_broken():
+        self._population.check_whole()
+        with self._population.together():
             for member in self.living:
                 member.new_sequence()
 
@@ -320,10 +294,9 @@ class Mixture(Predictor):
         >>> mixture.predict_proba().tolist()
         [0.5, 0.5]
         """
-        self._check_whole()
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._rows = [[member.copy() for member in row] for row in self._rows]
+        other._population = self._population.copy()
         other._weights = self._weights.copy()
         return other
 
@@ -333,22 +306,19 @@ class Mixture(Predictor):
     # -- checkpoints -----------------------------------------------------------------------
 
     def _to_state(self) -> State:
-        self._check_whole()
+        self._population.check_whole()
         self._left_out()
         options = {"share": self.share, "n_threads": self.n_threads}
-        return mixture_state(
-            options, self.restart, self._rows, self._templates, self._weights, self._time
-        )
+        return mixture_state(options, self._population, self._weights)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         values = state.values
-        restart = read_restart(values["restart"])
-        rows, templates = read_rows(state, restart)
+        population = population_of(state)
         self = object.__new__(cls)
         options = {"share": values["share"], "n_threads": values["n_threads"]}
-        Mixture.__init__(self, rows[0], restart=restart, **options)
-        self._rows, self._templates, self._time = rows, templates, values["time"]
+        Mixture.__init__(self, population.rows[0], restart=population.restart, **options)
+        self._population = population
         read_weights(state, self._weights)
         return self
 
@@ -363,9 +333,13 @@ class Mixture(Predictor):
 
     def _plan(self, stream: Stream) -> None:
         """Let the members look for whatever they might refuse: copies are never ahead of them."""
-        self._check_whole()
-        for member in self._rows[0]:
+        self._population.check_whole()
+        for member in self._population.rows[0]:
             member._plan(stream)
+
+    @property
+    def _may_refuse(self) -> bool:
+        return bool(self._population.wary)
 
     @property
     def _chunk(self) -> int:
@@ -373,7 +347,7 @@ class Mixture(Predictor):
 
     @property
     def _n_fields(self) -> int:
-        return N_FIELDS + 2 * len(self._rows[0])
+        return N_FIELDS + 2 * len(self._population.rows[0])
 
     def _result(self, reports: NDArray[np.float64]) -> FilterResult:
         weights, scores = np.split(reports[:, N_FIELDS:].copy(), 2, axis=1)
@@ -385,47 +359,7 @@ class Mixture(Predictor):
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
     ) -> None:
         now = Stream(stream.symbols[part], stream.starts[part])
-        with interrupts_held(), self._whole_or_broken():
-            self._rows, found = run_places(
-                self._rows, self._templates, self.restart, self._time, now, self.n_threads
-            )
-            combine(self._weights, self.restart, self._time, now.symbols, found, reports)
-            self._time += len(now)
-
-    # -- failures --------------------------------------------------------------------------
-
-    @contextmanager
-    def _whole_or_broken(self) -> Iterator[None]:
-        """Remember if what happens inside fails: some members are then ahead of others."""
-        try:
-            yield
-        except BaseException:
-            self._is_broken = True
-            raise
-
-    def _check_whole(self) -> None:
-        if self._is_broken:
-            raise RuntimeError(
-                "a member of the mixture failed on the way: it cannot go on; make it anew, "
-                "or load it from a checkpoint"
-            )
-
-
-def _may_refuse(member: Predictor) -> bool:
-    """Return whether a member may refuse a symbol of its alphabet."""
-    match member:
-        case Baseline():
-            return False
-        case Mixture():
-            return bool(member._wary)
-        case ParticleFilter(algorithm=MDVPA(discount=discount)):
-            return not isinstance(discount, (str, float))
-        case ParticleFilter():
-            return False
-    return True
-
-
-def _read_restart(restart: Any) -> Restart | None:
-    if restart is None or isinstance(restart, Restart):
-        return restart
-    return Restart(every=_validate.integer("restart", restart, low=1, also=", a Restart or None"))
+        time = self._population.time
+        with self._population.together():
+            found = self._population.run(now, self.n_threads)
+            combine(self._weights, self.restart, time, now.symbols, found, reports)

@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import _validate, checkpoint
+from mdvpf._leaves import mean_states
 from mdvpf.detect import SurpriseDetector
+from mdvpf.filter import ParticleFilter
 from mdvpf.predictor import Predictor
+from mdvpf.result import Step
 from mdvpf.vocabulary import Label, label_text
 
 N_EXPECTED = 3  # how many of the likeliest symbols a report names
@@ -39,8 +42,9 @@ class Report:
         The same with the sign turned: nats.
     alarm : bool
         Whether the detector raised an alarm.
-    mean_states : float
-        Weighted mean number of states after the symbol.
+    mean_states : float or None
+        Weighted mean number of states of the filter after the symbol; of all filters in a mixture,
+        each by its weight in the next prediction; None if there is no filter.
     expected : tuple of (label, float)
         The likeliest symbols before this one was seen, and their probabilities.
     """
@@ -50,7 +54,7 @@ class Report:
     log_predictive: float
     surprise: float
     alarm: bool
-    mean_states: float
+    mean_states: float | None
     expected: tuple[tuple[Label, float], ...]
 
     def to_json(self) -> str:
@@ -184,7 +188,7 @@ class Monitor:
             log_predictive=step.log_predictive,
             surprise=detection.surprise,
             alarm=detection.alarm,
-            mean_states=step.mean_states,
+            mean_states=_mean_states(predictor, step),
             expected=tuple((self._label(i), p) for i, p in expected),
         )
 
@@ -317,6 +321,10 @@ def _by_text(labels: list[Label]) -> dict[str, int]:
                 "expected labels that differ there"
             )
     return symbols
+
+
+def _mean_states(predictor: Predictor, step: Step) -> float | None:
+    return step.mean_states if isinstance(predictor, ParticleFilter) else mean_states(predictor)
 
 
 def _likeliest(probabilities: NDArray[np.float64]) -> list[tuple[int, float]]:

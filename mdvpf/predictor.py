@@ -10,7 +10,7 @@ for those that say what they are made of (see `checkpoint.py`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -124,6 +124,15 @@ class Predictor(ABC):
     @abstractmethod
     def _absorb(self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]) -> None:
         """Absorb a part of the stream, writing one row of `reports` a symbol."""
+
+    def _step(self, symbol: int) -> Sequence[float]:
+        """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
+        return self.update(None if symbol == MISSING else symbol)
+
+    @property
+    def _may_refuse(self) -> bool:
+        """Whether a symbol of the alphabet may be refused, as `_plan` would tell."""
+        return True
 
     @property
     def _chunk(self) -> int:

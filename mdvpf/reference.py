@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from mdvpf import _validate
 from mdvpf.algorithms import (
     ALGORITHMS,
+    DUPLICATING,
     MDVPA,
     SMC,
     VPA,
@@ -667,9 +668,7 @@ class ReferenceFilter:
         self._pending: Pending | None = None
 
     def _empty_particles(self) -> list[Particle]:
-        # Filters that draw may hold duplicates, and start from K of them; the others may not.
-        draws = isinstance(self.algorithm, SMC | ParticleLearning)
-        n = self.n_particles if draws else 1
+        n = self.n_particles if isinstance(self.algorithm, DUPLICATING) else 1
         return [Particle(log_weight=-math.log(n)) for _ in range(n)]
 
     @property

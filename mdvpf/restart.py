@@ -14,6 +14,7 @@ was born after it and is at least about a quarter as old as the change (Hazan an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from mdvpf import _validate
 from mdvpf._share import Rate, rate_at, read_rate
@@ -103,3 +104,10 @@ class Restart:
         0.25
         """
         return rate_at(self.mass, n // self.every)
+
+
+def read_restart(restart: Any) -> Restart | None:
+    """Return restarts, of which an integer is the `every`; None is for none."""
+    if restart is None or isinstance(restart, Restart):
+        return restart
+    return Restart(every=_validate.integer("restart", restart, low=1, also=", a Restart or None"))

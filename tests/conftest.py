@@ -15,6 +15,7 @@ HYPOTHESIS_PROFILE=explore
 from __future__ import annotations
 
 import os
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,27 @@ settings.register_profile("explore", derandomize=False, deadline=None, max_examp
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 TORTURE_SCALES = {"sample": 0.05, "full": 1.0}
+
+# Tests of pages, layers and benchmarks. All others also run where only the package is installed.
+ABOUT_THE_SOURCE_TREE = ("test_benchmarks.py", "test_layers.py", "test_readme.py")
+SOURCE_TREE = Path(__file__).resolve().parents[1]
+
+
+class WithoutSourceTree(pytest.File):
+    """A file whose tests are skipped, without importing it."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        pytest.skip(f"needs the source tree, and {SOURCE_TREE} is none", allow_module_level=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    collectors = yield
+    if file_path.name in ABOUT_THE_SOURCE_TREE and not (SOURCE_TREE / "setup.py").exists():
+        return [WithoutSourceTree.from_parent(parent, path=file_path)]
+    return collectors
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,8 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from benchmarks.peers.dense import Dense
 
 KEYS_PER_NAT = 2.0**32
 
@@ -106,23 +107,12 @@ def copy_survivors(
         weight[k] = scores[survivors[k]] / total
 
 
-class NumbaVPA:
-    """VPA over dense tables; ``run`` returns the log predictive of every symbol."""
+class NumbaVPA(Dense):
+    """Plain loops."""
 
-    def __init__(
-        self,
-        n_symbols: int,
-        n_particles: int,
-        *,
-        alpha: float = 1.0,
-        gamma: float = 1.0,
-        beta: float = 0.3,
-    ) -> None:
-        self.n_symbols = n_symbols
-        self.budget = n_particles
-        self.alpha, self.gamma, self.beta = alpha, gamma, beta
+    def _start(self) -> None:
         self.n = 1
-        self.weight = np.ones(n_particles)
+        self.weight = np.ones(self.budget)
         self._allocate(1 + SPARE_STATES)
         self._tables[0][3][0] = -1  # the last row of the transitions: the start state's
 
@@ -140,10 +130,6 @@ class NumbaVPA:
             for _ in range(2)
         ]
         self._scores = np.empty(k * (columns + 1))
-
-    def run(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Absorb the symbols; return the log predictive of each, fixed before it was used."""
-        return np.array([self._step(symbol) for symbol in symbols.tolist()])
 
     def _step(self, symbol: int) -> float:
         old, new = self._tables

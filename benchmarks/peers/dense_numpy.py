@@ -11,35 +11,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers.dense import Dense
+
 SPARE_STATES = 2
 
 
-class DenseVPA:
-    """VPA over dense tables; ``run`` returns the log predictive of every symbol."""
+class DenseVPA(Dense):
+    """Log scores, and tables that are made anew."""
 
-    def __init__(
-        self,
-        n_symbols: int,
-        n_particles: int,
-        *,
-        alpha: float = 1.0,
-        gamma: float = 1.0,
-        beta: float = 0.3,
-    ) -> None:
-        self.n_symbols = n_symbols
-        self.budget = n_particles
-        self.alpha, self.gamma, self.beta = alpha, gamma, beta
+    def _start(self) -> None:
         columns = 1 + SPARE_STATES
         self.transition = np.zeros((1, columns + 1, columns), np.int32)  # the last row: start
-        self.emission = np.zeros((1, n_symbols, columns), np.int32)
+        self.emission = np.zeros((1, self.n_symbols, columns), np.int32)
         self.into = np.zeros((1, columns), np.int32)
         self.state = np.array([-1])
         self.n_states = np.array([0])
         self.log_weight = np.zeros(1)
-
-    def run(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Absorb the symbols; return the log predictive of each, fixed before it was used."""
-        return np.array([self._step(symbol) for symbol in symbols.tolist()])
 
     def _step(self, symbol: int) -> float:
         log_scores = self._log_scores(symbol).ravel()

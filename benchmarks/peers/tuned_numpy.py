@@ -22,6 +22,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers.dense import Dense
+
 # Scores are ordered by rint(2**32 * log score). Outside this band around the cut the order of
 # the products themselves is the same, with room for rounding.
 BAND = 2e-9
@@ -33,28 +35,17 @@ SMALLEST_SCORE = 1e-280
 SPARE_STATES = 2
 
 
-class TunedVPA:
-    """VPA over dense tables; ``run`` returns the log predictive of every symbol."""
+class TunedVPA(Dense):
+    """Products, and buffers that are used again."""
 
-    def __init__(
-        self,
-        n_symbols: int,
-        n_particles: int,
-        *,
-        alpha: float = 1.0,
-        gamma: float = 1.0,
-        beta: float = 0.3,
-    ) -> None:
-        self.n_symbols = n_symbols
-        self.budget = n_particles
-        self.alpha, self.gamma, self.beta = alpha, gamma, beta
+    def _start(self) -> None:
         self.n_candidates = 0
 
         self.weight = np.ones(1)
         self.state = np.zeros(1, np.intp)  # 0 is the start state, c + 1 is state c
         self.n_states = np.zeros(1, np.intp)
         self._allocate(1 + SPARE_STATES)
-        self.into[0, 0] = gamma
+        self.into[0, 0] = self.gamma
 
     def _allocate(self, columns: int) -> None:
         """Make empty tables with this many columns, the one for the new state included."""
@@ -84,10 +75,6 @@ class TunedVPA:
         self._departures[0][:, : old + 1] = before["_departures"]
         self._into[0][:, :old] = before["_into"]
         self._emission_scale[0][:, :old] = before["_emission_scale"]
-
-    def run(self, symbols: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Absorb the symbols; return the log predictive of each, fixed before it was used."""
-        return np.array([self._step(symbol) for symbol in symbols.tolist()])
 
     def _step(self, symbol: int) -> float:
         scores = self._scores(symbol)

@@ -10,10 +10,8 @@ particles = np.array([10, 30, 100, 300, 1000])
 model = mdvpf.InfiniteHMM(stream.n_symbols, beta=1.0)
 lines = []
 for name, algorithm in {"VPA": mdvpf.VPA(), "MD-VPA": mdvpf.MDVPA()}.items():
-    lost = [
-        mdvpf.ParticleFilter(model, algorithm, n_particles=K).run(stream.symbols).discarded.mean()
-        for K in particles.tolist()
-    ]
+    filters = [mdvpf.ParticleFilter(model, algorithm, K) for K in particles.tolist()]
+    lost = [pf.run(stream.symbols).discarded.mean() for pf in filters]
     lines.append(Line(name, particles, np.array(lost)))
 
 panel = Panel("mean over 300 symbols", "particles", "share discarded", lines, log_x=True)

@@ -9,7 +9,8 @@ stream = mdvpf.datasets.switching_hmm(rng=1)
 time = np.arange(len(stream.symbols))
 lines = []
 for beta in (0.01, 0.1, 1.0):
-    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(stream.n_symbols, beta=beta), n_particles=100)
+    model = mdvpf.InfiniteHMM(stream.n_symbols, beta=beta)
+    pf = mdvpf.ParticleFilter(model, n_particles=100)
     lines.append(Line(f"beta = {beta}", time, pf.run(stream.symbols).mean_states))
 
 marks = stream.change_points

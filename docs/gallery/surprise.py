@@ -15,5 +15,6 @@ for name, algorithm in {"MD-VPA": mdvpf.MDVPA(), "SMC": mdvpf.SMC()}.items():
     smooth = trailing_mean(surprise[np.newaxis], window)[0]
     lines.append(Line(name, np.arange(window - 1, len(surprise)), smooth))
 
-panel = Panel("mean of the last 20", "symbol", "surprise, nats", lines, marks=stream.change_points)
+marks = stream.change_points
+panel = Panel("mean of the last 20", "symbol", "surprise, nats", lines, marks=marks)
 drawing = figure([panel], "Surprise on one stream")

@@ -15,17 +15,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from mdvpf import _validate
-from mdvpf.baselines import ContextTree, Markov
-from mdvpf.cli import shared
+from mdvpf.cli import predictors, shared
 from mdvpf.detect import DetectionResult, SurpriseDetector
 from mdvpf.experiments.files import read_file
-from mdvpf.experiments.methods import ALGORITHMS, GENERATOR, NAMES
+from mdvpf.experiments.methods import AUTO
 from mdvpf.experiments.tables import Column, Table
-from mdvpf.filter import ParticleFilter
-from mdvpf.model import InfiniteHMM
-from mdvpf.predictor import Predictor
 
-METHODS = [name for name in NAMES if name != GENERATOR]
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
@@ -50,8 +45,8 @@ def detect(
         str, typer.Option(help="With --block: learn from all, unflagged or none of the blocks.")
     ] = "all",
     false_alarms: shared.FalseAlarms = None,
-    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = "MD-VPA",
-    particles: shared.Particles = None,
+    method: Annotated[str, typer.Option(help=f"One of: {', '.join(predictors.METHODS)}.")] = AUTO,
+    particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
@@ -71,7 +66,7 @@ def detect(
     """
     given = {"false_alarms": false_alarms, "smoothing": smoothing}
     with shared.usage():
-        _validate.choice("method", method, METHODS)
+        _validate.choice("method", method, predictors.METHODS)
         if label is not None and column is None:
             raise ValueError(f"label={label!r}: expected only with --column")
     data = read_file(file, column=column, breaks=breaks)
@@ -83,7 +78,7 @@ def detect(
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
         hyper = {"alpha": alpha, "gamma": gamma, "beta": beta}
         detector = SurpriseDetector(
-            _predictor(method, data.n_symbols, _given(hyper), particles or 1000, seed),
+            predictors.make(method, data.n_symbols, particles, seed, _given(hyper)),
             block=block,
             learn=learn,
             **_given(given),
@@ -108,18 +103,6 @@ def detect(
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _predictor(
-    name: str, n_symbols: int, hyper: dict[str, Any], particles: int, seed: int | None
-) -> Predictor:
-    if name in ALGORITHMS:
-        model = InfiniteHMM(n_symbols, **hyper)
-        return ParticleFilter(model, ALGORITHMS[name], particles, rng=seed)
-    kind, size = name.split()
-    if kind == "Markov":
-        return Markov(n_symbols, order=int(size), beta=hyper.get("beta", 0.3))
-    return ContextTree(n_symbols, depth=int(size))
 
 
 def _read_labels(path: Path, label: str) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""`mdvpf filter`: a stream, as it arrives, through a particle filter."""
+"""`mdvpf filter`: a stream, as it arrives, through filters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from mdvpf import _validate
-from mdvpf.algorithms import MDVPA
-from mdvpf.cli import live, shared
+from mdvpf._auto import N_FILTERS, described
+from mdvpf.cli import live, predictors, shared
 from mdvpf.detect import SurpriseDetector
-from mdvpf.experiments.methods import ALGORITHMS
+from mdvpf.experiments.methods import ALGORITHMS, AUTO
 from mdvpf.filter import ParticleFilter
-from mdvpf.model import InfiniteHMM
 from mdvpf.monitor import Monitor
 from mdvpf.vocabulary import Vocabulary
 
@@ -46,9 +45,10 @@ def filter_stream(
         str | None, typer.Option(help="How a line says that its symbol is missing.")
     ] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help=f"One of: {', '.join(ALGORITHMS)}. [default: MD-VPA]")
+        str | None,
+        typer.Option(help=f"One of: {', '.join(predictors.FILTERS)}. [default: {AUTO}]"),
     ] = None,
-    particles: shared.Particles = None,
+    particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
@@ -80,6 +80,10 @@ def filter_stream(
     predictive, its surprise, whether that is an alarm, the mean number of states, and the three
     symbols that were likeliest in its place, as seen before it came.
 
+    By default the symbols go through auto, the mixture of many filters, chains and trees for which
+    nothing has to be chosen; it takes some milliseconds a symbol. --algorithm names a single
+    filter, which takes --alpha, --gamma and --beta.
+
     SIGTERM and Ctrl-C end after the current symbol, with a checkpoint. --resume needs nothing
     else than what began the run: a FILE goes on after the last line that the checkpoint has seen,
     a pipe with the next line that comes. A run that was killed repeats what it wrote after its
@@ -89,7 +93,9 @@ def filter_stream(
 
     tail -f commands.log | mdvpf filter --vocabulary commands.txt --unknown OTHER
 
-    mdvpf filter clicks.txt --symbols 17 --beta 0.03 --checkpoint clicks.mdvpf --resume
+    mdvpf filter clicks.txt --symbols 17 --checkpoint clicks.mdvpf --resume
+
+    mdvpf filter clicks.txt --symbols 17 --algorithm MD-VPA --beta 0.03
     """
     with shared.usage():
         _validate.integer("every", every, low=1)
@@ -190,40 +196,51 @@ def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | Non
     return Vocabulary.from_data((line.strip() for line in lines if line.strip()), unknown)
 
 
-def _read_algorithm(name: str | None) -> Any:
-    return None if name is None else ALGORITHMS[_validate.choice("algorithm", name, ALGORITHMS)]
+def _read_algorithm(name: str | None) -> str | None:
+    return name if name is None else _validate.choice("algorithm", name, predictors.FILTERS)
 
 
 def _begun(given: dict[str, Any], seed: int | None) -> Monitor:
     vocabulary = given.get("vocabulary")
     if (vocabulary is None) == ("symbols" not in given):
         raise ValueError("expected --symbols or --vocabulary, one of them")
-    model = InfiniteHMM(
+    predictor = predictors.make(
+        given.get("algorithm", AUTO),
         given["symbols"] if vocabulary is None else vocabulary.n_symbols,
-        **{name: given[name] for name in ("alpha", "gamma", "beta", "max_states") if name in given},
+        given.get("particles"),
+        seed,
+        {name: given[name] for name in ("alpha", "gamma", "beta", "max_states") if name in given},
     )
-    pf = ParticleFilter(
-        model, given.get("algorithm", MDVPA()), given.get("particles", 1000), rng=seed
-    )
-    pf.vocabulary = vocabulary
+    predictor.vocabulary = vocabulary
     settings = {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
-    return Monitor(SurpriseDetector(pf, **settings), missing=given.get("missing"))
+    return Monitor(SurpriseDetector(predictor, **settings), missing=given.get("missing"))
 
 
 def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
     """Raise if an option contradicts the checkpoint: a filter cannot change on the way."""
-    pf = monitor.predictor
+    predictor = monitor.predictor
     found: dict[str, Any] = {
-        "vocabulary": pf.vocabulary,
-        "symbols": pf.n_symbols,
+        "vocabulary": predictor.vocabulary,
+        "symbols": predictor.n_symbols,
         "missing": monitor.missing,
         **monitor.detector._settings(),
     }
-    if isinstance(pf, ParticleFilter):
-        found |= {"algorithm": pf.algorithm, "particles": pf.n_particles}
+    given = dict(given)
+    default = described(predictor)
+    if isinstance(predictor, ParticleFilter):
+        found["algorithm"] = predictor.algorithm
+        found["particles"] = predictor.n_particles
         found |= {
-            name: getattr(pf.model, name) for name in ("alpha", "gamma", "beta", "max_states")
+            name: getattr(predictor.model, name)
+            for name in ("alpha", "gamma", "beta", "max_states")
         }
+        if given.get("algorithm") in ALGORITHMS:
+            given["algorithm"] = ALGORITHMS[given["algorithm"]]
+    elif default is not None:
+        found["algorithm"] = AUTO
+        found["particles"], found["max_states"] = default
+        if "particles" in given:  # of which every filter has the same number
+            given["particles"] -= given["particles"] % N_FILTERS
     for name, value in given.items():
         if name not in found or found[name] != value:
             raise ValueError(

@@ -12,9 +12,13 @@ import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
+from mdvpf._auto import described
+from mdvpf._leaves import leaves, mean_states
 from mdvpf.cli import shared
+from mdvpf.experiments.methods import AUTO
 from mdvpf.experiments.tables import Cell, Column, Table
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture import Mixture
 from mdvpf.monitor import Monitor
 from mdvpf.predictor import Predictor
 from mdvpf.vocabulary import label_text
@@ -26,13 +30,17 @@ def inspect(
         typer.Argument(metavar="CHECKPOINT", exists=True, dir_okay=False, help="The file."),
     ],
     top: Annotated[
-        int, typer.Option(min=1, help="How many columns of a table to show, the fullest first.")
+        int,
+        typer.Option(
+            min=1, help="How many columns, or members, to show, the fullest or heaviest first."
+        ),
     ] = 12,
 ) -> int:
     """Show what is in a checkpoint: configuration, particles, states, memory, and the tables.
 
     The tables are the counts of the heaviest particle: how often each state followed each, and how
-    often each state emitted each symbol.
+    often each state emitted each symbol. Of a mixture, which has many such, they are the members
+    and their weights in the next prediction, the heaviest first.
 
     For example:
 
@@ -53,12 +61,18 @@ def _tables(monitor: Monitor, file: Path, top: int) -> list[Table]:
     tables = [_facts("configuration", _configuration(monitor, file))]
     if isinstance(predictor, ParticleFilter):
         tables.append(_facts("particles", _particles(predictor)))
-        memory = dataclasses.asdict(predictor.memory())
-        tables.append(
-            _facts("memory", [(key.replace("_", " "), f"{n:,}") for key, n in memory.items()])
-        )
+        tables.append(_memory(predictor))
         tables += _counts(predictor, top)
+    if isinstance(predictor, Mixture):
+        tables.append(_facts("filters", _filters(predictor)))
+        tables.append(_memory(predictor))
+        tables += _members(predictor, top)
     return tables
+
+
+def _memory(predictor: ParticleFilter | Mixture) -> Table:
+    found = dataclasses.asdict(predictor.memory())
+    return _facts("memory", [(key.replace("_", " "), f"{n:,}") for key, n in found.items()])
 
 
 def _facts(title: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
@@ -84,7 +98,56 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
             ("budget of particles", f"{predictor.n_particles:,}"),
             ("history", str(predictor.history)),
         ]
+    if isinstance(predictor, Mixture):
+        rows[1:1] = [("share", str(predictor.share)), ("restart", str(predictor.restart))]
+        if described(predictor) is not None:  # mixtures in which others have shares and restarts
+            rows[:3] = [("predictor", f"{AUTO}, the default mixture")]
     return rows
+
+
+def _filters(mixture: Mixture) -> list[tuple[Cell, ...]]:
+    filters = [leaf for _, leaf in leaves(mixture) if isinstance(leaf, ParticleFilter)]
+    mean = mean_states(mixture)
+    return [
+        ("filters, copies that restart included", f"{len(filters):,}"),
+        ("particles", f"{sum(len(pf.weights) for pf in filters):,}"),
+        ("budget of particles", f"{sum(pf.n_particles for pf in filters):,}"),
+        ("states: weighted mean", "" if mean is None else f"{mean:.2f}"),
+    ]
+
+
+def _members(mixture: Mixture, top: int) -> list[Table]:
+    """Return the weights of the kinds of members, and of the heaviest ones."""
+    kinds: dict[str, list[float]] = {}
+    members: dict[str, list[float]] = {}
+    for weight, leaf in leaves(mixture):
+        kinds.setdefault(_kind(leaf), []).append(weight)
+        members.setdefault(_name(leaf), []).append(weight)
+    shown = sorted(members.items(), key=lambda item: -sum(item[1]))
+    rows = [(name, str(len(w)), f"{sum(w):.4f}") for name, w in shown[:top]]
+    if len(shown) > top:
+        rest = [weight for _, found in shown[top:] for weight in found]
+        rows.append((f"{len(shown) - top} others", str(len(rest)), f"{sum(rest):.4f}"))
+    columns = (Column("member"), Column("living"), Column("weight"))
+    by_kind = [(kind, str(len(w)), f"{sum(w):.4f}") for kind, w in kinds.items()]
+    return [
+        Table("kinds", "weights of the kinds of members", columns, tuple(by_kind)),
+        Table("members", "weights of members, copies that restart included", columns, tuple(rows)),
+    ]
+
+
+def _kind(leaf: Predictor) -> str:
+    return type(leaf.algorithm if isinstance(leaf, ParticleFilter) else leaf).__name__
+
+
+def _name(leaf: Predictor) -> str:
+    if not isinstance(leaf, ParticleFilter):
+        return escape(repr(leaf))
+    model = leaf.model
+    return (
+        f"{_kind(leaf)}, alpha {model.alpha:g}, gamma {model.gamma:g}, beta {model.beta:g}, "
+        f"K {leaf.n_particles:,}"
+    )
 
 
 def _particles(pf: ParticleFilter) -> list[tuple[Cell, ...]]:

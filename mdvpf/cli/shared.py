@@ -30,6 +30,15 @@ Breaks = Annotated[
 Particles = Annotated[
     int | None, typer.Option("--particles", "-K", help="Number of particles of the filters.")
 ]
+ParticlesInAll = Annotated[
+    int | None,
+    typer.Option(
+        "--particles",
+        "-K",
+        help="Number of particles: of auto in all its filters together, 84 or more, by default "
+        "8,400; of a single filter 1,000.",
+    ),
+]
 Methods = Annotated[
     str | None,
     typer.Option(help=f"Names with commas between them, of: {', '.join(NAMES)}."),

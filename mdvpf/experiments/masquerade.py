@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import datasets
+from mdvpf._auto import N_FILTERS
 from mdvpf._threshold import Threshold
 from mdvpf.detect import SurpriseDetector
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import shown_labels
-from mdvpf.experiments.methods import BASE, Chain, Entry
+from mdvpf.experiments.methods import AUTO, BASE, Auto, Chain, Entry
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
 from mdvpf.experiments.roc import Curve, area
@@ -97,14 +98,24 @@ def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
 
 
 def _entries(options: Options) -> list[Entry]:
-    """Return the methods; the Markov chains have the beta of the filters, and no grid."""
+    """Return the methods; the Markov chains have the beta of the filters, and no grid.
+
+    The default mixture has a tenth of the particles of a single filter in each of its filters: a
+    million and a half commands go through it.
+    """
     found = {}
     for entry in options.entries():
         method = entry.method
         if isinstance(method, Chain):
             method = replace(method, beta=options.beta)
+        if isinstance(method, Auto):
+            method = replace(method, n_particles=_auto_particles(options))
         found[entry.label] = Entry(entry.label, method)
     return list(found.values())
+
+
+def _auto_particles(options: Options) -> int:
+    return N_FILTERS * max(1, options.particles // 10)
 
 
 def plan(options: Options) -> list[Run]:
@@ -190,6 +201,8 @@ def report(options: Options, groups: Groups) -> Report:
         f"{n} users, {labels.sum()} strange blocks of {labels.size:,}, K = {options.particles}, "
         f"beta = {options.beta:g}"
     )
+    if AUTO in options.methods:
+        size += f", {AUTO} with {_auto_particles(options):,} particles in all"
     alike = _table(
         "table",
         f"One threshold for all users: {size}",
@@ -317,6 +330,7 @@ MASQUERADE = Experiment(
             "Markov 1",
             "ContextTree 1",
             "ContextTree 2",
+            AUTO,
         ),
     ),
     plan,

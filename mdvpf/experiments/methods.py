@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdvpf._auto import auto
+from mdvpf._auto import DEFAULT_PARTICLES, auto
 from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.experiments.data import Data
@@ -102,11 +102,13 @@ class Generator:
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """The default mixture, with a budget of its own."""
+    """The default mixture, with a budget of its own: particles in all filters together."""
+
+    n_particles: int = DEFAULT_PARTICLES
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
         """Return the mixture for a stream."""
-        return auto(data.n_symbols, rng=rng)
+        return auto(data.n_symbols, self.n_particles, rng=rng)
 
 
 Method = Filter | Chain | Tree | Generator | Auto

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mdvpf
+from mdvpf._auto import described
 from mdvpf.cli import main
 from mdvpf.experiments import masquerade
 from mdvpf.experiments.masquerade import BLOCK, MASQUERADE, judged, naive_bayes
@@ -189,18 +190,43 @@ def test_the_command_writes_tables_and_a_figure(
     tmp_path: Path, data: mdvpf.datasets.Masquerade
 ) -> None:
     size = ["--seeds", "4", "--particles", "5", "--length", "1000"]
+    others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # it takes longer
+    size += ["--methods", ",".join(others)]
     assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
     folder = tmp_path / "masquerade"
     assert (folder / "masquerade.png").read_bytes().startswith(b"\x89PNG")
     for name in ("table", "own", "alarms"):
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
             methods = [row["method"] for row in csv.DictReader(stream)]
-        assert methods == [*MASQUERADE.defaults.methods, "naive Bayes"]
+        assert methods == [*others, "naive Bayes"]
     with (folder / "table.csv").open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             assert float(row["fixed: area"]) > 0.9  # habits that differ as much as these
             hits = [float(row[f"learning: hits at {rate}%"]) for rate in (1, 5, 10)]
             assert hits == sorted(hits)
+
+
+def test_the_default_mixture_is_in_the_table(
+    tmp_path: Path, data: mdvpf.datasets.Masquerade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = LEARNT + 4 * BLOCK
+    few = mdvpf.datasets.Masquerade(data.symbols[:, n - 700 : n], data.labels[:, :4], data.commands)
+    monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: few)
+    size = ["--seeds", "1", "--particles", "25", "--length", "300", "--methods", "auto"]
+    assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
+    assert "auto with 168 particles in all" in text
+    assert [row[0] for row in rows(text)][1:] == ["MD-VPA", "auto", "naive Bayes"]
+    assert "auto" in MASQUERADE.defaults.methods
+
+
+def test_the_default_mixture_has_the_budget_that_the_table_names(
+    data: mdvpf.datasets.Masquerade,
+) -> None:
+    options = MASQUERADE.defaults.changed(particles=25, seeds=1, length=300, methods=("auto",))
+    run = next(run for run in MASQUERADE.plan(options) if run.entry.label == "auto")
+    predictor = run.entry.method.predictor(run.data, np.random.SeedSequence(0))
+    assert described(predictor) == (168, None)
 
 
 def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:

@@ -5,18 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdvpf import (
-    MDVPA,
-    SMC,
-    VPA,
-    InfiniteHMM,
-    OptimalResampling,
-    ParticleFilter,
-    ParticleLearning,
-)
+from mdvpf import SMC, VPA, InfiniteHMM, ParticleFilter
+from mdvpf.algorithms import ALGORITHMS
 from mdvpf.experiments.spread import particle_predictives, particle_variance
 
-ALGORITHMS = [MDVPA(), VPA(), SMC(), ParticleLearning(), OptimalResampling()]
 MODELS = [
     InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2),
     InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2, oracle="any"),
@@ -25,10 +17,10 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=["unvisited", "any", "bounded"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
-def test_weighted_mean_is_the_predictive(algorithm: object, model: InfiniteHMM) -> None:
+@pytest.mark.parametrize("kind", ALGORITHMS)
+def test_weighted_mean_is_the_predictive(kind: type, model: InfiniteHMM) -> None:
     symbols = np.random.default_rng(1).integers(0, 4, size=40)
-    pf = ParticleFilter(model, algorithm, n_particles=20, rng=2)  # type: ignore[arg-type]
+    pf = ParticleFilter(model, kind(), n_particles=20, rng=2)
     for symbol in symbols.tolist():
         expected = pf.predict_proba()
         for candidate in range(4):

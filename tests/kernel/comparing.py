@@ -30,21 +30,6 @@ Edge = tuple[str, str]  # where a last bit decides, and the algorithm
 EPSILON = float(np.finfo(float).eps)
 NEAR = 1e-12  # two cumulative sums this close, relatively, may differ in rounding alone
 
-EVERY_ALGORITHM: dict[str, Algorithm] = {
-    "MD-VPA": mdvpf.MDVPA(),
-    "MD-VPA bold": mdvpf.MDVPA(discount=2.5, normalizer="sum"),
-    "MD-VPA optimal": mdvpf.MDVPA(discount="1/sqrt(n)", normalizer="none", selection="optimal"),
-    "MD-VPA without weights": mdvpf.MDVPA(carry_weights=False),
-    "VPA": mdvpf.VPA(),
-    "VPA without weights": mdvpf.VPA(carry_weights=False),
-    "SMC": mdvpf.SMC(),
-    "SMC systematic, ESS": mdvpf.SMC(resampling="systematic", ess_threshold=0.5),
-    "SMC residual": mdvpf.SMC(resampling="residual"),
-    "SMC stratified": mdvpf.SMC(resampling="stratified"),
-    "ParticleLearning": mdvpf.ParticleLearning(),
-    "OptimalResampling": mdvpf.OptimalResampling(),
-}
-
 
 # --- A filter laid open
 
@@ -332,6 +317,8 @@ class Pair:
         if isinstance(algorithm, mdvpf.OptimalResampling):
             scores = [c.log_score for c in reference.expand(model, before, symbol)]
             return [] if ends else [lambda _: edge_of_optimal(scores, k, uniforms.random)]
+        if not isinstance(algorithm, mdvpf.MDVPA):  # one that has nothing to explain yet
+            return []
         waiting, self.pending = self.pending, [] if ends else [symbol]
         n = self.slow.n_steps + 1
 

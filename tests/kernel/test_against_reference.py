@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import mdvpf
-from mdvpf.algorithms import NORMALIZERS, RESAMPLINGS, SELECTIONS, Algorithm
+from mdvpf.algorithms import ALGORITHMS, NORMALIZERS, RESAMPLINGS, SELECTIONS, Algorithm
 from tests.kernel.comparing import BREAK, Event, Pair
 
-KINDS = ("MDVPA", "VPA", "SMC", "ParticleLearning", "OptimalResampling")
+KINDS = tuple(kind.__name__ for kind in ALGORITHMS)
 PATTERNS = ("uniform", "sticky", "cyclic", "constant", "rare")
 
 

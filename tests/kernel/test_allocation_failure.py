@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import mdvpf
+from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.comparing import (
     BREAK,
-    EVERY_ALGORITHM,
     Event,
     assert_same,
     feed,

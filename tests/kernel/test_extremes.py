@@ -10,7 +10,8 @@ import pytest
 
 import mdvpf
 from mdvpf.algorithms import Algorithm
-from tests.kernel.comparing import BREAK, EVERY_ALGORITHM, Event, Pair
+from tests.algorithms import EVERY_ALGORITHM
+from tests.kernel.comparing import BREAK, Event, Pair
 
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 every_oracle = pytest.mark.parametrize("oracle", ["unvisited", "any"])

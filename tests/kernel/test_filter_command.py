@@ -82,6 +82,7 @@ def test_soak(tmp_path: Path, torture_scale: float, capsys: pytest.CaptureFixtur
     n = int(N_SOAKED * torture_scale)
     kept = tmp_path / "kept"
     command = [*COMMAND, "filter", "--symbols", "8", "-K", "100", "--max-states", "12"]
+    command += ["--algorithm", "MD-VPA"]
     command += ["--checkpoint", str(kept), "--every", str(n // 100)]
     symbols = "".join(f"{symbol}\n" for symbol in stream(n)).encode()
     start = time.perf_counter()

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 import mdvpf
 from mdvpf.algorithms import Algorithm
 from mdvpf.result import FilterResult, Step
+from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.comparing import (
-    EVERY_ALGORITHM,
     Symbol,
     assert_counts_follow_paths,
     assert_same,

@@ -13,9 +13,9 @@ import pytest
 
 import mdvpf
 from mdvpf.algorithms import Algorithm
+from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.comparing import (
     BREAK,
-    EVERY_ALGORITHM,
     Event,
     assert_counts_follow_paths,
     assert_same,

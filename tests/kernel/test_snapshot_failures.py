@@ -10,8 +10,10 @@ import pytest
 
 import mdvpf
 from mdvpf import _core
-from mdvpf.filter import _algorithm_codes, _lag, _model_codes
-from tests.kernel.comparing import BREAK, EVERY_ALGORITHM, Event, assert_same, feed, laid_open
+from mdvpf._codes import algorithm_codes, model_codes
+from mdvpf.filter import _lag
+from tests.algorithms import EVERY_ALGORITHM
+from tests.kernel.comparing import BREAK, Event, assert_same, feed, laid_open
 from tests.kernel.sealing import saved
 
 STREAM: list[Event] = [0, 0, 1, None, 2, 2, 1, BREAK, 3, 3, 1, 4, 0, None, 1, 3, 4, 4, 0]
@@ -32,8 +34,8 @@ def make_filter(
 def fresh_core(pf: mdvpf.ParticleFilter) -> _core.ParticleSystem:
     """A core configured as that of a filter, which has seen nothing."""
     return _core.ParticleSystem(
-        **_model_codes(pf.model),
-        **_algorithm_codes(pf.algorithm),
+        **model_codes(pf.model),
+        **algorithm_codes(pf.algorithm),
         budget=pf.n_particles,
         lag=_lag(pf.history),
         n_threads=1,

@@ -29,7 +29,8 @@ from hypothesis.stateful import (
 
 import mdvpf
 from mdvpf import reference
-from tests.kernel.comparing import EVERY_ALGORITHM, Pair, assert_same, laid_open
+from tests.algorithms import EVERY_ALGORITHM
+from tests.kernel.comparing import Pair, assert_same, laid_open
 from tests.kernel.sealing import saved
 
 N_OPERATIONS = 100_000

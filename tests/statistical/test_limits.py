@@ -9,28 +9,17 @@ import numpy as np
 import pytest
 
 import mdvpf
+from mdvpf.algorithms import DUPLICATING
+from tests.algorithms import EVERY_ALGORITHM
 from tests.enumeration import Rule, Symbol, flat, lengths, potentials, tally
 
 ORACLES = ("unvisited", "any")
 V = 4
 K = 12
 
-ALGORITHMS = {
-    "MD-VPA": mdvpf.MDVPA(),
-    "MD-VPA bold": mdvpf.MDVPA(discount=2.5, normalizer="sum"),
-    "MD-VPA optimal": mdvpf.MDVPA(discount="1/sqrt(n)", normalizer="none", selection="optimal"),
-    "MD-VPA without weights": mdvpf.MDVPA(carry_weights=False),
-    "VPA": mdvpf.VPA(),
-    "VPA without weights": mdvpf.VPA(carry_weights=False),
-    "SMC": mdvpf.SMC(),
-    "SMC systematic, ESS": mdvpf.SMC(resampling="systematic", ess_threshold=0.5),
-    "SMC residual": mdvpf.SMC(resampling="residual"),
-    "ParticleLearning": mdvpf.ParticleLearning(),
-    "OptimalResampling": mdvpf.OptimalResampling(),
-}
-SMC_ALGORITHMS = {name for name in ALGORITHMS if name.startswith("SMC")}
+SMC_ALGORITHMS = {name for name in EVERY_ALGORITHM if name.startswith("SMC")}
 
-every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 every_oracle = pytest.mark.parametrize("oracle", ORACLES)
 
 
@@ -56,7 +45,7 @@ def make_filter(
     model = mdvpf.InfiniteHMM(
         V, alpha=1.1, gamma=1.9, beta=0.23, oracle=oracle, max_states=max_states
     )
-    chosen = ALGORITHMS[algorithm] if isinstance(algorithm, str) else algorithm
+    chosen = EVERY_ALGORITHM[algorithm] if isinstance(algorithm, str) else algorithm
     return mdvpf.ParticleFilter(model, chosen, n_particles=n_particles, rng=17, history=history)
 
 
@@ -151,7 +140,7 @@ def test_evidence_is_the_sum_of_log_predictives_but_for_smc(algorithm: str) -> N
 @every_algorithm
 def test_particles_stand_in_s_before_a_sequence(algorithm: str) -> None:
     pf = make_filter(algorithm)
-    copies = K if algorithm in SMC_ALGORITHMS | {"ParticleLearning"} else 1
+    copies = K if isinstance(EVERY_ALGORITHM[algorithm], DUPLICATING) else 1
     assert pf.states.tolist() == [-1] * copies
     assert pf.n_states.tolist() == [0] * copies
     assert pf.weights == pytest.approx(np.full(copies, 1.0 / copies), rel=1e-12)

@@ -29,18 +29,10 @@ from mdvpf import (
     Predictor,
     Step,
 )
+from tests.algorithms import EVERY_ALGORITHM
 
 MODEL = InfiniteHMM(n_symbols=3)
 SYMBOLS = [0, 1, 2, 2, 1, 0, 0, 1, 2, 1]
-EVERY_ALGORITHM = [
-    MDVPA(),
-    MDVPA(selection="optimal"),
-    VPA(),
-    SMC(),
-    SMC(resampling="residual", ess_threshold=0.5),
-    ParticleLearning(),
-    OptimalResampling(),
-]
 REQUIRED = inspect.Parameter.empty
 
 
@@ -52,7 +44,7 @@ def log_predictives(symbols: Any, algorithm: Any = MDVPA(), **options: Any) -> l
     return small_filter(algorithm).run(symbols, **options).log_predictive.tolist()
 
 
-@pytest.fixture(params=EVERY_ALGORITHM, ids=repr)
+@pytest.fixture(params=EVERY_ALGORITHM.values(), ids=repr)
 def pf(request: pytest.FixtureRequest) -> ParticleFilter:
     """A filter of every kind, in the middle of a stream."""
     pf = small_filter(request.param, history="full")
@@ -192,7 +184,12 @@ def test_a_filter_is_a_predictor() -> None:
 
 # ---- configuration ---------------------------------------------------------------------------
 
-CONFIGURATION = [MODEL, InfiniteHMM(5, 2, 3, 4, "any", 6), *EVERY_ALGORITHM, MDVPA([0.5, 0.25])]
+CONFIGURATION = [
+    MODEL,
+    InfiniteHMM(5, 2, 3, 4, "any", 6),
+    *EVERY_ALGORITHM.values(),
+    MDVPA([0.5, 0.25]),
+]
 
 
 @pytest.mark.parametrize("value", CONFIGURATION, ids=repr)
@@ -440,7 +437,7 @@ def test_masked_symbols_are_missing(dtype: Any, under_the_mask: int) -> None:
     ] * 4
 
 
-@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM, ids=repr)
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM.values(), ids=repr)
 def test_none_is_missing_in_every_form(algorithm: Any) -> None:
     pf = small_filter(algorithm)
     expected = [pf.update(symbol).log_predictive for symbol in WITH_MISSING]
@@ -649,3 +646,27 @@ def test_no_progress_bar_where_there_is_no_terminal(
     with_bar = small_filter().run(SYMBOLS, progress=True)
     assert capfd.readouterr() == ("", "")
     assert with_bar.log_predictive.tolist() == log_predictives(SYMBOLS)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.MT19937,
+        np.random.Philox,
+        np.random.SFC64,
+    ],
+)
+def test_a_uniform_that_a_step_did_not_use_is_put_back(kind: type[np.random.BitGenerator]) -> None:
+    rng, twin = (np.random.Generator(kind(5)) for _ in range(2))
+    for generator in (rng, twin):
+        generator.integers(9, dtype=np.uint32)  # half of a number is kept for the next
+    model = mdvpf.InfiniteHMM(3)
+    pf = mdvpf.ParticleFilter(model, mdvpf.OptimalResampling(), n_particles=1000, rng=rng)
+    for symbol in (0, 1, 2):  # few candidates: all are kept, and nothing is drawn
+        pf.update(symbol)
+    assert rng.integers(9, size=3, dtype=np.uint32).tolist() == (
+        twin.integers(9, size=3, dtype=np.uint32).tolist()
+    )
+    assert rng.random(5).tolist() == twin.random(5).tolist()

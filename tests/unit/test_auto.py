@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import mdvpf
+from mdvpf._auto import described
 
 
 def filters_of(predictor: mdvpf.Predictor) -> list[mdvpf.ParticleFilter]:
@@ -42,6 +43,31 @@ def test_without_baselines_there_are_only_filters() -> None:
     assert all(isinstance(leaf, mdvpf.ParticleFilter) for leaf in leaves(without))
     kinds = {type(leaf) for leaf in leaves(with_them)}
     assert kinds == {mdvpf.ParticleFilter, mdvpf.Markov, mdvpf.ContextTree}
+
+
+def test_it_is_known_by_what_it_was_made_with() -> None:
+    predictor = mdvpf.auto(3, 500, max_states=4, rng=1)
+    predictor.run([0, 1, 2] * 40)
+    assert described(predictor) == (5 * 84, 4)
+    assert all(pf.model.max_states == 4 for pf in filters_of(predictor))
+    assert max(pf.n_states.max() for pf in filters_of(predictor)) <= 4
+    assert described(mdvpf.auto(3, 84, baselines=False)) == (84, None)
+    for other in (mdvpf.Mixture.grid(3, n_particles=5), mdvpf.Markov(3), filters_of(predictor)[0]):
+        assert described(other) is None
+
+
+@pytest.mark.parametrize("baselines", [True, False])
+def test_a_run_is_its_updates(baselines: bool) -> None:
+    symbols = np.random.default_rng(2).integers(3, size=80).tolist()
+    symbols[20] = None
+    predictor = mdvpf.auto(3, 420, baselines=baselines, rng=3)
+    twin = predictor.copy()
+    result = predictor.run(symbols)
+    steps = [twin.update(symbol) for symbol in symbols]
+    for name in mdvpf.Step._fields:
+        assert_array_equal(getattr(result, name), [getattr(step, name) for step in steps])
+    assert_array_equal(predictor.predict_proba(), twin.predict_proba())
+    assert_array_equal(predictor.run(symbols).log_predictive, twin.run(symbols).log_predictive)
 
 
 def test_seeds_and_threads() -> None:

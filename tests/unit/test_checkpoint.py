@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 import mdvpf
 from mdvpf import _durable, checkpoint
 from mdvpf.algorithms import Algorithm
+from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.comparing import (
     BREAK,
-    EVERY_ALGORITHM,
     Event,
     assert_same,
     feed,

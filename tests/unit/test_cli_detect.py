@@ -72,10 +72,25 @@ def test_the_same_as_in_python(
     assert f"{sum(a for a, odd in alarms if not odd)} of {len(alarms) - n_odd} " in printed.err
 
 
+def test_the_default_mixture_judges_unless_told_otherwise(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--column", "call", "-K", "84", "--seed", "4", "--block", "10"]
+    assert main(["detect", str(file), *options, "--false-alarms", "0.3"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    detector = mdvpf.SurpriseDetector(mdvpf.auto(3, 84, rng=4), block=10, false_alarms=0.3)
+    detector.new_sequence()
+    result = detector.run(stream()[0])
+    named = np.flatnonzero(result.alarm | (result.change >= 0))
+    assert len(named)
+    assert [each["symbols"][1] - 1 for each in found] == named.tolist()
+    assert [each["level"] for each in found] == result.level[named].tolist()
+
+
 def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "stream"
     path.write_text("\n".join("abc"[s] for s in stream()[0]))
-    assert main(["detect", str(path), "-K", "20", "--smoothing", "5"]) == 0
+    assert main(["detect", str(path), "-K", "20", "--smoothing", "5", "--method", "MD-VPA"]) == 0
     printed = capsys.readouterr()
     assert "hits" not in printed.err
     assert re.search(r"judgements\W+900", printed.err)
@@ -92,6 +107,7 @@ def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--column", "call", "--train", "900"], 2, "train=900"),
         (["--column", "call", "--method", "generator"], 2, "method='generator'"),
         (["--column", "call", "--learn", "none"], 2, "learn='none'"),
+        (["--column", "call", "--gamma", "2"], 2, "gamma=2.0: auto has filters"),
     ],
 )
 def test_what_makes_no_sense(

@@ -20,7 +20,9 @@ from mdvpf.cli import live, main
 from mdvpf.monitor import Monitor
 
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
-MODEL = ["--symbols", "4", "-K", "30", "--beta", "0.1"]
+SINGLE = ["--symbols", "4", "-K", "30", "--beta", "0.1"]
+MODEL = [*SINGLE, "--algorithm", "MD-VPA"]
+MIXED = ["--symbols", "4", "-K", "100"]  # through the default mixture
 COMMAND = [sys.executable, "-c", "import sys; from mdvpf.cli import main; sys.exit(main())"]
 
 
@@ -69,6 +71,36 @@ def test_reports_are_what_the_filter_and_the_detector_say(run: Run) -> None:
         assert named == sorted(enumerate(expected.tolist()), key=lambda pair: -pair[1])[:3]
 
 
+def test_by_default_symbols_go_through_the_default_mixture(run: Run) -> None:
+    symbols = stream()
+    code, reports, _ = run(lines(symbols), *MIXED, "--seed", "5")
+    assert code == 0
+    mixture = mdvpf.auto(4, 100, rng=5)
+    for symbol, report in zip(symbols, reports, strict=True):
+        expected = mixture.predict_proba()
+        assert report["log_predictive"] == mixture.update(symbol).log_predictive
+        assert report["expected"][0]["probability"] == expected.max()
+        shares = [(w, pf) for w, pf in weighted(mixture) if isinstance(pf, mdvpf.ParticleFilter)]
+        states = sum(w * float(pf.weights @ pf.n_states) for w, pf in shares)
+        assert report["mean_states"] == pytest.approx(states / sum(w for w, _ in shares))
+
+
+def weighted(mixture: mdvpf.Mixture) -> list[tuple[float, mdvpf.Predictor]]:
+    """Return those in a mixture of mixtures that are none, with their weights in the whole."""
+    found = []
+    for weight, member in zip(np.exp(mixture._weights.log).flat, mixture.living, strict=True):
+        inside = weighted(member) if isinstance(member, mdvpf.Mixture) else [(1.0, member)]
+        found += [(weight * w, leaf) for w, leaf in inside]
+    return found
+
+
+def test_without_filters_there_is_no_number_of_states(run: Run, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)]).save(kept)
+    _, reports, _ = run("0\n1\n", "--checkpoint", str(kept), "--resume")
+    assert [report["mean_states"] for report in reports] == [None, None]
+
+
 def test_alarms_at_a_wanted_rate(run: Run) -> None:
     rng = np.random.default_rng(1)
     symbols = rng.integers(0, 4, 1500).tolist()
@@ -95,7 +127,7 @@ def test_labels(run: Run, tmp_path: Path) -> None:
     vocabulary = tmp_path / "labels"
     vocabulary.write_text("ls\nmake all\nls\nżółw\n", encoding="utf-8")
     code, reports, _ = run(
-        "żółw\nmake all\nrm\n", "--vocabulary", str(vocabulary), "--unknown", "OTHER", "-K", "9"
+        "żółw\nmake all\nrm\n", "--vocabulary", str(vocabulary), "--unknown", "OTHER", "-K", "84"
     )
     assert code == 0
     assert [report["symbol"] for report in reports] == ["żółw", "make all", "OTHER"]
@@ -146,12 +178,13 @@ def test_a_label_that_nobody_knows(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("from_file", [False, True])
-@pytest.mark.parametrize("algorithm", ["MD-VPA", "SMC"])
+@pytest.mark.parametrize("algorithm", ["MD-VPA", "SMC", "auto"])
 def test_resuming_is_as_if_never_interrupted(
     from_file: bool, algorithm: str, run: Run, tmp_path: Path
 ) -> None:
     symbols, kept, source = stream(), tmp_path / "kept", tmp_path / "stream"
-    options = [*MODEL, "--algorithm", algorithm, "--seed", "5"]
+    model = MIXED if algorithm == "auto" else SINGLE
+    options = [*model, "--algorithm", algorithm, "--seed", "5"]
     _, expected, _ = run(lines(symbols), *options)
     found = []
     options += ["--checkpoint", str(kept), "--every", "7", "--resume"]
@@ -185,6 +218,8 @@ def test_a_checkpoint_made_in_python_goes_on(run: Run, tmp_path: Path) -> None:
         (["--symbols", "3", "--unknown", "x"], "unknown='x'"),
         (["--symbols", "3", "--algorithm", "magic"], "algorithm='magic'"),
         (["--symbols", "3", "--every", "0"], "every=0"),
+        (["--symbols", "3", "--beta", "0.1"], "beta=0.1: auto has filters of many settings"),
+        (["--symbols", "3", "-K", "83"], "n_particles=83"),
         (["--symbols", "3", "--resume"], "--resume"),
         (["--symbols", "3", "--false-alarms", "2"], "false_alarms=2.0"),
         (["--symbols", "3", "--missing", " x"], "missing=' x'"),
@@ -210,7 +245,33 @@ def test_no_checkpoint_is_lost_by_mistake(run: Run, tmp_path: Path) -> None:
     code, reports, complaint = run("0\n", *options, "-K", "31", "--resume")
     assert (code, reports) == (2, [])
     assert "particles=31: the checkpoint has 30" in complaint
+    code, reports, complaint = run("0\n", *options, "--algorithm", "auto", "--resume")
+    assert (code, reports) == (2, [])
+    assert "algorithm='auto': the checkpoint has MDVPA(" in complaint
     assert kept.read_bytes() == before
+
+
+def test_options_that_contradict_a_mixture(run: Run, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    options = ["--checkpoint", str(kept), "--resume"]
+    assert run("0\n1\n", *MIXED, *options)[0] == 0
+    for same in (["-K", "100"], ["--algorithm", "auto"], ["--symbols", "4"], []):
+        assert run("2\n", *options, *same)[0] == 0
+    before = kept.read_bytes()
+    for other, message in (
+        (["-K", "200"], "particles=168: the checkpoint has 84"),
+        (["--algorithm", "SMC"], "algorithm='SMC': the checkpoint has 'auto'"),
+        (["--max-states", "9"], "max_states=9: the checkpoint has None"),
+        (["--beta", "0.1"], "beta=0.1: the checkpoint has None"),
+    ):
+        code, reports, complaint = run("0\n", *options, *other)
+        assert (code, reports) == (2, [])
+        assert message in complaint
+    assert kept.read_bytes() == before
+    mdvpf.Mixture.grid(4, n_particles=10).save(kept)  # a mixture, but not that one
+    code, _, complaint = run("0\n", *options, "--algorithm", "auto")
+    assert code == 2
+    assert "algorithm='auto': the checkpoint has None" in complaint
 
 
 def test_a_checkpoint_that_can_never_be_written_is_told_at_once(run: Run, tmp_path: Path) -> None:
@@ -349,7 +410,8 @@ def inspected(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
 def test_inspect(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vocabulary, kept = tmp_path / "labels", tmp_path / "kept"
     vocabulary.write_text("ls\n[red]\nmake\n")
-    run("ls\n[red]\nmake\n" * 5, "--vocabulary", str(vocabulary), "--checkpoint", str(kept))
+    options = ["--vocabulary", str(vocabulary), "--checkpoint", str(kept)]
+    run("ls\n[red]\nmake\n" * 5, *options, "--algorithm", "MD-VPA")
     shown = inspected(kept, capsys)
     monitor = Monitor.load(kept)
     pf = monitor.predictor
@@ -368,6 +430,33 @@ def test_inspect(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert ["start", *(str(n) for n in counts.start)] in rows
     assert all(label in shown for label in ("ls", "[red]", "make"))
     assert "2 others" in inspected(kept, capsys, "--top", "1")
+
+
+def test_inspect_of_a_mixture(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "kept"
+    run(lines(stream()), *MIXED, "--checkpoint", str(kept))
+    shown = inspected(kept, capsys, "--top", "3")
+    mixture = Monitor.load(kept).predictor
+    assert isinstance(mixture, mdvpf.Mixture)
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
+    facts = {row[0]: row[1] for row in rows if len(row) == 2}
+    assert facts["predictor"] == "auto, the default mixture"
+    assert facts["live"] == f"{mixture.memory().live:,}"
+    found = weighted(mixture)
+    filters = [leaf for _, leaf in found if isinstance(leaf, mdvpf.ParticleFilter)]
+    assert facts["budget of particles"] == str(len(filters))  # one each
+    chains = [(weight, leaf) for weight, leaf in found if isinstance(leaf, mdvpf.Markov)]
+    assert ["Markov", str(len(chains)), f"{sum(w for w, _ in chains):.4f}"] in rows
+    totals: dict[str, float] = {}
+    for weight, leaf in found:
+        totals[repr(leaf)] = totals.get(repr(leaf), 0.0) + weight
+    heaviest = sorted(totals.values(), reverse=True)
+    weights = [float(row[2]) for row in rows[-6:] if len(row) == 3]
+    assert weights == pytest.approx([*heaviest[:3], sum(heaviest[3:])], abs=1e-4)
+    mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)], restart=8).save(kept)
+    shown = inspected(kept, capsys)
+    assert "Restart(every=8" in shown
+    assert "ContextTree(2, depth=3, beta=0.5)" in shown
 
 
 def test_inspect_of_a_comparator_and_of_nonsense(

@@ -38,18 +38,9 @@ from mdvpf.reference import (
     thin,
     transition_probabilities,
 )
+from tests.algorithms import EVERY_ALGORITHM
 
 ORACLES = ["unvisited", "any"]
-EVERY_ALGORITHM = [
-    MDVPA(),
-    MDVPA(selection="optimal", normalizer="sum"),
-    VPA(),
-    VPA(carry_weights=False),
-    SMC(),
-    SMC(resampling="systematic", ess_threshold=0.5),
-    ParticleLearning(),
-    OptimalResampling(),
-]
 
 # The model with alpha = gamma = beta = 1 and two symbols: fractions stay small enough to check.
 UNIT = InfiniteHMM(n_symbols=2, alpha=1.0, gamma=1.0, beta=1.0)
@@ -341,14 +332,14 @@ def test_residual_resampling_forgives_rounding_and_draws_no_more_than_it_needs()
 # The filters, by hand
 
 
-@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM, ids=repr)
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM.values(), ids=repr)
 def test_first_predictive_is_uniform(algorithm: Algorithm) -> None:
     pf = ReferenceFilter(InfiniteHMM(n_symbols=5), algorithm, 4, rng=0)
     assert pf.predict_proba() == pytest.approx([0.2] * 5, abs=1e-15)
     assert pf.update(3).log_predictive == pytest.approx(math.log(0.2))
 
 
-@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM, ids=repr)
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM.values(), ids=repr)
 def test_evidence_of_two_symbols_by_hand(algorithm: Algorithm) -> None:
     # After one 0 every filter holds the same counts. Stay (1/2) and emit 0 again: 2/3; move to
     # the new state (1/2) and emit: 1/2. So p(0 | 0) = 1/3 + 1/4 = 7/12 and p(1 | 0) = 5/12.
@@ -360,7 +351,7 @@ def test_evidence_of_two_symbols_by_hand(algorithm: Algorithm) -> None:
         assert pf.log_evidence == pytest.approx(math.log(7 / 24))
 
 
-@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM, ids=repr)
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM.values(), ids=repr)
 @pytest.mark.parametrize("oracle", ORACLES)
 @pytest.mark.parametrize("max_states", [None, 2])
 def test_predictives_sum_to_one(algorithm: Algorithm, oracle: str, max_states: int | None) -> None:

@@ -1,0 +1,66 @@
+"""How a model and an algorithm are told to the core, which knows numbers only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdvpf.algorithms import (
+    ALGORITHMS,
+    DUPLICATING,
+    MDVPA,
+    NORMALIZERS,
+    RESAMPLINGS,
+    SMC,
+    VPA,
+    Algorithm,
+    OptimalResampling,
+    ParticleLearning,
+)
+from mdvpf.model import InfiniteHMM
+
+
+def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
+    """Return how many uniforms a step draws at the most."""
+    match algorithm:
+        case SMC(resampling="systematic"):
+            return n_particles + 1
+        case SMC() | ParticleLearning():
+            return 2 * n_particles
+        case OptimalResampling() | MDVPA(selection="optimal"):
+            return 1
+    return 0
+
+
+def model_codes(model: InfiniteHMM) -> dict[str, Any]:
+    """Return the arguments of the core that say which model it is."""
+    return {
+        "n_symbols": model.n_symbols,
+        "alpha": model.alpha,
+        "gamma": model.gamma,
+        "beta": model.beta,
+        "any_state": model.oracle == "any",
+        "max_states": model.max_states or 0,
+    }
+
+
+def algorithm_codes(algorithm: Algorithm) -> dict[str, Any]:
+    """Return the arguments of the core that say which algorithm it is, with its parameters."""
+    codes = {
+        "algorithm": ALGORITHMS.index(type(algorithm)),
+        "duplicating": isinstance(algorithm, DUPLICATING),
+        "carry_weights": True,
+        "normalizer": 0,
+        "select_optimal": False,
+        "resampling": 0,
+        "ess_threshold": 1.0,
+    }
+    if isinstance(algorithm, (MDVPA, VPA)):
+        codes["carry_weights"] = algorithm.carry_weights
+    if isinstance(algorithm, MDVPA):
+        codes["normalizer"] = NORMALIZERS.index(algorithm.normalizer)
+        codes["select_optimal"] = algorithm.selection == "optimal"
+    if isinstance(algorithm, SMC):
+        codes["resampling"] = RESAMPLINGS.index(algorithm.resampling)
+        if algorithm.ess_threshold is not None:
+            codes["ess_threshold"] = algorithm.ess_threshold
+    return codes

@@ -1,0 +1,39 @@
+"""Filters over a grid of hyper-parameters and algorithms, each with a generator of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
+
+from mdvpf import _validate
+from mdvpf.algorithms import Algorithm
+from mdvpf.filter import ParticleFilter
+from mdvpf.model import InfiniteHMM
+
+
+def filters(
+    n_symbols: int,
+    alpha: Iterable[float],
+    gamma: Iterable[float],
+    beta: Iterable[float],
+    algorithm: Iterable[Algorithm],
+    n_particles: int,
+    rng: Any,
+    max_states: int | None,
+) -> list[ParticleFilter]:
+    """Return a filter for every combination; see `Mixture.grid`."""
+    generator = _validate.generator("rng", rng)
+    found = [
+        ParticleFilter(
+            InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b, max_states=max_states),
+            kind,
+            n_particles,
+            rng=seed,
+        )
+        for kind, a, g, b in product(tuple(algorithm), tuple(alpha), tuple(gamma), tuple(beta))
+        for seed in generator.integers(2**63, size=1).tolist()
+    ]
+    if not found:
+        raise ValueError("alpha, gamma, beta, algorithm: expected at least one of each")
+    return found

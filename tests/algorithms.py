@@ -1,0 +1,24 @@
+"""The algorithms, in the settings that matter: what holds of every filter is tested on these.
+
+A new algorithm gets its lines here.
+"""
+
+from __future__ import annotations
+
+import mdvpf
+from mdvpf.algorithms import Algorithm
+
+EVERY_ALGORITHM: dict[str, Algorithm] = {
+    "MD-VPA": mdvpf.MDVPA(),
+    "MD-VPA bold": mdvpf.MDVPA(discount=2.5, normalizer="sum"),
+    "MD-VPA optimal": mdvpf.MDVPA(discount="1/sqrt(n)", normalizer="none", selection="optimal"),
+    "MD-VPA without weights": mdvpf.MDVPA(carry_weights=False),
+    "VPA": mdvpf.VPA(),
+    "VPA without weights": mdvpf.VPA(carry_weights=False),
+    "SMC": mdvpf.SMC(),
+    "SMC systematic, ESS": mdvpf.SMC(resampling="systematic", ess_threshold=0.5),
+    "SMC residual": mdvpf.SMC(resampling="residual"),
+    "SMC stratified": mdvpf.SMC(resampling="stratified"),
+    "ParticleLearning": mdvpf.ParticleLearning(),
+    "OptimalResampling": mdvpf.OptimalResampling(),
+}
