@@ -21,7 +21,7 @@ import mdvpf
 from tests.kernel.comparing import assert_same, laid_open, n_absorbed
 
 N_KILLS = 200
-LONGEST_LIFE = 0.06  # seconds after the file was read
+LONGEST_LIFE = 0.06  # seconds after the first checkpoint: on a slow machine every life has one
 EVERY = 3  # symbols between two checkpoints
 V = 8
 
@@ -35,11 +35,14 @@ LIFE = """
     path, algorithm = Path(sys.argv[1]), sys.argv[2]
     pf = mdvpf.ParticleFilter.load(path) if path.exists() else begun(algorithm)
     symbols = stream()
-    print("ready", flush=True)
+    told = False
     while n_absorbed(pf) < len(symbols):
         for symbol in symbols[n_absorbed(pf):][:EVERY]:
             pf.update(symbol)
         pf.save(path)
+        if not told:
+            print("saved", flush=True)
+            told = True
 """
 
 ALGORITHMS = {
@@ -66,21 +69,17 @@ def test_kills_change_nothing(algorithm: str, tmp_path: Path, torture_scale: flo
     rng = random.Random(1)
     command = [sys.executable, "-c", textwrap.dedent(LIFE), str(path), algorithm]
     root = Path(__file__).resolve().parents[2]
-    n_resumed = 0
-    seen = -1
+    seen = 0
     for _ in range(int(N_KILLS * torture_scale) // len(ALGORITHMS)):
         with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+            assert process.stdout.readline() == "saved\n"
             time.sleep(rng.random() * LONGEST_LIFE)
             process.kill()
         assert process.returncode == -9, "it ended before it was killed"
-        if path.exists():
-            n = n_absorbed(mdvpf.ParticleFilter.load(path))
-            assert n >= seen
-            n_resumed += n > seen
-            seen = n
-    assert n_resumed > 2
+        n = n_absorbed(mdvpf.ParticleFilter.load(path))
+        assert n > seen
+        seen = n
     pf = mdvpf.ParticleFilter.load(path)
     never_killed = begun(algorithm)
     symbols = stream()[: n_absorbed(pf) + 100]
