@@ -38,6 +38,7 @@ from mdvpf.algorithms import MDVPA, OptimalResampling
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
+from mdvpf.progress import progress_bar
 
 MAGIC = b"\x8dM\x01"  # the last byte is the version of the format
 
@@ -118,7 +119,13 @@ def decompress(data: bytes, predictor: Predictor) -> NDArray[np.int64]:
     return opened(data, MAGIC).decode(predictor)
 
 
-def encode(symbols: ArrayLike, predictor: Predictor, magic: bytes, extra: bytes = b"") -> bytes:
+def encode(
+    symbols: ArrayLike,
+    predictor: Predictor,
+    magic: bytes,
+    extra: bytes = b"",
+    progress: bool = False,
+) -> bytes:
     """Return a head, then `extra`, then the code of the symbols."""
     encoder = _constriction().stream.queue.RangeEncoder()
     categorical = _constriction().stream.model.Categorical
@@ -135,9 +142,11 @@ def encode(symbols: ArrayLike, predictor: Predictor, magic: bytes, extra: bytes 
         encoder.encode(digit, categorical(choices, perfect=False))
         return digit
 
-    for symbol in values.tolist():
-        _by_digits(predictor.predict_proba(), partial(choose, symbol))
-        predictor.update(symbol)
+    with progress_bar(progress, len(values), "compress") as advance:
+        for symbol in values.tolist():
+            _by_digits(predictor.predict_proba(), partial(choose, symbol))
+            predictor.update(symbol)
+            advance(1)
     words: NDArray[np.uint32] = encoder.get_compressed()
     rest = extra + words.astype("<u4").tobytes().rstrip(b"\0")
     return head + _CHECKSUM.pack(zlib.crc32(head + rest)) + rest
@@ -192,7 +201,9 @@ class Opened:
     n: int
     rest: bytes
 
-    def decode(self, predictor: Predictor, n_extra: int = 0) -> NDArray[np.int64]:
+    def decode(
+        self, predictor: Predictor, n_extra: int = 0, progress: bool = False
+    ) -> NDArray[np.int64]:
         """Return the symbols."""
         predictor = _checked(predictor).copy()
         if self.identity != _identity(predictor):
@@ -206,10 +217,12 @@ class Opened:
             return int(decoder.decode(categorical(choices, perfect=False)))
 
         symbols = np.empty(self.n, dtype=np.int64)
-        for i in range(self.n):
-            symbol = _by_digits(predictor.predict_proba(), choose)
-            symbols[i] = symbol
-            predictor.update(symbol)
+        with progress_bar(progress, self.n, "decompress") as advance:
+            for i in range(self.n):
+                symbol = _by_digits(predictor.predict_proba(), choose)
+                symbols[i] = symbol
+                predictor.update(symbol)
+                advance(1)
         if _crc(symbols) != self.checksum:
             raise CodingError("data: what was decoded is not what was encoded")
         return symbols

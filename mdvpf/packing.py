@@ -33,7 +33,7 @@ _LARGEST_ALPHABET = 2**16  # larger numbers are coded by their digits
 _NUMBER = rb"(?:0|[1-9][0-9]{0,4})"
 
 
-def pack(content: bytes, n_particles: int | None = None) -> bytes:
+def pack(content: bytes, n_particles: int | None = None, progress: bool = False) -> bytes:
     """Return the content of a file, compressed.
 
     Parameters
@@ -42,6 +42,8 @@ def pack(content: bytes, n_particles: int | None = None) -> bytes:
         Any bytes.
     n_particles : int, optional
         The budget of `auto`; its default if None.
+    progress : bool, default False
+        Whether to show a progress bar.
 
     Examples
     --------
@@ -57,11 +59,18 @@ def pack(content: bytes, n_particles: int | None = None) -> bytes:
         kind += _BUDGET
         budget = n_particles.to_bytes(_BYTES_OF_NUMBER, "little")
     extra = bytes([kind]) + budget + alphabet
-    return encode(symbols, _predictor(n_symbols, n_particles), MAGIC, extra)
+    return encode(symbols, _predictor(n_symbols, n_particles), MAGIC, extra, progress)
 
 
-def unpack(data: bytes) -> bytes:
+def unpack(data: bytes, progress: bool = False) -> bytes:
     r"""Return the content of a file that `pack` compressed.
+
+    Parameters
+    ----------
+    data : bytes
+        What `pack` returned.
+    progress : bool, default False
+        Whether to show a progress bar.
 
     Raises
     ------
@@ -87,7 +96,7 @@ def unpack(data: bytes) -> bytes:
     used = _used(alphabet)
     n_symbols = int.from_bytes(alphabet, "little") if separator else len(used)
     predictor = _predictor(n_symbols, n_particles)
-    symbols = found.decode(predictor, n_extra=len(found.rest) - len(rest))
+    symbols = found.decode(predictor, n_extra=len(found.rest) - len(rest), progress=progress)
     if not separator:
         return used[symbols].astype(np.uint8).tobytes()
     end = b"\n" if kind & _ENDS else b""

@@ -42,7 +42,7 @@ def compress(
     target = _free(out if out is not None else file.with_name(file.name + SUFFIX))
     content = file.read_bytes()
     with shared.usage():
-        packed = pack(content, particles)
+        packed = pack(content, particles, progress=True)
     _write(target, packed)
     rate = 8 * len(packed) / len(content) if content else 0.0
     print(f"{target}: {len(content):,} bytes in {len(packed):,}, {rate:.3f} bits a byte")
@@ -61,7 +61,7 @@ def decompress(file: _Source, out: _Target = None) -> int:
             raise typer.BadParameter(f"{str(file)!r} does not end in {SUFFIX}: expected --out")
         out = file.with_suffix("")
     target = _free(out)
-    content = unpack(file.read_bytes())
+    content = unpack(file.read_bytes(), progress=True)
     _write(target, content)
     print(f"{target}: {len(content):,} bytes")
     return 0

@@ -20,7 +20,9 @@ from mdvpf.detect import DetectionResult, SurpriseDetector
 from mdvpf.experiments.files import read_file
 from mdvpf.experiments.methods import AUTO
 from mdvpf.experiments.tables import Column, Table
+from mdvpf.progress import progress_bar
 
+CHUNK = 256  # symbols between two looks at the progress bar
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
@@ -84,13 +86,17 @@ def detect(
             **_given(given),
         )
     parts = []
-    for first, stop, is_new in _pieces(lengths, train):
-        if is_new:
-            detector.new_sequence()
-        if stop <= train:
-            detector.predictor.run(data.symbols[first:stop])
-        else:
-            parts.append(detector.run(data.symbols[first:stop]))
+    with progress_bar(True, n, "detect") as advance:
+        for first, stop, is_new in _pieces(lengths, train):
+            if is_new:
+                detector.new_sequence()
+            for start in range(first, stop, CHUNK):
+                chunk = data.symbols[start : min(start + CHUNK, stop)]
+                if stop <= train:
+                    detector.predictor.run(chunk)
+                else:
+                    parts.append(detector.run(chunk))
+                advance(len(chunk))
     found = _joined(parts)
     judged = _judgements(found, train, block, strange)
     for judgement in judged:

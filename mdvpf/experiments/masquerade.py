@@ -311,7 +311,13 @@ def _panel(name: str, levels: Levels, labels: NDArray[np.bool_]) -> Panel:
         curve = Curve.of(rows, labels)
         shown = curve.false_alarms >= LEAST_SHOWN
         lines.append(Line(label, curve.false_alarms[shown], curve.hits[shown]))
-    return Panel(name, "false alarms (share of the user's own blocks)", "hits", lines, log_x=True)
+    return Panel(
+        name,
+        "false alarms (share of the user's own blocks)",
+        "hits (share of the others' blocks)",
+        lines,
+        log_x=True,
+    )
 
 
 MASQUERADE = Experiment(

@@ -115,7 +115,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "predictor",
         "restart",
     },
-    "coding": {"_validate", "algorithms", "filter", "model", "predictor"},
+    "coding": {"_validate", "algorithms", "filter", "model", "predictor", "progress"},
     "packing": {"_auto", "_validate", "coding", "predictor"},
     "__init__": {
         "_auto",
@@ -201,6 +201,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "packing",
             "parallel",
             "predictor",
+            "progress",
             "vocabulary",
         },
         [
