@@ -14,14 +14,15 @@ PACKAGE = Path(__file__).resolve().parents[2] / "mdvpf"
 # What each module may import from the package. A new module gets its line here.
 PYTHON_LAYERS: dict[str, set[str]] = {
     "_validate": set(),
+    "_extras": set(),
     "_durable": set(),
     "_generator": {"_validate"},
     "checkpoint": {"_durable"},
     "vocabulary": {"_validate"},
-    "result": set(),
+    "result": {"_extras"},
     "model": {"_validate"},
     "algorithms": {"_validate"},
-    "progress": set(),
+    "progress": {"_extras"},
     "predictor": {"_validate", "checkpoint", "progress", "result", "vocabulary"},
     "reference": {"_validate", "algorithms", "model", "result"},
     "_codes": {"algorithms", "model"},
@@ -80,10 +81,10 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "restart",
         "result",
     },
-    "parallel": {"_validate", "progress"},
-    "plots": set(),
+    "parallel": {"_extras", "_validate", "progress"},
+    "plots": {"_extras"},
     "_auto": {"_validate", "algorithms", "baselines", "mixture", "predictor", "restart"},
-    "coding": {"_validate", "algorithms", "filter", "model", "predictor"},
+    "coding": {"_extras", "_validate", "algorithms", "filter", "model", "predictor"},
     "packing": {"_auto", "_validate", "coding", "predictor"},
     "__init__": {
         "_auto",
@@ -149,7 +150,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
         ],
     ),
     "adapters": (
-        {"filter", "model", "predictor", "vocabulary"},
+        {"_extras", "filter", "model", "predictor", "vocabulary"},
         ["__init__", "pandas", "river"],
     ),
     "cli": (
