@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate
+from mdvpf._extras import needed
 from mdvpf.algorithms import MDVPA, OptimalResampling
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
@@ -315,10 +316,6 @@ def _checked(predictor: Any) -> Predictor:
 
 
 def _constriction() -> Any:
-    try:
+    with needed("compression", "constriction", "coding"):
         import constriction
-    except ImportError as error:
-        raise ImportError(
-            "compression needs the package constriction: install it, or mdvpf[coding]"
-        ) from error
     return constriction

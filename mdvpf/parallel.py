@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from mdvpf import _validate
+from mdvpf._extras import needed
 from mdvpf.progress import progress_bar
 
 T = TypeVar("T")
@@ -153,12 +154,8 @@ class Executor:
             with joblib.parallel_config(backend="loky"):
                 yield self.jobs
             return
-        try:
+        with needed("backend='dask'", "distributed", "dask"):
             from distributed import Client
-        except ImportError as error:
-            raise ImportError(
-                "backend='dask' needs the package distributed: install it, or mdvpf[dask]"
-            ) from error
         try:
             client = Client(self.scheduler, timeout="5s")  # type: ignore[no-untyped-call]
         except (OSError, TimeoutError, ValueError) as error:
@@ -186,12 +183,8 @@ def spawn(entropy: int, *counts: int) -> tuple[list[np.random.SeedSequence], ...
 
 
 def _joblib() -> Any:
-    try:
+    with needed("running experiments", "joblib", "experiments"):
         import joblib
-    except ImportError as error:
-        raise ImportError(
-            "running experiments needs the package joblib: install it, or mdvpf[experiments]"
-        ) from error
     return joblib
 
 

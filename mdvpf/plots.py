@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._extras import needed
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -74,12 +76,8 @@ class Panel:
 
 def require() -> None:
     """Raise an ImportError that says what to install, if figures cannot be drawn."""
-    try:
+    with needed("a figure", "matplotlib", "plot"):
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "figures need the package matplotlib: install it, or mdvpf[plot]"
-        ) from error
 
 
 def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:

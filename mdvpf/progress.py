@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from mdvpf._extras import needed
+
 
 @contextmanager
 def progress_bar(
@@ -31,14 +33,10 @@ def progress_bar(
     if not show:
         yield lambda n: None
         return
-    try:
+    with needed("progress=True", "rich", "cli"):
         from rich import progress as bars
         from rich.console import Console
         from rich.text import Text
-    except ImportError as error:
-        raise ImportError(
-            "progress=True needs the package rich: install it, or mdvpf[cli]"
-        ) from error
 
     class Rate(bars.ProgressColumn):
         def render(self, task: bars.Task) -> Text:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._extras import needed
+
 if TYPE_CHECKING:
     import pandas
     import xarray
@@ -98,12 +100,8 @@ class FilterResult:
         >>> pf.run([0, 1, 0]).to_pandas(index=["a", "b", "c"]).loc["b", "n_particles"]
         np.int64(2)
         """
-        try:
+        with needed("to_pandas", "pandas", "pandas"):
             import pandas
-        except ImportError as error:
-            raise ImportError(
-                "to_pandas needs the package pandas: install it, or mdvpf[pandas]"
-            ) from error
         frame = pandas.DataFrame(self._columns(), index=index)
         frame.attrs["log_evidence"] = self.log_evidence
         return frame
@@ -127,12 +125,8 @@ class FilterResult:
         >>> dict(pf.run([0, 1, 0]).to_xarray(dim="click").sizes)
         {'click': 3}
         """
-        try:
+        with needed("to_xarray", "xarray", "xarray"):
             import xarray
-        except ImportError as error:
-            raise ImportError(
-                "to_xarray needs the package xarray: install it, or mdvpf[xarray]"
-            ) from error
         values = np.arange(len(self)) if coord is None else coord
         return xarray.Dataset(
             {name: (dim, column) for name, column in self._columns().items()},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdvpf._extras import needed
 from mdvpf.filter import ParticleFilter
 
 if TYPE_CHECKING:
@@ -50,12 +51,8 @@ def state_column(
     >>> frame["state"].tolist()
     [<NA>, <NA>, 0, 1, 0]
     """
-    try:
+    with needed("state_column", "pandas", "pandas"):
         import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "state_column needs the package pandas: install it, or mdvpf[pandas]"
-        ) from error
     if not isinstance(pf, ParticleFilter):
         raise TypeError(f"pf={pf!r}: expected a ParticleFilter")
     if not isinstance(index, Sized):

@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from mdvpf._extras import needed
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import MISSING, Predictor, read_symbol
 from mdvpf.vocabulary import Label
 
-try:
+with needed("mdvpf.adapters.river", "river", "river"):
     from river import base
-except ImportError as error:
-    raise ImportError(
-        "mdvpf.adapters.river needs the package river: install it, or mdvpf[river]"
-    ) from error
 
 
 class SymbolFilter(base.AnomalyDetector):

@@ -119,7 +119,7 @@ sys.exit(main(["reproduce", "artificial", "--out", {str(tmp_path)!r}]))
     )
     assert found.returncode == 1
     assert found.stderr.splitlines() == [
-        "mdvpf: figures need the package matplotlib: install it, or mdvpf[plot]"
+        "mdvpf: a figure needs the package matplotlib: install it, or mdvpf[plot]"
     ]
     assert not list(tmp_path.iterdir())
 

@@ -14,14 +14,15 @@ PACKAGE = Path(__file__).resolve().parents[2] / "mdvpf"
 # What each module may import from the package. A new module gets its line here.
 PYTHON_LAYERS: dict[str, set[str]] = {
     "_validate": set(),
+    "_extras": set(),
     "_durable": set(),
     "_generator": {"_validate"},
     "checkpoint": {"_durable"},
     "vocabulary": {"_validate"},
-    "result": set(),
+    "result": {"_extras"},
     "model": {"_validate"},
     "algorithms": {"_validate"},
-    "progress": set(),
+    "progress": {"_extras"},
     "predictor": {"_validate", "checkpoint", "progress", "result", "vocabulary"},
     "reference": {"_validate", "algorithms", "model", "result"},
     "_codes": {"algorithms", "model"},
@@ -104,8 +105,8 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "result",
     },
     "_leaves": {"filter", "mixture", "predictor"},
-    "parallel": {"_validate", "progress"},
-    "plots": set(),
+    "parallel": {"_extras", "_validate", "progress"},
+    "plots": {"_extras"},
     "_auto": {
         "_validate",
         "algorithms",
@@ -115,7 +116,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "predictor",
         "restart",
     },
-    "coding": {"_validate", "algorithms", "filter", "model", "predictor", "progress"},
+    "coding": {"_extras", "_validate", "algorithms", "filter", "model", "predictor", "progress"},
     "packing": {"_auto", "_validate", "coding", "predictor"},
     "__init__": {
         "_auto",
@@ -182,7 +183,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
         ],
     ),
     "adapters": (
-        {"filter", "model", "predictor", "vocabulary"},
+        {"_extras", "filter", "model", "predictor", "vocabulary"},
         ["__init__", "pandas", "river"],
     ),
     "cli": (

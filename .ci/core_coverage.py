@@ -1,0 +1,69 @@
+"""Lines of the core that ran: reads what gcov counted in the C file back into the sources.
+
+Cython writes before each piece of C which line of which source it comes from. (Its `#line`
+directives would not do: the C after one of them goes on for more than a line.) A line counts as
+run if any of its C did. Usage: core_coverage.py FOLDER, which was built with MDVPF_COVERAGE=1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from itertools import groupby
+from pathlib import Path
+
+MARKER = re.compile(r'^\s*/\* "(mdvpf/\w+\.p(?:yx|xd))":(\d+)$')
+
+
+def counts_of_c(folder: Path) -> dict[int, int]:
+    """Return how often each line of the C file that has code was run."""
+    counted = next(folder.rglob("_core.gcda")).resolve()
+    command = ["gcov", "--json-format", "--stdout", str(counted)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    files = json.loads(done.stdout)["files"]
+    (lines,) = (file["lines"] for file in files if file["file"].endswith("/_core.c"))
+    counts: defaultdict[int, int] = defaultdict(int)
+    for line in lines:
+        counts[line["line_number"]] += line["count"]
+    return counts
+
+
+def counts_of_sources(folder: Path) -> dict[str, dict[int, int]]:
+    """Return the same for the lines of the sources."""
+    counts = counts_of_c(folder)
+    found: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    source, number = "", 0
+    text = (folder / "build" / "cython" / "mdvpf" / "_core.c").read_text(encoding="utf-8")
+    for i, line in enumerate(text.splitlines(), start=1):
+        marker = MARKER.match(line)
+        if marker:
+            source, number = marker[1], int(marker[2])
+        elif source and i in counts:
+            found[source][number] = max(found[source][number], counts[i])
+    return found
+
+
+def ranges(numbers: list[int]) -> str:
+    """Return ascending numbers as text, neighbours joined."""
+    runs = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    ends = [[number for _, number in run] for _, run in runs]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends)
+
+
+def main(folder: Path) -> None:
+    """Print the share of the lines of each source that ran, and the lines that did not."""
+    n_lines = n_run = 0
+    for source, counts in sorted(counts_of_sources(folder).items()):
+        missed = sorted(number for number, count in counts.items() if count == 0)
+        n_lines += len(counts)
+        n_run += len(counts) - len(missed)
+        share = 1.0 - len(missed) / len(counts)
+        print(f"{source:32} {len(counts):5} {share:7.1%}  {ranges(missed)}")
+    print(f"{'lines of the core that ran':32} {n_lines:5} {n_run / n_lines:7.1%}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
