@@ -239,11 +239,13 @@ def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.usefixtures("full_torture")
 def test_the_page_shows_what_the_command_gives(tmp_path: Path, data_dir: Path) -> None:
-    assert main(["--debug", "reproduce", "masquerade", "--out", str(tmp_path)]) == 0
+    others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # most of an hour
+    options = ["--methods", ",".join(others), "--out", str(tmp_path)]
+    assert main(["--debug", "reproduce", "masquerade", *options]) == 0
     shown = rows(PAGE.read_text(encoding="utf-8"))
     for name in ("table", "own", "alarms"):
         found = rows((tmp_path / "masquerade" / f"{name}.md").read_text(encoding="utf-8"))
-        assert len(found) == 1 + len(MASQUERADE.defaults.methods) + 1  # headings, naive Bayes
+        assert len(found) == 1 + len(others) + 1  # headings, naive Bayes
         assert set(found) <= set(shown)
 
 
