@@ -288,3 +288,14 @@ def test_masses_of_ties_are_broken_by_order_over_longer_streams(
     edge = pair.follow([0, 0, 1, 1] * length, predictions=1000, tables=1000)
     assert edge is None or edge[0] in ("grid", "heavy or light")
     assert pair.core._core.n_steps > 10
+
+
+@pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA(0.5)], ids=repr)
+def test_counts_past_what_is_tabled_and_spreads_computed_afresh(algorithm: Algorithm) -> None:
+    # Quotients of counts below 1,024 come from tables; spreads are renewed every 4,096 steps.
+    model = mdvpf.InfiniteHMM(3, beta=0.4, max_states=2)
+    pair = Pair(model, algorithm, n_particles=3, history=None, verify=False)
+    edge = pair.follow(random_symbols(3, 4200, 3), predictions=1000, tables=2000)
+    assert edge is None
+    assert pair.core._core.n_steps > 4096
+    assert int(pair.core.counts().emission.sum(axis=1).max()) > 1024
