@@ -15,6 +15,7 @@ HYPOTHESIS_PROFILE=explore
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
@@ -25,6 +26,10 @@ from hypothesis import settings
 settings.register_profile("default", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# A shell makes the jobs that it starts in the background deaf to Ctrl-C, which some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TORTURE_SCALES = {"sample": 0.05, "full": 1.0}
 
