@@ -11,16 +11,12 @@ scattered over memory. Equal children that follow each other (resampling draws s
 are *copies*: they share one block, and so the cost of scoring and moving it.
 """
 
-from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._counts cimport (
-    add_one, count_in_place, hold_all, own_path, release_group, release_tree,
-)
+from mdvpf._counts cimport add_one, hold_all, own_path, release_group, release_tree
 from mdvpf._emission cimport spread_of
 from mdvpf._history cimport append_node, begin_generation, release_leaf
-from mdvpf._parts cimport n_parts
 from mdvpf._pool cimport at, recycle
 from mdvpf._room cimport free_shelf, take_slot
 from mdvpf._score cimport (
@@ -34,9 +30,7 @@ from mdvpf._types cimport (
 
 cdef enum:
     REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
-    # In place of a number of children:
-    COPY = 0xFFFFFFFFu        # they are counted with those of the particle before
-    MOVED = 0xFFFFFFFEu       # one, and its step is already in the block of the parent
+    COPY = 0xFFFFFFFFu        # in place of a number of children: those of the particle before
 
 
 # ---- children ----------------------------------------------------------------------------
@@ -99,82 +93,24 @@ cdef inline void refresh_spread(System* system) noexcept nogil:
         spread_in(block)[0] = spread
 
 
-cdef inline void enter_state(System* system, uint32_t* block, uint32_t state) noexcept nogil:
-    """Make the state the present one of the particle of the block."""
+cdef inline void move_block(
+    System* system, uint32_t* block, uint32_t state, uint32_t emitted
+) noexcept nogil:
+    """Move the particle of the block to the state on the symbol."""
     cdef uint32_t* into = into_of(system, block)
+    cdef uint32_t row = block[BLOCK_CURRENT]
+    cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
+    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state)
+    place = own_path(system, root_of(system, block), emitted)
+    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     spread_in(block)[0] -= spread_of(&system.model, into[state])
     into[state] += 1
     spread_in(block)[0] += spread_of(&system.model, into[state])
     block[BLOCK_CURRENT] = state + 1
-
-
-cdef inline void move_block(
-    System* system, uint32_t* block, uint32_t state, uint32_t emitted
-) noexcept nogil:
-    """Move the particle of the block to the state on the symbol."""
-    cdef uint32_t row = block[BLOCK_CURRENT]
-    cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
-    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state)
-    place = own_path(system, root_of(system, block), emitted)
-    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
-    enter_state(system, block, state)
     if system.history.enabled:
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
-
-
-cdef inline bint move_in_place(
-    System* system, uint32_t* block, uint32_t state, uint32_t emitted
-) noexcept nogil:
-    """Move the particle of the block if that takes nothing from the pool; return whether it did."""
-    cdef uint32_t row = block[BLOCK_CURRENT]
-    cdef handle_t handle = rows_of(system, block)[row >> GROUP_BITS]
-    cdef uint8_t* left = count_in_place(&system.pool, handle, row & (GROUP - 1), state)
-    cdef uint8_t* count
-    if left == NULL:
-        return False
-    handle = root_of(system, block)[emitted >> GROUP_BITS]
-    count = count_in_place(&system.pool, handle, emitted & (GROUP - 1), state)
-    if count == NULL:
-        return False
-    left[0] += 1
-    count[0] += 1
-    enter_state(system, block, state)
-    return True
-
-
-cdef inline void move_part(
-    System* system, const Survivors* chosen, uint32_t emitted, int part, int parts
-) noexcept nogil:
-    """Move the parents of only children, of one part of the children, where that can be in place.
-
-    It touches what no other particle holds, so that parts can run at the same time.
-    """
-    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
-    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
-    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
-    cdef int64_t last = chosen.n * (part + 1) // parts
-    cdef int64_t i
-    for i in range(chosen.n * part // parts, last):
-        if i + FETCH_ROWS < last and n_children[parents[i + FETCH_ROWS]] == 1:
-            fetch_rows(system, parents[i + FETCH_ROWS], <int32_t>emitted)
-        if n_children[parents[i]] == 1 and move_in_place(
-            system, block_of(system, parents[i]), states[i], emitted
-        ):
-            n_children[parents[i]] = MOVED
-
-
-cdef inline void move_early(
-    System* system, const Survivors* chosen, uint32_t emitted
-) noexcept nogil:
-    """Let threads move what does not need the pool; the pool is for one of them only."""
-    cdef int parts = n_parts(system)
-    cdef int part
-    if parts == 1 or system.depth > 1 or system.history.enabled:
-        return
-    for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
-        move_part(system, chosen, emitted, part, parts)
 
 
 cdef inline void make_children(
@@ -239,7 +175,6 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
             fetch_groups(system, k + FETCH_ROWS)
         if n_children[k] == 0:
             release_particle(system, k)
-    move_early(system, chosen, emitted)
     begin_generation(&system.history)
     system.next_slot = 0
     for k in range(system.n_particles):
@@ -248,16 +183,15 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if k + FETCH_ROWS < system.n_particles:
             if n_children[k + FETCH_ROWS] == 1:
                 fetch_rows(system, k + FETCH_ROWS, symbol)
-            elif 1 < n_children[k + FETCH_ROWS] < MOVED:
+            elif 1 < n_children[k + FETCH_ROWS] < COPY:
                 fetch_groups(system, k + FETCH_ROWS)
         if n_children[k] == COPY:
             continue
-        last = first + (1 if n_children[k] == MOVED else n_children[k])
-        if last == first + 1 and not system.history.enabled:  # most often
+        last = first + n_children[k]
+        if n_children[k] == 1 and not system.history.enabled:  # most often
             child = copy_block(system, block_in(system, slot[k]), &new_slot[first])
-            if n_children[k] == 1:
-                move_block(system, child, states[first], emitted)
-        elif last > first:
+            move_block(system, child, states[first], emitted)
+        elif n_children[k]:
             make_children(system, chosen, first, last, emitted)
         for i in range(first, last):
             n_states = block_in(system, new_slot[i])[BLOCK_STATES]

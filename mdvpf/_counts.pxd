@@ -208,38 +208,26 @@ cdef inline handle_t add_elsewhere(
     return fresh
 
 
-cdef inline uint8_t* count_in_place(
-    const Pool* pool, handle_t handle, uint32_t which, uint32_t state
-) noexcept nogil:
-    """Where a count stands that can be raised by writing one item, or NULL.
-
-    Nobody but the caller holds the group then, the state has a pair, and the count still fits.
-    """
-    cdef const Record* group
-    cdef uint8_t* count
-    cdef uint32_t place
-    if handle != NONE:
-        group = <const Record*>at(pool, handle)
-        if group.refs == 1 and (group.shape & 3) == 0:
-            place = find(group, which, state)
-            count = <uint8_t*>pairs_of(group) + 2 * place + 1
-            if place < row_end(group, which) and count[0] < 255:
-                return count
-    return NULL
-
-
 cdef inline handle_t add_one(
     Pool* pool, handle_t handle, uint32_t which, uint32_t state
 ) noexcept nogil:
     """Add one to a count in a group that the caller holds; return its new handle.
 
-    Where it cannot be written in place a record is taken, for which `_room.pxd` has made room.
+    Written in place when nobody else holds the group and it still fits. Otherwise a record is
+    taken, for which `_room.pxd` has made room.
     """
-    cdef uint8_t* count = count_in_place(pool, handle, which, state)
-    if count == NULL:
-        return add_elsewhere(pool, handle, which, state)
-    count[0] += 1
-    return handle
+    cdef Record* group
+    cdef uint8_t* count
+    cdef uint32_t place
+    if handle != NONE:
+        group = <Record*>at(pool, handle)
+        if group.refs == 1 and (group.shape & 3) == 0:
+            place = find(group, which, state)
+            count = <uint8_t*>pairs_of(group) + 2 * place + 1
+            if place < row_end(group, which) and count[0] < 255:
+                count[0] += 1
+                return handle
+    return add_elsewhere(pool, handle, which, state)
 
 
 # ---- sharing -----------------------------------------------------------------------------
