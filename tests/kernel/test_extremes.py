@@ -284,7 +284,7 @@ def test_masses_of_ties_are_broken_by_order_over_longer_streams(
 ) -> None:
     model = mdvpf.InfiniteHMM(2, beta=1.0)
     pair = Pair(model, TIED[name], n_particles, history=None, verify=False)
-    length = int(12 + 30 * torture_scale)
+    length = int(4 + 38 * torture_scale)
     edge = pair.follow([0, 0, 1, 1] * length, predictions=1000, tables=1000)
     assert edge is None or edge[0] in ("grid", "heavy or light")
     assert pair.core._core.n_steps > 10
