@@ -98,7 +98,8 @@ cdef inline int64_t collect_few(
     cdef Row counts = column_of(system, block, <uint32_t>symbol)
     cdef double beta = beta_of(model, symbol)
     cdef double weight = 1.0
-    cdef double spread                  # of the states that the oracle offers
+    cdef double spread = 0.0            # of the states that the oracle offers
+    cdef bint offers_old                # whether there are any
     cdef double scale, share, total, number, part
     cdef int64_t n = 0
     cdef RowSums sums
@@ -111,11 +112,13 @@ cdef inline int64_t collect_few(
         sums = scan_row(model, into, &row, 1, stamp, first)
     else:
         sums = scan_row(model, into, &row, 2, stamp, first)
-    spread = spread_in(block)[0] - sums.spread if sums.visited < system.n_steps else 0.0
+    offers_old = sums.visited < system.n_steps
+    if offers_old:
+        spread = spread_in(block)[0] - sums.spread
     oracle(model, system.n_steps, offers_new, sums.left, sums.visited, &scale, &share)
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
-    if not weight * (beta * share) < bound:
+    if offers_old and not weight * (beta * share) < bound:
         return -1
     total = beta * (share * spread + scale * sums.part)
     for i in range(counts.n):
