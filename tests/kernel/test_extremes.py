@@ -11,7 +11,8 @@ import pytest
 import mdvpf
 from mdvpf.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import BREAK, Event, Pair
+from tests.kernel.comparing import Pair
+from tests.kernel.inspecting import BREAK, Event
 
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 every_oracle = pytest.mark.parametrize("oracle", ["unvisited", "any"])

@@ -22,7 +22,7 @@ import mdvpf
 from mdvpf.algorithms import Algorithm
 from mdvpf.result import FilterResult, Step
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import (
+from tests.kernel.inspecting import (
     Symbol,
     assert_counts_follow_paths,
     assert_same,

@@ -14,7 +14,7 @@ import pytest
 import mdvpf
 from mdvpf.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import (
+from tests.kernel.inspecting import (
     BREAK,
     Event,
     assert_counts_follow_paths,

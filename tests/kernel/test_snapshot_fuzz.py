@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf.algorithms import Algorithm
-from tests.kernel.comparing import BREAK, Event, feed
+from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import Opened, loaded, saved, sealed, unsealed
 
 N_FILES = 20_000

@@ -30,7 +30,8 @@ from hypothesis.stateful import (
 import mdvpf
 from mdvpf import reference
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import Pair, assert_same, laid_open
+from tests.kernel.comparing import Pair
+from tests.kernel.inspecting import assert_same, laid_open
 from tests.kernel.sealing import saved
 
 N_OPERATIONS = 100_000
