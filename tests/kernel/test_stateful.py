@@ -181,7 +181,7 @@ class Machine(RuleBasedStateMachine):
     def look_at_memory(self) -> None:
         memory = self.core.memory()
         assert 0 < memory.live <= memory.allocated
-        assert memory.rows + memory.shared_rows >= memory.rows
+        assert memory.rows >= memory.shared_rows >= 0
 
     # -- calls that must fail
 
