@@ -6,6 +6,7 @@ path and the symbols.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -39,6 +40,15 @@ def make_filter(
     )
 
 
+def feed_and_recount(
+    pf: mdvpf.ParticleFilter, events: Sequence[Event], before: Sequence[Event] = ()
+) -> None:
+    """Feed events that come after others, and check all counts after each."""
+    for n, event in enumerate(events):
+        feed(pf, [event])
+        assert_counts_follow_paths(pf, [*before, *events[: n + 1]])
+
+
 def watch(
     pf: mdvpf.ParticleFilter,
     events: Sequence[Event],
@@ -51,8 +61,7 @@ def watch(
     parents: list[np.ndarray] = []
     n_times = 0
     for n, event in enumerate(events):
-        feed(pf, [event])
-        assert_counts_follow_paths(pf, events[: n + 1])
+        feed_and_recount(pf, [event], events[:n])
         parents.append(shown(pf).parents)
         n_times += situation(parents)
     return n_times
@@ -91,11 +100,11 @@ def test_writing_to_one_of_two_siblings_leaves_the_other_alone() -> None:
 
 
 def test_a_chain_of_forks_keeps_every_line_apart() -> None:
-    def all_but_one_line_end(past: Sequence[np.ndarray]) -> bool:
-        return len(past) > 1 and len(set(past[-1])) < len(past[-1])
+    def a_line_forks(past: Sequence[np.ndarray]) -> bool:
+        return len(set(past[-1])) < len(past[-1])
 
     pf = make_filter(n_particles=6)
-    assert watch(pf, random_symbols(2, 60), all_but_one_line_end) >= 30
+    assert watch(pf, random_symbols(2, 60), a_line_forks) >= 30
     assert len({tuple(pf.path(k)) for k in range(6)}) == 6
 
 
@@ -139,14 +148,11 @@ def test_a_population_that_collapses_grows_again_from_few_ancestors(algorithm: s
 
     pf = make_filter(EVERY_ALGORITHM[algorithm], 20, beta=1e-3)
     events: list[Event] = [0] * 6
-    watch(pf, events, lambda past: True)
+    feed_and_recount(pf, events)
     n_before = n_distinct(None)
     # A clear pattern leaves few ancestors; what is missing afterwards says nothing, and all
     # continuations of those few are as good as their transitions.
-    for event in [None, BREAK, *[1, 2, 3] * 12, *[None] * 4]:
-        events.append(event)
-        feed(pf, [event])
-        assert_counts_follow_paths(pf, events)
+    feed_and_recount(pf, [None, BREAK, *[1, 2, 3] * 12, *[None] * 4], events)
     assert n_distinct(6) <= n_before // 2
     assert n_distinct(None) > n_distinct(6)
 
@@ -158,7 +164,7 @@ def test_counts_follow_paths_through_missing_symbols_and_new_sequences(algorithm
     for n, symbol in enumerate(random_symbols(7, 40)):
         events += [BREAK] if n % 11 == 0 else []
         events.append(None if n % 5 == 2 else symbol)
-    assert watch(pf, events, lambda past: True) == len(events)
+    feed_and_recount(pf, events)
 
 
 def test_children_that_made_the_same_move_share_everything() -> None:
@@ -240,12 +246,17 @@ def test_a_wide_count_and_a_narrow_one_part_from_the_same_row(limit: int) -> Non
     pf = make_filter(n_particles=3, n_symbols=2, max_states=2, alpha=5.0, beta=50.0)
     events: list[Event] = [0] * (limit - 1)
     pf.run(np.zeros(limit - 1, dtype=np.int64))
-    for _ in range(4):
-        events += [1, 0, 0]
-        pf.run(np.array([1, 0, 0]))
+    have_parted = False
+    for symbol in [1, 0, 0] * 4:
+        events.append(symbol)
+        pf.update(symbol)
         assert_counts_follow_paths(pf, events)
-    largest = [int(pf.counts(k).transition.max()) for k in range(3)]
-    assert max(largest) >= limit - 6
+        parents = shown(pf).parents
+        counts = [int(pf.counts(k).transition[0, 0]) for k in range(3)]
+        for one, other in itertools.permutations(range(3), 2):
+            siblings = parents[one] == parents[other]
+            have_parted |= siblings and (counts[one], counts[other]) == (limit, limit - 1)
+    assert have_parted
 
 
 # --- Many states, long rows
@@ -321,9 +332,9 @@ def test_changing_a_copy_never_changes_the_original(algorithm: str) -> None:
     expected = laid_open(pf)
     other = pf.copy()
     assert_same(other, expected)
-    for n, event in enumerate([3, None, BREAK, 0, 1, 2, 2, 1]):
-        feed(other, [event])
-        assert_counts_follow_paths(other, [*events, 3, None, BREAK, 0, 1, 2, 2, 1][: 31 + n])
+    for event in [3, None, BREAK, 0, 1, 2, 2, 1]:
+        feed_and_recount(other, [event], events)
+        events.append(event)
         assert_same(pf, expected)
     pf._core.verify()
 
