@@ -354,14 +354,16 @@ def n_tree_nodes(paths: list[list[int]], length: int) -> int:
 
 
 @every_algorithm
-@pytest.mark.parametrize("lag", [1, 2, 7])
+@pytest.mark.parametrize("lag", [1, 2, 7, 100])
 def test_a_lag_bounds_the_history_exactly(lag: int, algorithm: str) -> None:
     # Two filters from one seed, so that the full paths say which nodes the other must hold.
     full = make_filter(algorithm)
     short = make_filter(algorithm, history=lag)
-    for symbol in random_symbols(16, 40, 0.1):
-        full.update(symbol)
-        short.update(symbol)
+    for n, symbol in enumerate(random_symbols(16, 40, 0.1)):
+        for pf in (full, short):
+            if n % 13 == 0:
+                pf.new_sequence()
+            pf.update(symbol)
         for k in range(len(full.weights)):
             assert short.path(k).tolist() == full.path(k).tolist()[-lag:]
         assert short.memory().history_nodes <= K * lag
