@@ -272,6 +272,22 @@ def test_more_than_255_states_in_one_particle(algorithm: str) -> None:
     assert int(pf.n_states.max()) > 300
 
 
+@pytest.mark.torture
+@pytest.mark.usefixtures("full_torture")
+def test_more_than_65535_states_in_one_particle() -> None:
+    # Its tables would be too large as dense arrays: totals are recomputed, paths compared.
+    pf = make_filter(mdvpf.SMC(), 3, 2, alpha=1e12, gamma=1e12)
+    pf.run(np.zeros(65_530, dtype=np.int64))
+    for _ in range(20):
+        # The row of the start state lies with rows that hold nothing but small numbers.
+        pf.new_sequence()
+        pf.update(0)
+        pf._core.verify()
+    assert pf.n_states.tolist() == [65_550] * 3
+    assert pf.path(0).tolist() == list(range(65_550))
+    assert pf.copy().predict_proba().tolist() == pf.predict_proba().tolist()
+
+
 @pytest.mark.parametrize("name", ["VPA", "MD-VPA", "SMC", "ParticleLearning"])
 def test_more_than_256_pairs_in_the_row_of_the_start_state_and_in_a_column(name: str) -> None:
     pf = make_filter(EVERY_ALGORITHM[name], 3, 2, alpha=1e9, gamma=1e9)
