@@ -24,6 +24,7 @@ from tests.kernel.inspecting import (
     laid_open,
     shown,
 )
+from tests.kernel.streams import random_symbols
 
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 
@@ -67,12 +68,6 @@ def watch(
     return n_times
 
 
-def random_symbols(seed: int, length: int, n_symbols: int = 4) -> list[Event]:
-    rng = np.random.default_rng(seed)
-    jumps = np.where(rng.random(length) < 0.4, rng.integers(n_symbols, size=length), 1)
-    return (np.cumsum(jumps) % n_symbols).tolist()
-
-
 def n_children(parents: np.ndarray, n_before: int) -> np.ndarray:
     return np.bincount(parents, minlength=n_before)
 
@@ -96,7 +91,7 @@ def test_writing_to_one_of_two_siblings_leaves_the_other_alone() -> None:
         return len(set(twins) & set(past[-1])) >= 2
 
     pf = make_filter()
-    assert watch(pf, random_symbols(1, 40), siblings_go_different_ways) >= 5
+    assert watch(pf, random_symbols(1, 40, 4), siblings_go_different_ways) >= 5
 
 
 def test_a_chain_of_forks_keeps_every_line_apart() -> None:
@@ -104,7 +99,7 @@ def test_a_chain_of_forks_keeps_every_line_apart() -> None:
         return len(set(past[-1])) < len(past[-1])
 
     pf = make_filter(n_particles=6)
-    assert watch(pf, random_symbols(2, 60), a_line_forks) >= 30
+    assert watch(pf, random_symbols(2, 60, 4), a_line_forks) >= 30
     assert len({tuple(pf.path(k)) for k in range(6)}) == 6
 
 
@@ -117,7 +112,7 @@ def test_a_sibling_that_dies_first_takes_nothing_with_it() -> None:
         return 0 < alive.sum() < len(twins)
 
     pf = make_filter()
-    assert watch(pf, random_symbols(3, 40), one_sibling_died) >= 5
+    assert watch(pf, random_symbols(3, 40, 4), one_sibling_died) >= 5
 
 
 def test_all_children_of_one_parent_are_kept_apart() -> None:
@@ -136,7 +131,7 @@ def test_every_child_of_a_parent_may_survive_at_once() -> None:
         return int(n_children(past[-1], 1).max()) >= 4
 
     pf = make_filter(n_particles=30, beta=5.0)
-    assert watch(pf, random_symbols(4, 25), parent_keeps_all_states) >= 1
+    assert watch(pf, random_symbols(4, 25, 4), parent_keeps_all_states) >= 1
 
 
 @pytest.mark.parametrize(
@@ -161,7 +156,7 @@ def test_a_population_that_collapses_grows_again_from_few_ancestors(algorithm: s
 def test_counts_follow_paths_through_missing_symbols_and_new_sequences(algorithm: str) -> None:
     pf = make_filter(EVERY_ALGORITHM[algorithm], 12)
     events: list[Event] = []
-    for n, symbol in enumerate(random_symbols(7, 40)):
+    for n, symbol in enumerate(random_symbols(7, 40, 4)):
         events += [BREAK] if n % 11 == 0 else []
         events.append(None if n % 5 == 2 else symbol)
     feed_and_recount(pf, events)
@@ -186,7 +181,7 @@ def test_neighbours_that_made_the_same_moves_are_one_block(algorithm: str) -> No
     one_by_one = algorithm == "OptimalResampling"
     block = np.zeros(1 if one_by_one else 50, dtype=np.int64)
     n_shared = 0
-    for symbol in random_symbols(12, 40):
+    for symbol in random_symbols(12, 40, 4):
         pf.update(symbol)
         particles = shown(pf)
         moves = np.stack([block[particles.parents], particles.states], axis=1)
@@ -342,7 +337,7 @@ def test_counts_of_a_large_alphabet(algorithm: str, n_symbols: int) -> None:
 
 @every_algorithm
 def test_changing_a_copy_never_changes_the_original(algorithm: str) -> None:
-    events = random_symbols(9, 30)
+    events = random_symbols(9, 30, 4)
     pf = make_filter(EVERY_ALGORITHM[algorithm])
     feed(pf, events)
     expected = laid_open(pf)
@@ -357,7 +352,7 @@ def test_changing_a_copy_never_changes_the_original(algorithm: str) -> None:
 
 @every_algorithm
 def test_changing_the_original_never_changes_a_copy(algorithm: str) -> None:
-    events = random_symbols(10, 30)
+    events = random_symbols(10, 30, 4)
     pf = make_filter(EVERY_ALGORITHM[algorithm])
     feed(pf, events)
     other = pf.copy()
@@ -375,7 +370,7 @@ def test_changing_the_original_never_changes_a_copy(algorithm: str) -> None:
 
 @every_algorithm
 def test_a_chain_of_copies_is_independent_link_by_link(algorithm: str) -> None:
-    events = random_symbols(11, 24)
+    events = random_symbols(11, 24, 4)
     chain = [make_filter(EVERY_ALGORITHM[algorithm])]
     seen = []
     for event in events:
@@ -396,7 +391,7 @@ def test_a_copy_holds_the_symbol_that_waits_for_its_lookahead(
     pending: int | None, selection: str
 ) -> None:
     pf = make_filter(mdvpf.MDVPA(selection=selection, discount=1.0))
-    events = [*random_symbols(12, 20), pending]
+    events = [*random_symbols(12, 20, 4), pending]
     feed(pf, events)
     assert pf._core.pending
     other = pf.copy()
