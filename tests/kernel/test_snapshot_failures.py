@@ -13,7 +13,7 @@ from mdvpf import _core
 from mdvpf._codes import algorithm_codes, model_codes
 from mdvpf.filter import _lag
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import BREAK, Event, assert_same, feed, laid_open
+from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
 from tests.kernel.sealing import saved
 
 STREAM: list[Event] = [0, 0, 1, None, 2, 2, 1, BREAK, 3, 3, 1, 4, 0, None, 1, 3, 4, 4, 0]
