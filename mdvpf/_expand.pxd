@@ -57,7 +57,7 @@ cdef inline int64_t sample_scores(
 ) noexcept nogil:
     """Write the keys of the scores of some particles; return how many there are.
 
-    As many of them as `rank` says are most likely not better than K of all candidates.
+    The score of that `rank` among them is most likely reached by at least K of all candidates.
     """
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef double* scores = <double*>system.scratch.transition.data

@@ -42,20 +42,7 @@ def filter_after(n: int, algorithm: Algorithm) -> mdvpf.ParticleFilter:
     return result
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=pytest.mark.xfail(
-                isinstance(algorithm, mdvpf.MDVPA),
-                reason="what MD-VPA shows on top of the largest count is counted from 0 again",
-                strict=True,
-            ),
-        )
-        for name, algorithm in EVERY_ALGORITHM.items()
-    ],
-)
+@pytest.mark.parametrize("name", EVERY_ALGORITHM)
 def test_predictions_hold_up_to_the_largest_count_and_the_next_symbol_is_refused(name: str) -> None:
     n = LARGEST - 3
     pf = filter_after(n, EVERY_ALGORITHM[name])

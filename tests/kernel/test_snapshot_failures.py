@@ -74,8 +74,8 @@ def test_a_failed_restoration_changes_nothing(
         n_failures += 1
         fresh.verify()
         assert fresh.snapshot() == before
-    assert n_failures > 20
-    assert fresh.memory()[1] - allocated < 100_000  # work space of verify, and nothing else
+    assert n_failures > 15
+    assert fresh.memory()[1] == allocated
     twin = pf.copy()
     twin._core = fresh.restored(*snapshot)
     assert_same(twin, laid_open(pf))
@@ -163,5 +163,5 @@ def test_arguments_of_a_restoration_are_checked() -> None:
         (n_steps, log_evidence, margin, 1, sections),  # VPA holds nothing back
     ]
     for arguments in wrong:
-        with pytest.raises((TypeError, ValueError, FloatingPointError)):
+        with pytest.raises((TypeError, ValueError)):
             core.restored(*arguments)
