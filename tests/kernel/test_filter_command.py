@@ -20,7 +20,7 @@ LONGEST_LIFE = 0.06  # seconds after the first checkpoint
 SYMBOLS_A_LIFE = 1000  # more than it can absorb: nobody reads its reports, and the pipe gets full
 N_SOAKED = 1_000_000
 N_SAMPLES = 20  # looks at the memory
-COMMAND = [sys.executable, "-c", "import sys; from mdvpf.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-m", "mdvpf"]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -23,7 +23,7 @@ Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 SINGLE = ["--symbols", "4", "-K", "30", "--beta", "0.1"]
 MODEL = [*SINGLE, "--algorithm", "MD-VPA"]
 MIXED = ["--symbols", "4", "-K", "100"]  # through the default mixture
-COMMAND = [sys.executable, "-c", "import sys; from mdvpf.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-m", "mdvpf"]
 
 
 @pytest.fixture

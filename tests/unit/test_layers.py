@@ -224,6 +224,7 @@ for _package, (_below, _files) in SUBPACKAGES.items():
     _below = _below | {name for name in PYTHON_LAYERS if name.split(".")[0] in _below}
     for _i, _file in enumerate(_files):
         PYTHON_LAYERS[f"{_package}.{_file}"] = _below | {f"{_package}.{x}" for x in _files[:_i]}
+PYTHON_LAYERS["__main__"] = {"cli.__init__"}
 
 # The parts of the core, from the ground up: each may use those before it.
 CORE_LAYERS = [
@@ -276,7 +277,11 @@ def python_imports(path: Path) -> frozenset[str]:
             else:
                 found.add(node.module or "")
     assert "mdvpf" not in found, f"{path.name}: imports the whole package"
-    return frozenset(name.removeprefix("mdvpf.") for name in found if name.startswith("mdvpf."))
+    modules = {name.removeprefix("mdvpf.") for name in found if name.startswith("mdvpf.")}
+    return frozenset(
+        name if "." not in name or source_of(name).exists() else f"{name.split('.')[0]}.__init__"
+        for name in modules
+    )
 
 
 def core_imports(source: str) -> tuple[set[str], set[str]]:

@@ -1,0 +1,8 @@
+"""``python -m mdvpf`` is the command `mdvpf`."""
+
+import sys
+
+from mdvpf.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
