@@ -11,7 +11,6 @@ the surprise is a change point.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +30,7 @@ _PART = 1000  # symbols absorbed between two looks at the threshold
 
 
 @checkpoint.register("SurpriseDetector")
-class SurpriseDetector:
+class SurpriseDetector(checkpoint.Saveable):
     """Alarms and change points on a stream, from the surprise of any predictor.
 
     Parameters
@@ -362,43 +361,8 @@ class SurpriseDetector:
             raise checkpoint.CheckpointError("file: predictors that do not go together")
         return detector
 
-    def save(self, file: checkpoint.File) -> None:
-        """Write a checkpoint, of the predictor too; see `Predictor.save`.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
-        >>> _ = detector.run([0, 1] * 20)
-        >>> file = io.BytesIO()
-        >>> detector.save(file)
-        >>> _ = file.seek(0)
-        >>> mdvpf.SurpriseDetector.load(file).update(1) == detector.update(1)
-        True
-        """
-        checkpoint.save(self, file)
-
-    @classmethod
-    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
-        """Read a checkpoint; see `Predictor.load`.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> file = io.BytesIO()
-        >>> mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1), block=10).save(file)
-        >>> _ = file.seek(0)
-        >>> mdvpf.SurpriseDetector.load(file).block
-        10
-        """
-        loaded: Self = checkpoint.load(file, cls, checkpoint.asked_for(discount))
-        return loaded
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        content = checkpoint.to_bytes(self)
-        return checkpoint.unpickled, (type(self), content, self.predictor._left_out())
+    def _left_out(self) -> dict[str, Any]:
+        return self.predictor._left_out()
 
 
 def _between(name: str, value: Any, low: float, high: float) -> float:

@@ -9,6 +9,7 @@ stopped. `mdvpf filter` is this with a file at each end.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -84,7 +85,7 @@ class Report:
 
 
 @checkpoint.register("Monitor")
-class Monitor:
+class Monitor(checkpoint.Saveable):
     r"""A detector and its predictor at the end of a stream of lines.
 
     A line holds one symbol: a label, if the predictor has a vocabulary, else a number in
@@ -246,36 +247,16 @@ class Monitor:
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    def save(self, file: checkpoint.File) -> None:
-        """Write a checkpoint, as `Predictor.save` does: the detector, the predictor, the lines.
-
-        Parameters
-        ----------
-        file : path or binary file
-            Where to write.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> monitor = mdvpf.Monitor(mdvpf.Markov(n_symbols=2, order=0))
-        >>> _ = monitor.read("1")
-        >>> file = io.BytesIO()
-        >>> monitor.save(file)
-        >>> _ = file.seek(0)
-        >>> mdvpf.Monitor.load(file).read("1") == monitor.read("1")
-        True
-        """
-        checkpoint.save(self, file)
-
     @classmethod
-    def load(cls, file: checkpoint.File) -> Self:
+    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
         """Read a checkpoint, of a detector or a predictor too: then no line was read yet.
 
         Parameters
         ----------
         file : path or binary file
             What `save` wrote.
+        discount : callable, optional
+            As for `Predictor.load`.
 
         Examples
         --------
@@ -287,14 +268,8 @@ class Monitor:
         >>> mdvpf.Monitor.load(file).n_lines
         0
         """
-        loaded = checkpoint.load(file, object, {})
-        if isinstance(loaded, (Predictor, SurpriseDetector)):
-            return cls(loaded)
-        if not isinstance(loaded, cls):
-            raise checkpoint.CheckpointError(
-                f"file: it holds a {type(loaded).__name__}; expected a {cls.__name__}"
-            )
-        return loaded
+        loaded = checkpoint.load(file, (cls, SurpriseDetector, Predictor), discount)
+        return loaded if isinstance(loaded, cls) else cls(loaded)
 
     def _to_checkpoint(self) -> checkpoint.State:
         return checkpoint.State(
@@ -309,6 +284,9 @@ class Monitor:
         self = cls(state.parts["detector"], **values)
         self.n_lines = n_lines
         return self
+
+    def _left_out(self) -> dict[str, Any]:
+        return self.detector._left_out()
 
 
 def _by_text(labels: list[Label]) -> dict[str, int]:

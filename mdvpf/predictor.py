@@ -9,8 +9,8 @@ for those that say what they are made of (see `checkpoint.py`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -79,7 +79,7 @@ def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
     return np.cumsum(values) - values
 
 
-class Predictor(ABC):
+class Predictor(checkpoint.Saveable):
     """Base of everything that predicts the next symbol of a stream.
 
     Attributes
@@ -255,69 +255,3 @@ class Predictor(ABC):
         if vocabulary is not None:
             predictor.vocabulary = Vocabulary._from_values(vocabulary)
         return predictor
-
-    def _left_out(self) -> dict[str, Any]:
-        """Return what a checkpoint does not hold and `load` asks for, by name."""
-        return {}
-
-    def save(self, file: checkpoint.File) -> None:
-        """Write a checkpoint: everything that it takes to go on exactly as if never interrupted.
-
-        Parameters
-        ----------
-        file : path or binary file
-            Where to write. At a path, the file is replaced as a whole: whatever happens on the
-            way, there is the old checkpoint or the new one.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
-        >>> _ = pf.run([0, 1] * 20)
-        >>> file = io.BytesIO()
-        >>> pf.save(file)
-        >>> _ = file.seek(0)
-        >>> twin = mdvpf.ParticleFilter.load(file)
-        >>> twin.update(0) == pf.update(0)
-        True
-        """
-        checkpoint.save(self, file)
-
-    @classmethod
-    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
-        """Read a checkpoint.
-
-        Nothing in the file is run, and no more memory taken than a small multiple of the file.
-
-        Parameters
-        ----------
-        file : path or binary file
-            What `save` wrote. ``Predictor.load`` reads a checkpoint of any predictor, the method
-            of a class only those of that class.
-        discount : callable, optional
-            The discount of an `MDVPA` that had a callable, which files do not hold.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is no checkpoint, is damaged, or contradicts itself.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> algorithm = mdvpf.MDVPA(discount=lambda n: 1.0 / n**0.7)
-        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), algorithm, n_particles=10)
-        >>> file = io.BytesIO()
-        >>> pf.save(file)
-        >>> _ = file.seek(0)
-        >>> twin = mdvpf.Predictor.load(file, discount=lambda n: 1.0 / n**0.7)
-        >>> twin.n_symbols
-        2
-        """
-        loaded: Self = checkpoint.load(file, cls, checkpoint.asked_for(discount))
-        return loaded
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return checkpoint.unpickled, (type(self), checkpoint.to_bytes(self), self._left_out())
