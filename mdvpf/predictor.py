@@ -117,13 +117,18 @@ class Predictor(checkpoint.Saveable):
     def copy(self) -> Self:
         """Return an independent copy."""
 
-    @abstractmethod
     def _plan(self, stream: Stream) -> Any:
         """Check and compute what a run over the stream needs beforehand; change nothing."""
+        return None
 
-    @abstractmethod
     def _absorb(self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]) -> None:
         """Absorb a part of the stream, writing one row of `reports` a symbol."""
+        symbols, starts = stream.symbols[part].tolist(), stream.starts[part].tolist()
+        for report, symbol, start in zip(reports, symbols, starts, strict=True):
+            if start:
+                self.new_sequence()
+            log_predictive, *others = self._step(symbol)
+            report[:] = log_predictive, log_predictive, *others
 
     def _step(self, symbol: int) -> Sequence[float]:
         """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
