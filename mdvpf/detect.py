@@ -93,17 +93,17 @@ class SurpriseDetector(checkpoint.Saveable):
         if not isinstance(predictor, Predictor):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
         self.block = None if block is None else _validate.integer("block", block, low=1)
-        self.smoothing = _between("smoothing", smoothing, 1.0, 1e9)
+        self.smoothing = _validate.real("smoothing", smoothing, low=1.0, high=1e9)
         if self.block is not None and self.smoothing != 1.0:
             raise ValueError(f"smoothing={smoothing!r} with block={block!r}: expected one of them")
         self._level = Level(self.block, self.smoothing)
         self._threshold = Threshold(
-            _between("false_alarms", false_alarms, 1e-9, 0.5),
-            _between("gain", gain, 0.0, 10.0),
+            _validate.real("false_alarms", false_alarms, low=1e-9, high=0.5),
+            _validate.real("gain", gain, low=0.0, high=10.0),
             _validate.integer("memory", memory, low=2),
             _validate.integer("warm_up", warm_up, low=2),
         )
-        limit = _between("change_limit", change_limit, 1e-3, 1e9)
+        limit = _validate.real("change_limit", change_limit, low=1e-3, high=1e9)
         # Smoothed levels overlap: each counts for its part.
         self._rise = Rise(limit, pace=self.smoothing)
         self._judged = -1  # time of the last judgement
@@ -335,7 +335,7 @@ class SurpriseDetector(checkpoint.Saveable):
     def _restore(self, values: dict[str, Any], other: Predictor | None) -> None:
         time = _validate.integer("time", values["time"], low=0, high=2**62)
         count = _validate.integer("count", values["count"], low=0, high=time)
-        total = _between("sum", values["sum"], 0.0, 1e100)
+        total = _validate.real("sum", values["sum"], low=0.0, high=1e100)
         self._level = Level(self.block, self.smoothing, time, total, count)
         self._judged = _validate.integer("judged", values["judged"], low=-1, high=time - 1)
         from_values(self._threshold, values["threshold"])
@@ -363,9 +363,3 @@ class SurpriseDetector(checkpoint.Saveable):
 
     def _left_out(self) -> dict[str, Any]:
         return self.predictor._left_out()
-
-
-def _between(name: str, value: Any, low: float, high: float) -> float:
-    return _validate.real(
-        name, value, low=low, high=high, expected=f"a number in {low:g}..{high:g}"
-    )

@@ -165,7 +165,7 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     >>> sorted(text.get_text() for text in figure.axes[0].texts)
     ['0', '1', '1.00', '1.00', '1.00', '2']
     """
-    least = _validate.real("least", least, low=0.0, high=1.0, expected="a number in 0..1")
+    least = _validate.real("least", least, low=0.0, high=1.0)
     plots.require()
     from matplotlib.figure import Figure
 

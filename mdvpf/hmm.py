@@ -93,6 +93,15 @@ def _distributions(name: str, values: Any, n_dimensions: int) -> NDArray[np.floa
     return array
 
 
+def read_hmms(hmms: Any) -> tuple[HMM, ...]:
+    """Return the HMMs of a sequence, at least one, or raise."""
+    found = _validate.entries("hmms", hmms, of="HMMs")
+    for i, hmm in enumerate(found):
+        if not isinstance(hmm, HMM):
+            raise TypeError(f"hmms[{i}]={hmm!r}: expected an HMM")
+    return tuple(found)
+
+
 # The HMM with 4 states and 8 symbols on which Beal, Ghahramani and Rasmussen (2002) showed the
 # infinite HMM: each state emits three symbols, two of them shared with its neighbours.
 EXPANSIVE = HMM(
@@ -204,12 +213,7 @@ def sample_hmms(hmms: Sequence[HMM], lengths: ArrayLike, rng: Any = None) -> HMM
     >>> datasets.sample_hmms([ones, zeros, ones], [3, 2, 1]).symbols.tolist()
     [1, 1, 1, 0, 0, 1]
     """
-    sources = tuple(hmms)
-    if not sources:
-        raise ValueError("hmms: got none; expected at least one")
-    for i, hmm in enumerate(sources):
-        if not isinstance(hmm, HMM):
-            raise TypeError(f"hmms[{i}]={hmm!r}: expected an HMM")
+    sources = read_hmms(hmms)
     sizes = _validate.integers("lengths", lengths, low=1)
     if len(sizes) != len(sources):
         raise ValueError(f"lengths has {len(sizes)} entries: expected {len(sources)}, as hmms")
@@ -276,7 +280,7 @@ def switching_hmm(
     generator = _validate.generator("rng", rng)
     concentration = _validate.hyper_parameter("concentration", concentration)
     hmms = []
-    for i, source in enumerate(sources):
+    for i, source in enumerate(_validate.entries("sources", sources, of="HMMs or sizes")):
         if isinstance(source, HMM):
             hmms.append(source)
             continue

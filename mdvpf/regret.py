@@ -261,9 +261,7 @@ def growth_exponent(
     curves = np.asarray(regrets, dtype=np.float64)
     if curves.ndim != 2 or len(curves) < 2 or curves.shape[1] < 2:
         raise ValueError(f"regrets of shape {curves.shape}: expected two runs or more, as rows")
-    confidence = _validate.real(
-        "confidence", confidence, low=1e-6, high=1 - 1e-6, expected="a number between 0 and 1"
-    )
+    confidence = _validate.real("confidence", confidence, low=1e-6, high=1 - 1e-6)
     points = _read_checkpoints(checkpoints, curves.shape[1])
     values = curves[:, points - 1]
     if not np.all(np.isfinite(values)):

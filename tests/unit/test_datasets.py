@@ -170,6 +170,8 @@ def test_switching_hmm_follows_its_seed(seed: Any) -> None:
     "call, error, message",
     [
         (lambda: datasets.sample_hmms([], []), ValueError, "hmms: got none"),
+        (lambda: datasets.sample_hmms(1, [1]), TypeError, "hmms=1: expected a sequence of HMMs"),
+        (lambda: datasets.switching_hmm(3), TypeError, "sources=3: expected a sequence of HMMs"),
         (lambda: datasets.sample_hmms([1], [1]), TypeError, r"hmms\[0\]=1: expected an HMM"),
         (lambda: datasets.switching_hmm(lengths=[5]), ValueError, "lengths has 1 entries: exp"),
         (lambda: datasets.switching_hmm(lengths=0), ValueError, "lengths=0: expected an integer"),
@@ -252,6 +254,7 @@ def test_other_alphabets(texts: list[Path], alphabet: str, expected: str) -> Non
         ({"alphabet": ""}, ValueError, "alphabet='': expected at least one"),
         ({"alphabet": 3}, TypeError, "alphabet=3: expected a string"),
         ({"paths": []}, ValueError, "paths: got none"),
+        ({"paths": "alice.txt"}, TypeError, "paths='alice.txt': expected a sequence of paths"),
         ({"paths": ["/nowhere"]}, FileNotFoundError, "path='/nowhere': no such file"),
         ({"paths": ["a", "b", "c", "d", None]}, ValueError, r"paths\[4\]=None: expected a path"),
         ({"paths": [3]}, TypeError, "path=3: expected the name"),

@@ -79,7 +79,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "_bound": {"_share", "restart"},
     "_combine": {"_share", "predictor", "restart", "result"},
     "_lives": {"filter", "predictor", "restart"},
-    "_population": {"_baseline", "_lives", "predictor", "restart", "result"},
+    "_population": {"_baseline", "_lives", "_validate", "predictor", "restart", "result"},
     "_mixture_state": {
         "_baseline",
         "_population",
