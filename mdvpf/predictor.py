@@ -3,8 +3,8 @@
 Everything that predicts the next symbol of a stream, filters among them, has `n_symbols`,
 `predict_proba`, `update`, `new_sequence`, `run`, `score` and `copy`, so that experiments,
 detectors and mixtures take any of them. A predictor supplies the first four and `copy`; the
-loop, the reading of input and the scoring of a continuation are here. So are `save` and `load`,
-for those that say what they are made of (see `checkpoint.py`).
+loop, the reading of input and the scoring of a continuation are here. Those that say what they
+are made of can be saved, with their vocabulary (see `checkpoint.py`).
 """
 
 from __future__ import annotations
