@@ -296,6 +296,8 @@ class Markov(Baseline):
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         values = dict(state.values)
         context = values.pop("context")
+        # Before anything is made of that length.
+        require(len(context) == values["order"], "a context of another order")
         self = object.__new__(cls)
         Markov.__init__(self, **values)
         totals = taken(state, "totals", "<f8", (None,))
@@ -310,5 +312,4 @@ class Markov(Baseline):
         self._totals = totals.tolist()
         self._units = units.tolist()
         self._context = read_context(context, self._n_symbols, self.order)
-        require(len(self._context) == self.order, "the context is too short")
         return self
