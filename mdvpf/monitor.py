@@ -9,6 +9,7 @@ stopped. `mdvpf filter` is this with a file at each end.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -61,6 +62,8 @@ class Report:
     def to_json(self) -> str:
         """Return the report as one line of JSON.
 
+        JSON has no infinite numbers: what a symbol of probability zero has of them is null.
+
         Examples
         --------
         >>> from mdvpf.monitor import Report
@@ -71,8 +74,8 @@ class Report:
             {
                 "line": self.line,
                 "symbol": _plain(self.symbol),
-                "log_predictive": self.log_predictive,
-                "surprise": self.surprise,
+                "log_predictive": _finite(self.log_predictive),
+                "surprise": _finite(self.surprise),
                 "alarm": self.alarm,
                 "mean_states": self.mean_states,
                 "expected": [
@@ -209,8 +212,10 @@ class Monitor(checkpoint.Saveable):
     def _text(self, line: str | bytes) -> str:
         if isinstance(line, str):
             return line.strip()
+        if not isinstance(line, bytes):
+            raise TypeError(f"line={line!r}: expected a str or bytes")
         try:
-            return line.decode("utf-8").strip()
+            return line.decode("utf-8-sig").strip()  # files from Windows may begin with a mark
         except UnicodeDecodeError as error:
             raise self._malformed(line, f"text in UTF-8 ({error.reason})") from None
 
@@ -313,6 +318,10 @@ def _likeliest(probabilities: NDArray[np.float64]) -> list[tuple[int, float]]:
         found.append((symbol, float(probabilities[symbol])))
         probabilities[symbol] = -1.0
     return found
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _plain(label: Label | None) -> Any:

@@ -141,3 +141,32 @@ def test_a_subclass_is_loaded_and_pickled_as_itself() -> None:
     ):
         assert type(twin) is Tagged
         assert saved(twin) == saved(monitor)
+
+
+def test_what_is_impossible_has_no_number_in_json() -> None:
+    hmm = mdvpf.datasets.HMM([1], [[1]], [[1, 0]])
+    monitor = mdvpf.Monitor(mdvpf.KnownHMM(hmm))
+    report = monitor.read("1")
+    assert report is not None
+    assert report.surprise == float("inf")
+    found = json.loads(report.to_json())
+    assert (found["log_predictive"], found["surprise"]) == (None, None)
+    assert found["expected"] == [
+        {"symbol": 0, "probability": 1.0},
+        {"symbol": 1, "probability": 0.0},
+    ]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_symbol() -> None:
+    monitor = labelled()
+    report = monitor.read("\ufeffls\r\n".encode())
+    assert report is not None
+    assert report.symbol == "ls"
+
+
+@pytest.mark.parametrize("line", [None, 3, bytearray(b"ls"), ["ls"]])
+def test_a_line_is_text_or_bytes(line: Any) -> None:
+    monitor = labelled()
+    with pytest.raises(TypeError, match=r"line=.*expected a str or bytes"):
+        monitor.read(line)
+    assert monitor.n_lines == 0
