@@ -190,7 +190,7 @@ def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | Non
             raise ValueError(f"unknown={unknown!r}: expected only with --vocabulary")
         return None
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # as those of the stream are
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
     return Vocabulary.from_data((line.strip() for line in lines if line.strip()), unknown)
