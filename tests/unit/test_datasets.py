@@ -397,7 +397,7 @@ def test_commands_are_read_however_they_are_packed(
 ) -> None:
     path = tmp_path / "commands"
     if packing == "folder":
-        path.mkdir()
+        (path / "something else").mkdir(parents=True)
         for name, content in few_commands.items():
             (path / name).write_bytes(content)
     elif packing == "zip":
