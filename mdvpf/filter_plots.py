@@ -107,7 +107,8 @@ def _surprise(axes: Axes, surprise: NDArray[np.float64], alarms: NDArray[np.bool
     if alarms.any():
         axes.plot(time[alarms], surprise[alarms], "v", color=_ACCENT, markersize=5, label="alarm")
     axes.set_ylabel("surprise\n(nats)")
-    axes.set_ylim(0.0, max(1.0, 1.35 * float(surprise.max())))  # with room for the legend
+    largest = surprise[np.isfinite(surprise)].max(initial=0.0)
+    axes.set_ylim(0.0, max(1.0, 1.35 * float(largest)))  # with room for the legend
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
