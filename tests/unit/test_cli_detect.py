@@ -12,7 +12,6 @@ import pytest
 
 import mdvpf
 from mdvpf.cli import main
-from mdvpf.cli.detect import area_under_curve
 
 N, TRAIN = 900, 330
 
@@ -119,11 +118,26 @@ def test_what_makes_no_sense(
     assert message in printed.err
 
 
-def test_the_area_under_the_curve_counts_pairs() -> None:
-    rng = np.random.default_rng(4)
-    levels = rng.integers(0, 6, 40).astype(float)
-    strange = rng.random(40) < 0.4
-    pairs = list(itertools.product(levels[strange], levels[~strange]))
+@pytest.mark.parametrize("attack", [True, False])
+def test_the_area_under_the_curve_counts_pairs(
+    attack: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    symbols, _, strange = stream()
+    path = tmp_path / "calls.csv"
+    rows = [f"{s},{int(odd and attack)}" for s, odd in zip(symbols, strange, strict=True)]
+    path.write_text("\n".join(["call,attack", *rows]))
+    options = ["--column", "call", "--label", "attack", "--method", "Markov 1"]
+    assert main(["detect", str(path), *options]) == 0
+    found = re.search(
+        r"area under the curve of the levels\W+(nan|0\.\d{3})", capsys.readouterr().err
+    )
+    assert found is not None
+    if not attack:
+        assert found[1] == "nan"
+        return
+    detector = mdvpf.SurpriseDetector(mdvpf.Markov(3, order=1))
+    detector.new_sequence()
+    levels, odd = detector.run(symbols).level, np.array(strange)
+    pairs = itertools.product(levels[odd], levels[~odd])
     expected = np.mean([(a > b) + 0.5 * (a == b) for a, b in pairs])
-    assert area_under_curve(levels, strange) == pytest.approx(expected, rel=1e-12)
-    assert np.isnan(area_under_curve(levels, np.zeros(40, dtype=bool)))
+    assert float(found[1]) == pytest.approx(expected, abs=0.00051)
