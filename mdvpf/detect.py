@@ -286,7 +286,7 @@ class SurpriseDetector(checkpoint.Saveable):
     def _observe(self, surprise: float, missing: bool) -> Detection:
         """Judge a symbol that has been absorbed."""
         time, threshold = self._level.time, self._threshold.level
-        surprise = max(surprise, 0.0)  # no -0.0, nor a rounding below it
+        surprise = max(0.0, surprise)  # in this order: -0.0 becomes 0.0 too
         level = self._level.add(surprise, missing)
         score, alarm, change = math.nan, False, None
         if level is not None:

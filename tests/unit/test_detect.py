@@ -529,3 +529,13 @@ def test_feedback_is_about_judgements_of_this_detector() -> None:
         detector.feedback(None, strange=True)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="this detector"):
         SurpriseDetector(chain()).feedback(result[29], strange=True)
+
+
+def test_no_surprise_is_zero_without_a_sign() -> None:
+    certain = mdvpf.Markov(1)
+    detector = SurpriseDetector(certain)
+    assert str(detector.update(None).surprise) == "0.0"
+    assert str(detector.update(0).surprise) == "0.0"
+    assert [str(surprise) for surprise in detector.run([0, None, 0]).surprise.tolist()] == [
+        "0.0"
+    ] * 3
