@@ -118,6 +118,20 @@ def test_what_makes_no_sense(
     assert message in printed.err
 
 
+def test_an_interrupt_promises_nothing_that_cannot_be_resumed(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mdvpf.cli.detect.read_file", interrupted)
+    assert main(["detect", str(file)]) == 130
+    assert capsys.readouterr().err == "mdvpf: interrupted\n"
+    monkeypatch.setattr("mdvpf.cli.compare.read_file", interrupted)
+    assert main(["compare", str(file)]) == 130
+    assert "interrupted; --resume goes on" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("attack", [True, False])
 def test_the_area_under_the_curve_counts_pairs(
     attack: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
