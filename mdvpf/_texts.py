@@ -192,8 +192,10 @@ def _decoded(contents: _files.Contents) -> str:
 def _read_alphabet(alphabet: Any) -> str:
     if not isinstance(alphabet, str):
         raise TypeError(f"alphabet={alphabet!r}: expected a string of characters")
-    if not alphabet or len(set(alphabet)) < len(alphabet):
-        raise ValueError(f"alphabet={alphabet!r}: expected at least one character, each once")
+    if not alphabet.strip(" ") or len(set(alphabet)) < len(alphabet):
+        raise ValueError(
+            f"alphabet={alphabet!r}: expected at least one character besides the space, each once"
+        )
     return alphabet
 
 

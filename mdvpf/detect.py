@@ -185,6 +185,8 @@ class SurpriseDetector(checkpoint.Saveable):
         """
         stream = Stream.read(symbols, lengths, self.n_symbols)
         show = _validate.flag("progress", progress)
+        if self.learn == "all" and self.predictor._may_refuse:
+            self.predictor._plan(stream)  # refuses what it would on the way
         starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
         detections: list[Detection] = []
         first = 0

@@ -252,6 +252,7 @@ def test_other_alphabets(texts: list[Path], alphabet: str, expected: str) -> Non
         ({"offsets": [0, -1]}, ValueError, r"offsets\[1\]=-1: expected"),
         ({"alphabet": "aa"}, ValueError, "alphabet='aa': expected at least one"),
         ({"alphabet": ""}, ValueError, "alphabet='': expected at least one"),
+        ({"alphabet": " "}, ValueError, "alphabet=' ': expected at least one"),
         ({"alphabet": 3}, TypeError, "alphabet=3: expected a string"),
         ({"paths": []}, ValueError, "paths: got none"),
         ({"paths": "alice.txt"}, TypeError, "paths='alice.txt': expected a sequence of paths"),
