@@ -28,7 +28,7 @@ from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
 from mdvpf.restart import Restart, read_restart
-from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, Step
+from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, Step, read_reports
 
 _CHUNK = 256  # symbols that each member runs over before the predictions are combined
 
@@ -351,9 +351,7 @@ class Mixture(Predictor):
 
     def _result(self, reports: NDArray[np.float64]) -> FilterResult:
         weights, scores = np.split(reports[:, N_FIELDS:].copy(), 2, axis=1)
-        return MixtureResult(
-            **FilterResult.read(reports), weights=weights, member_log_predictive=scores
-        )
+        return MixtureResult(**read_reports(reports), weights=weights, member_log_predictive=scores)
 
     def _absorb(
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]

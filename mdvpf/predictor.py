@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate, checkpoint
 from mdvpf.progress import progress_bar
-from mdvpf.result import N_FIELDS, FilterResult, Step
+from mdvpf.result import N_FIELDS, FilterResult, Step, read_reports
 from mdvpf.vocabulary import Vocabulary
 
 MISSING = -1  # how a missing symbol is written in the arrays of a Stream
@@ -146,12 +146,12 @@ class Predictor(checkpoint.Saveable):
 
     @property
     def _n_fields(self) -> int:
-        """How many columns `_absorb` writes: those of `FilterResult.read`, and others if any."""
+        """How many columns `_absorb` writes: those of `read_reports`, and others if any."""
         return N_FIELDS
 
     def _result(self, reports: NDArray[np.float64]) -> FilterResult:
         """Return what `run` does, made of the reports of all symbols."""
-        return FilterResult(**FilterResult.read(reports))
+        return FilterResult(**read_reports(reports))
 
     def run(
         self, symbols: ArrayLike, lengths: ArrayLike | None = None, progress: bool = False
