@@ -195,7 +195,9 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     return figure
 
 
-def _counts(pf: ParticleFilter, k: int | None) -> Counts:
+def _counts(pf: Any, k: int | None) -> Counts:
+    if not isinstance(pf, ParticleFilter):
+        raise TypeError(f"pf={pf!r}: expected a ParticleFilter")
     counts = pf.counts(k)
     if len(counts.start) == 0:
         raise ValueError(f"{_which(k)} has no states: expected a filter that has seen a symbol")

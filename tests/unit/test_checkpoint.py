@@ -485,6 +485,19 @@ def test_a_failure_keeps_the_old_file_and_leaves_no_other(
     assert_same(pf, before)
 
 
+def test_a_folder_that_cannot_be_read_is_not_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Any) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    pf = fed_filter()
+    with monkeypatch.context() as patch:
+        patch.setattr(_durable.os, "listdir", refuse)
+        pf.save(tmp_path / "filter")
+    assert_same(mdvpf.ParticleFilter.load(tmp_path / "filter"), laid_open(pf))
+
+
 def test_litter_of_the_dead_is_swept_and_of_the_living_not(tmp_path: Path) -> None:
     path = tmp_path / "filter"
     dead = tmp_path / ".filter.0123456789abcdef.tmp"

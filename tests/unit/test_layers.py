@@ -191,6 +191,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
     "cli": (
         {
             "_auto",
+            "_durable",
             "_leaves",
             "_validate",
             "algorithms",
