@@ -97,10 +97,10 @@ def show(finished: Finished) -> int:
     for table in finished.report.tables:
         out.print(table.rich())
         out.print()
-    out.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False)
+    out.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False, markup=False)
     for picture in finished.pictures:
         if picture.suffix == ".png":
-            out.print(f"picture: {picture}", soft_wrap=True, highlight=False)
+            out.print(f"picture: {picture}", soft_wrap=True, highlight=False, markup=False)
     errors = Console(stderr=True)
     for failure in finished.failures:
         errors.print(f"failed: {failure.task}: {failure.error}", soft_wrap=True, markup=False)
