@@ -254,8 +254,9 @@ def switching_hmm(
 
     Parameters
     ----------
-    sources : sequence of HMM or (n_states, n_symbols)
-        The source of each segment: an HMM, or the size of one that is to be drawn.
+    sources : sequence of HMM or (n_states, n_symbols), optional
+        The source of each segment: an HMM, or the size of one that is to be drawn; by default
+        ``((3, 3), EXPANSIVE)``.
     lengths : int or array_like of int, default 150
         The number of symbols of each segment.
     concentration : float, default 3.0

@@ -116,10 +116,11 @@ class Mixture(Predictor):
         ----------
         n_symbols : int
             Size of the alphabet.
-        alpha, gamma, beta : iterable of float
-            Values of the hyper-parameters of `InfiniteHMM`.
-        algorithm : iterable of algorithms
-            Which filters.
+        alpha, gamma, beta : iterable of float, optional
+            Values of the hyper-parameters of `InfiniteHMM`: by default 1 and 10; 1, 10 and 50;
+            0.1, 0.01 and 0.003.
+        algorithm : iterable of algorithms, optional
+            Which filters; by default ``MDVPA()`` alone.
         n_particles : int, default 100
             The budget of each.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional

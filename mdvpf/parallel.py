@@ -105,7 +105,7 @@ class Executor:
             Called, here, with every task and its result as soon as it is there.
         progress : bool, default False
             Show a progress bar, if the output is a terminal.
-        label : str
+        label : str, default "runs"
             What the bar says.
 
         Examples

@@ -124,9 +124,9 @@ def comparison(
         Name of the files.
     parts : dict of str to slice, optional
         Parts of the streams that get columns of their own; the whole stream always does.
-    extras : sequence of (Column, callable)
+    extras : sequence of (Column, callable), optional
         More columns, computed from the label.
-    notes : tuple of str
+    notes : tuple of str, optional
         Printed below.
     """
     parts = {**(parts or {}), "whole": slice(None)}
