@@ -86,6 +86,23 @@ def test_the_default_mixture_judges_unless_told_otherwise(
     assert [each["level"] for each in found] == result.level[named].tolist()
 
 
+@pytest.mark.parametrize("beta", [None, 0.02])
+def test_a_context_tree_takes_beta(
+    beta: float | None, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--column", "call", "--method", "ContextTree 2", "--false-alarms", "0.3"]
+    options += [] if beta is None else ["--beta", str(beta)]
+    assert main(["detect", str(file), *options]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    tree = mdvpf.ContextTree(3, depth=2, **({} if beta is None else {"beta": beta}))
+    detector = mdvpf.SurpriseDetector(tree, false_alarms=0.3)
+    detector.new_sequence()
+    result = detector.run(stream()[0])
+    named = np.flatnonzero(result.alarm | (result.change >= 0))
+    assert len(named)
+    assert [each["level"] for each in found] == result.level[named].tolist()
+
+
 def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "stream"
     path.write_text("\n".join("abc"[s] for s in stream()[0]))
@@ -107,6 +124,12 @@ def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--column", "call", "--method", "generator"], 2, "method='generator'"),
         (["--column", "call", "--learn", "none"], 2, "learn='none'"),
         (["--column", "call", "--gamma", "2"], 2, "gamma=2.0: auto has filters"),
+        (
+            ["--column", "call", "--method", "Markov 1", "--alpha", "2"],
+            2,
+            "alpha=2.0: Markov 1 has",
+        ),
+        (["--column", "call", "--method", "ContextTree 2", "-K", "9"], 2, "particles=9: ContextT"),
     ],
 )
 def test_what_makes_no_sense(
