@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,12 @@ class HMM:
             raise ValueError(f"emission of shape {emission.shape}: expected {n} rows, as start")
         for name, value in (("start", start), ("transition", transition), ("emission", emission)):
             object.__setattr__(self, name, value)
+
+    def __setstate__(self, state: list[NDArray[np.float64]]) -> None:
+        # Arrays that were pickled or copied come back as ones that can be written.
+        for field, array in zip(fields(self), state, strict=True):
+            array.setflags(write=False)
+            object.__setattr__(self, field.name, array)
 
     @property
     def n_states(self) -> int:

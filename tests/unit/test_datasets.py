@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
+import pickle
 import tarfile
 import threading
 import zipfile
@@ -32,6 +34,13 @@ def test_hmm_keeps_a_copy_that_cannot_be_written() -> None:
             array[0] = 0
     with pytest.raises(AttributeError):
         hmm.start = start  # type: ignore[misc]
+    third = HMM([1 / 3] * 3, np.full((3, 3), 1 / 3), np.eye(3))
+    for twin in (pickle.loads(pickle.dumps(third)), copy.copy(third), copy.deepcopy(third)):
+        for name in ("start", "transition", "emission"):
+            array = getattr(twin, name)
+            assert array.tobytes() == getattr(third, name).tobytes()
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
 
 
 @pytest.mark.parametrize(
