@@ -36,7 +36,7 @@ endef
 .PHONY: help demo test coverage coverage-core docs bench bench-full bench-gate lint sanitize torture clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 15
 
 demo: $(BUILT) ## the switching HMM of the paper, 20 streams; writes results/artificial and demo.png
 	@$(BIN)/mdvpf reproduce artificial --seeds 20 --jobs 2 --out results

@@ -53,7 +53,7 @@ MSVC_OPTIMISED = ["/O2", "/fp:precise"]
 MSVC_UNOPTIMISED = ["/Od", "/Zi", "/fp:precise"]
 
 
-# Multiplies in parallel, so that a compiler without the runtime library fails as well.
+# Adds up in parallel, so that a compiler without the runtime library fails as well.
 OPENMP_PROBE = """
 #include <omp.h>
 int main(void) {

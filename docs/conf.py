@@ -6,6 +6,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import numpydoc.xref
+
 import mdvpf
 
 project = "mdvpf"
@@ -19,6 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
 ]
 templates_path = ["_templates"]
 html_theme = "furo"
@@ -33,7 +36,17 @@ myst_heading_anchors = 3
 default_role = "py:obj"  # the names between backticks in docstrings
 autodoc_typehints = "none"  # numpydoc's sections say what is expected, in words
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True  # as they are written in the source, not as they are printed
 numpydoc_show_class_members = False  # the template of a class lists them
+numpydoc_xref_param_type = True  # links in the types of parameters, to our own classes only
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {
+    name: f"{module.__name__}.{name}"
+    for module in (mdvpf, mdvpf.datasets, mdvpf.regret)
+    for name in module.__all__
+    if isinstance(getattr(module, name), type)
+}
+numpydoc.xref.DEFAULT_LINKS.clear()  # to the glossaries of Python and NumPy, which are not at hand
 add_module_names = False
 
 

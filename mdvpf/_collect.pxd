@@ -52,11 +52,12 @@ cdef inline int64_t append_in_order(
 
 cdef inline RowSums scan_row(
     const Model* model, const uint32_t* into, const Row* row, uint32_t width,
-    uint64_t* stamp, uint64_t first,
+    uint64_t* stamp, uint64_t first, double* parts,
 ) noexcept nogil:
     """Sum over the row of the present state; stamp its states with the numbers of their pairs.
 
-    `width` is that of the row: as a constant it gives each width a loop of its own.
+    Each pair's count / (into + prior) is left in `parts`. `width` is that of the row: as a
+    constant it gives each width a loop of its own.
     """
     cdef RowSums sums
     cdef uint32_t state, count, entered
@@ -71,7 +72,8 @@ cdef inline RowSums scan_row(
         entered = into[state]
         sums.left += count
         sums.visited += entered
-        sums.part += <double>count * inverse_of(model, entered)
+        parts[i] = <double>count * inverse_of(model, entered)
+        sums.part += parts[i]
         sums.spread += spread_of(model, entered)
         stamp[state] = first + i
     return sums
@@ -90,6 +92,7 @@ cdef inline int64_t collect_few(
     cdef const Model* model = &system.model
     cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
     cdef uint64_t first = scratch.n_stamped + 1
+    cdef double* parts = <double*>scratch.emission.data
     cdef uint32_t* block = block_of(system, particle)
     cdef const uint32_t* into = into_of(system, block)
     cdef uint32_t n_states = block[BLOCK_STATES]
@@ -98,7 +101,8 @@ cdef inline int64_t collect_few(
     cdef Row counts = column_of(system, block, <uint32_t>symbol)
     cdef double beta = beta_of(model, symbol)
     cdef double weight = 1.0
-    cdef double spread                  # of the states that the oracle offers
+    cdef double spread = 0.0            # of the states that the oracle offers
+    cdef bint offers_old                # whether there are any
     cdef double scale, share, total, number, part
     cdef int64_t n = 0
     cdef RowSums sums
@@ -106,24 +110,25 @@ cdef inline int64_t collect_few(
     cdef uint32_t i, state
     scratch.n_stamped += row.n
     if row.width == 0:
-        sums = scan_row(model, into, &row, 0, stamp, first)
+        sums = scan_row(model, into, &row, 0, stamp, first, parts)
     elif row.width == 1:
-        sums = scan_row(model, into, &row, 1, stamp, first)
+        sums = scan_row(model, into, &row, 1, stamp, first, parts)
     else:
-        sums = scan_row(model, into, &row, 2, stamp, first)
-    spread = spread_in(block)[0] - sums.spread if sums.visited < system.n_steps else 0.0
+        sums = scan_row(model, into, &row, 2, stamp, first, parts)
+    offers_old = sums.visited < system.n_steps
+    if offers_old:
+        spread = spread_in(block)[0] - sums.spread
     oracle(model, system.n_steps, offers_new, sums.left, sums.visited, &scale, &share)
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
-    if not weight * (beta * share) < bound:
+    if offers_old and not weight * (beta * share) < bound:
         return -1
     total = beta * (share * spread + scale * sums.part)
     for i in range(counts.n):
         state = state_in(&counts, i)
         number = <double>count_in(&counts, i)
         if stamp[state] >= first:
-            part = <double>count_in(&row, <uint32_t>(stamp[state] - first))
-            part *= scale * inverse_of(model, into[state])
+            part = scale * parts[stamp[state] - first]
             stamp[state] = 0  # it has had its turn
         else:
             part = share * spread_of(model, into[state])
@@ -134,10 +139,11 @@ cdef inline int64_t collect_few(
     scale *= weight * beta
     if scale * sums.part >= bound:
         for i in range(row.n):
-            state = state_in(&row, i)
-            part = scale * (<double>count_in(&row, i) * inverse_of(model, into[state]))
-            if part >= bound and stamp[state] >= first:
-                n = append_in_order(items, n, part, place | state)
+            part = scale * parts[i]
+            if part >= bound:
+                state = state_in(&row, i)
+                if stamp[state] >= first:
+                    n = append_in_order(items, n, part, place | state)
     if offers_new:
         part = share * new_of(model, symbol)
         total += part

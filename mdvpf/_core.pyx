@@ -48,7 +48,7 @@ cdef int raise_for(Status status) except -1:
     if status == OK:
         return 0
     if status == NO_MEMORY:
-        raise MemoryError("not enough memory for the next step; the filter is as it was before it")
+        raise MemoryError("not enough memory; the filter is as it was before the call")
     if status == NOT_A_NUMBER:
         raise FloatingPointError(
             "a candidate's score is not a finite number; expected a smaller discount "
@@ -434,6 +434,8 @@ cdef class ParticleSystem:
         if self.system.n_steps or self.system.pending or n_steps < 0 \
                 or not MISSING <= symbol < <int64_t>self.system.model.n_symbols:
             raise ValueError("expected a system that has seen nothing, and numbers in range")
+        if waits and self.system.algorithm != ALGORITHM_MDVPA:
+            raise ValueError("a symbol is held back, which only MD-VPA does")
         borrow_sections(&given, sections)
         other = self.copy()
         other.system.n_steps = n_steps
@@ -613,7 +615,7 @@ cdef class ParticleSystem:
         """Live, allocated and dense-equivalent bytes, rows, shared rows and history nodes."""
         cdef System* system = &self.system
         cdef int64_t dense = 0
-        cdef int64_t live = system.pool.live_bytes
+        cdef int64_t live
         cdef int64_t rows = 0
         cdef int64_t shared = 0
         cdef int64_t blocks = 0
@@ -621,10 +623,11 @@ cdef class ParticleSystem:
         cdef int64_t m
         cdef uint32_t* block
         cdef uint32_t i
-        # One mark a unit of the pool: seen by no, one, or more particles.
-        cdef unsigned char[::1] marks = bytearray(<size_t>system.pool.n_pages << PAGE_BITS)
+        cdef unsigned char[::1] marks
         self.enter()
         try:
+            # One mark a unit of the pool: seen by no, one, or more particles.
+            marks = bytearray(<size_t>system.pool.n_pages << PAGE_BITS)
             for k in range(system.n_particles):
                 block = block_of(system, k)
                 blocks += not is_copy(system, k)
@@ -635,7 +638,7 @@ cdef class ParticleSystem:
                 for i in range(system.root_size):
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
                           &rows, &shared)
-            live += blocks * system.stride * sizeof(uint32_t)
+            live = system.pool.live_bytes + blocks * system.stride * sizeof(uint32_t)
             live += system.n_particles * (2 * sizeof(double) + 2 * sizeof(uint32_t))
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
             if system.pending:
@@ -660,7 +663,7 @@ cdef class ParticleSystem:
         return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
 
     def __sizeof__(self):
-        return object.__sizeof__(self) + self.allocated()
+        return object.__sizeof__(self) - <int64_t>sizeof(System) + self.allocated()
 
     def _fail_allocation_after(self, int64_t n):
         """Make the allocation after the next n fail, for tests; -1 for none."""
@@ -673,7 +676,6 @@ cdef class ParticleSystem:
         cdef System* system = &self.system
         self.enter()
         try:
-            raise_for(reserve_step(system, system.n_candidates, system.most_states))
             references = {}
             for k in range(system.n_particles):
                 if not is_copy(system, k):

@@ -85,7 +85,7 @@ cdef inline double spread_of(const Model* model, uint32_t n) noexcept nogil:
     """n / (n + prior), from a table where it can be."""
     if n < TABLED:
         return model.spread[n]
-    return as_double(n) / (as_double(n) + model.prior)
+    return as_double(n) * inverse_of(model, n)
 
 
 # ---- probabilities -----------------------------------------------------------------------

@@ -20,8 +20,9 @@ from mdvpf._select cimport key_value, kth_largest, order_key
 from mdvpf._types cimport MISSING, Candidate, CandidateSet, Row, System, View
 
 cdef enum:
-    SAMPLE_FROM = 2000      # candidates: with fewer, a bound does not pay
-    SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound
+    SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
+    SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound,
+    SAMPLE_LEAST = 16       # and at the least so many
     EVERYTHING = 2          # attempts after which all candidates are collected
 
 
@@ -54,28 +55,29 @@ cdef inline uint32_t score_all(
 cdef inline int64_t sample_scores(
     System* system, int32_t symbol, int64_t* rank
 ) noexcept nogil:
-    """Write the keys of the scores of every 16th particle; return how many there are.
+    """Write the keys of the scores of some particles; return how many there are.
 
-    As many of them as `rank` says are most likely not better than K of all candidates.
+    The score of that `rank` among them is most likely reached by at least K of all candidates.
     """
     cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
     cdef double* scores = <double*>system.scratch.transition.data
     cdef int64_t n_sampled = 0
     cdef int64_t n = 0
     cdef int64_t slack
-    cdef int64_t k = SAMPLE_STRIDE // 2
+    cdef int64_t stride = max(1, min(SAMPLE_STRIDE, system.n_particles // SAMPLE_LEAST))
+    cdef int64_t k = stride // 2
     cdef uint32_t i, n_states
     cdef View view
     cdef Row counts
     while k < system.n_particles:
-        fetch_ahead(system, k, SAMPLE_STRIDE, symbol)
+        fetch_ahead(system, k, stride, symbol)
         view_for(system, k, symbol, &view, &counts)
         n_states = score_all(system, k, &view, &counts, symbol, scores)
         for i in range(n_states):
             keys[n] = order_key(scores[i])
             n += 1
         n_sampled += 1
-        k += SAMPLE_STRIDE
+        k += stride
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
     # about three standard deviations: to collect too few costs a second expansion.
     rank[0] = n_sampled * system.budget // system.n_particles

@@ -20,7 +20,7 @@ cdef inline Status reserve_history(
     cdef size_t nodes, heads
     if not history.enabled:
         return OK
-    # Freed nodes are reused first; counting only the untouched keeps this simple and bounded.
+    # Freed nodes are reused first, so what is live and what is new is all that there can be.
     nodes = <size_t>(history.n_live + n_nodes + 1)
     if nodes < history.n_touched:
         nodes = history.n_touched

@@ -17,7 +17,7 @@ they are the same in any order.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport fabs, log
+from libc.math cimport log
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 

@@ -161,8 +161,10 @@ cdef inline size_t pages_for(size_t n, size_t units) noexcept nogil:
 
 
 cdef inline Status reserve_pages(Pool* pool, size_t n) noexcept nogil:
-    """Make sure that n pages can be added. This only claims addresses: memory that is never
-    written costs none.
+    """Make sure that n pages can be added.
+
+    This only claims addresses, many more than will be written: where those are limited (``ulimit
+    -v``), a filter meets the limit early.
     """
     n += pool.n_pages + N_CLASSES
     if n > MAX_PAGES:

@@ -8,8 +8,8 @@ from mdvpf._history cimport reserve_history
 from mdvpf._pool cimport dispose, pages_for, reserve_pages, resize
 from mdvpf._score cimport block_of, into_of
 from mdvpf._types cimport (
-    BLOCK_HEADER, BLOCK_STATES, COUNT_LIMIT, GROUP_BITS, NO_MEMORY, NODE_UNITS, OK, SHELF,
-    SHELF_BITS,
+    ALGORITHM_MDVPA, BLOCK_HEADER, BLOCK_STATES, COUNT_LIMIT, GROUP_BITS, NO_MEMORY, NODE_UNITS,
+    OK, SHELF, SHELF_BITS,
     Buffer, Status, Survivors, System,
 )
 
@@ -116,17 +116,18 @@ cdef inline Status check_limits(const System* system, const Survivors* chosen) n
     """Whether every count that the chosen would raise can be one larger.
 
     No count of a state is larger than how often it was entered, and that is at most the number
-    of steps, so this is hardly ever looked into.
+    of steps, so this is hardly ever looked into. MD-VPA shows one step more than it commits.
     """
+    cdef uint32_t largest = 0xFFFFFFFFu - (system.algorithm == ALGORITHM_MDVPA)
     cdef uint32_t state
     cdef uint32_t* block
     cdef int64_t i
-    if system.n_steps < 0xFFFFFFFFu:
+    if system.n_steps < largest:
         return OK
     for i in range(chosen.n):
         block = block_of(system, (<const uint32_t*>chosen.parent.data)[i])
         state = (<const uint32_t*>chosen.state.data)[i]
-        if state < block[BLOCK_STATES] and into_of(system, block)[state] == 0xFFFFFFFFu:
+        if state < block[BLOCK_STATES] and into_of(system, block)[state] >= largest:
             return COUNT_LIMIT
     return OK
 

@@ -8,8 +8,7 @@ from mdvpf._step cimport Uniforms, reserve_step, step_candidates
 from mdvpf._step_draws cimport step_bootstrap, step_learning
 from mdvpf._step_mdvpa cimport complete_pending, step_lookahead
 from mdvpf._types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, NOT_A_NUMBER,
-    OK,
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, OK,
     Report, Status, System,
 )
 
@@ -69,8 +68,6 @@ cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogi
     cdef Uniforms none
     cdef Report report
     cdef Status status
-    if system.algorithm != ALGORITHM_MDVPA:
-        return NOT_A_NUMBER
     none.values = NULL
     none.n = 0
     none.used = 0

@@ -146,8 +146,8 @@ cdef inline bint select_thinned(
 ) noexcept nogil:
     """Choose by the optimal rule from more than K candidates, of which some were left out.
 
-    Scores are linear. Leaves the weights up to a common factor. Returns False, with nothing
-    chosen, if all candidates are needed.
+    Scores are linear. Leaves the weights up to a common factor. Returns False, and the
+    choice is void, if all candidates are needed.
     """
     cdef CandidateSet* candidates = &system.candidates
     cdef const Candidate* items = <const Candidate*>candidates.items.data

@@ -30,7 +30,7 @@ cdef enum:
 
     NODE_BITS = 4           # a node of the symbol tree has 16 children
     NODE_SIZE = 16
-    NODE_UNITS = 9
+    NODE_UNITS = 10         # of the class that a node is in; it fills 9
     MAX_ROOT = 64           # handles kept in the particle itself
 
 cdef extern from *:

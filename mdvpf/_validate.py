@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Probabilities are products of two ratios of counts and hyper-parameters. Within these limits no
-# such product, nor its product with a weight of e**-180, leaves the range of normal doubles.
+# such product, nor its product with a weight of 1e-43, leaves the range of normal doubles.
 SMALLEST_PARAMETER = 1e-60
 LARGEST_PARAMETER = 1e60
 

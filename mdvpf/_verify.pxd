@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""Verification: everything that must hold of a system, recomputed slowly and plainly, for tests."""
+"""Verification: what must hold of a system, recomputed slowly and plainly, for tests.
+
+Of particles, their tables and their history; not of work space, which every step writes anew.
+"""
 
 from libc.stdint cimport int64_t, uint32_t
 

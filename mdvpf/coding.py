@@ -11,8 +11,8 @@ and a digest of the predictor. Where one of them differs, the file is refused; a
 is only returned if its checksum is that of what was encoded.
 
 Large alphabets are coded in digits, each given those before it. The coder rounds probabilities to
-multiples of 2**-24 and lets none be zero: with 16 values a digit what that costs is at most
-16 * 2**-24 nats a digit on average, whatever the alphabet.
+multiples of ``2**-24`` and lets none be zero: with 16 values a digit what that costs is at most
+``16 * 2**-24`` nats a digit on average, whatever the alphabet.
 """
 
 from __future__ import annotations

@@ -60,13 +60,6 @@ class SurpriseDetector(checkpoint.Saveable):
         deviation above the usual take some 20 to exceed 10, and fewer than 5 never do; smoothed
         levels overlap, and take as many times `smoothing`.
 
-    Attributes
-    ----------
-    predictor : Predictor
-        As it has learnt so far; inside of a block, without that block unless `learn` is "all".
-    threshold : float
-        The level above which there would be an alarm now, in nats.
-
     Examples
     --------
     >>> import mdvpf
@@ -116,7 +109,10 @@ class SurpriseDetector(checkpoint.Saveable):
 
     @property
     def predictor(self) -> Predictor:
-        """What is surprised, as it has learnt so far."""
+        """What is surprised, as it has learnt so far.
+
+        Inside of a block it is without that block, unless `learn` is "all".
+        """
         return self._belief.predictor
 
     @property

@@ -57,8 +57,6 @@ class ParticleFilter(Predictor):
         As passed.
     rng : numpy.random.Generator
         The generator in use.
-    vocabulary : Vocabulary or None
-        What the symbols stand for; None unless set.
 
     Examples
     --------

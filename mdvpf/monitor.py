@@ -49,6 +49,13 @@ class Report:
         each by its weight in the next prediction; None if there is no filter.
     expected : tuple of (label, float)
         The likeliest symbols before this one was seen, and their probabilities.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> report = mdvpf.Monitor(mdvpf.Markov(n_symbols=2, order=0)).read("1")
+    >>> report.line, report.symbol, round(report.surprise, 3)
+    (1, 1, 0.693)
     """
 
     line: int

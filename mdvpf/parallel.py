@@ -39,6 +39,12 @@ class Failure:
         The exception, in one line.
     details : str
         The traceback.
+
+    Examples
+    --------
+    >>> from mdvpf.parallel import Executor, Failure
+    >>> [isinstance(result, Failure) for result in Executor().map(int, ["1", "two"])]
+    [False, True]
     """
 
     task: str

@@ -82,12 +82,6 @@ def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
 class Predictor(checkpoint.Saveable):
     """Base of everything that predicts the next symbol of a stream.
 
-    Attributes
-    ----------
-    vocabulary : Vocabulary or None
-        What the symbols stand for, if it was set. It plays no part in what the predictor does;
-        copies and checkpoints carry it along.
-
     Examples
     --------
     >>> import mdvpf
@@ -221,7 +215,10 @@ class Predictor(checkpoint.Saveable):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """What the symbols stand for, or None."""
+        """What the symbols stand for: a `Vocabulary`, or None unless set.
+
+        It plays no part in what the predictor does; copies and checkpoints carry it along.
+        """
         return self._vocabulary
 
     @vocabulary.setter

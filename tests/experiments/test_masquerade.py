@@ -175,9 +175,7 @@ def test_sizes_that_the_data_do_not_have(
         MASQUERADE.plan(MASQUERADE.defaults.changed(**{"seeds": 4, "length": 1000, option: value}))
 
 
-def test_users_without_strange_blocks_tell_nothing(
-    data: mdvpf.datasets.Masquerade, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_without_strange_blocks_tell_nothing(data: mdvpf.datasets.Masquerade) -> None:
     data.labels[:2] = False
     with pytest.raises(ValueError, match="seeds=2"):
         MASQUERADE.plan(MASQUERADE.defaults.changed(seeds=2, length=1000))

@@ -152,9 +152,7 @@ def test_a_rerun_gives_the_same_files_bit_for_bit(artificial: Path, tmp_path: Pa
             assert (again / file.name).read_bytes() == file.read_bytes(), file.name
 
 
-def test_resume_repeats_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resume_repeats_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = ["--length", "20", *FEW]
     folder = reproduce("artificial", tmp_path, *small)
     first = (folder / "table.csv").read_bytes()

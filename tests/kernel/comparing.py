@@ -1,142 +1,31 @@
-"""What the kernel tests share: a filter laid open, and a filter next to its reference.
+"""A filter next to its reference: everything compared after every step.
 
-Core and reference do the same arithmetic in a different order, so they may part where a last
-bit decides: a score on the edge between two points of the selection grid, a uniform on the edge
-between two cumulative weights. Such a parting is no error, but only such a one: it is worked
-out from the scores of the reference, and every other difference fails.
+The two may part where a last bit decides (`edges`). Such a parting is no error, but only such a
+one: every other difference fails.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf import reference
 from mdvpf.algorithms import Algorithm
-from mdvpf.reference import GRID, Particle, ReferenceFilter
+from mdvpf.reference import ReferenceFilter
+from tests.kernel.edges import (
+    edge_of_completion,
+    edge_of_learning,
+    edge_of_optimal,
+    edge_of_smc,
+    edge_of_top,
+)
+from tests.kernel.inspecting import Event, Shown, Symbol, generator_state, n_absorbed, shown
 
-Symbol = int | None
-BREAK = "break"  # an event of a stream: a new sequence starts
-Event = Symbol | str
 Edge = tuple[str, str]  # where a last bit decides, and the algorithm
-
-EPSILON = float(np.finfo(float).eps)
-NEAR = 1e-12  # two cumulative sums this close, relatively, may differ in rounding alone
-
-
-# --- A filter laid open
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The particles that a filter shows."""
-
-    weights: NDArray[np.float64]
-    states: NDArray[np.int64]
-    n_states: NDArray[np.int64]
-    parents: NDArray[np.int64]
-
-
-def shown(pf: mdvpf.ParticleFilter) -> Shown:
-    n = len(pf.weights)
-    weights = np.empty(n)
-    states, n_states, parents = (np.empty(n, dtype=np.int64) for _ in range(3))
-    pf._core.describe(weights, states, n_states, parents)
-    return Shown(weights, states, n_states, parents)
-
-
-def generator_state(generator: np.random.Generator) -> dict[str, Any]:
-    return dict(generator.bit_generator.state)
-
-
-def n_absorbed(pf: mdvpf.ParticleFilter) -> int:
-    """How many symbols the filter has seen."""
-    return int(pf._core.n_steps + pf._core.pending)
-
-
-def laid_open(pf: mdvpf.ParticleFilter) -> dict[str, Any]:
-    """Everything that can be seen of a filter, to be compared bit for bit."""
-    particles = shown(pf)
-    seen: dict[str, Any] = {
-        "n_steps": pf._core.n_steps,
-        "pending": pf._core.pending,
-        "log_evidence": pf.log_evidence,
-        "prediction": pf.predict_proba().tobytes(),
-        "generator": repr(generator_state(pf.rng)),
-        "weights": particles.weights.tobytes(),
-        "states": particles.states.tolist(),
-        "n_states": particles.n_states.tolist(),
-        "parents": particles.parents.tolist(),
-    }
-    for k in range(len(particles.states)):
-        seen[f"counts({k})"] = [(table.shape, table.tobytes()) for table in pf.counts(k)]
-        if pf.history is not None:
-            seen[f"path({k})"] = pf.path(k).tolist()
-    return seen
-
-
-def assert_same(pf: mdvpf.ParticleFilter, expected: dict[str, Any]) -> None:
-    """Check a filter against what was seen before, or of another one, to the last bit."""
-    found = laid_open(pf)
-    differing = [name for name in expected | found if expected.get(name) != found.get(name)]
-    assert not differing
-
-
-def feed(pf: mdvpf.Predictor | ReferenceFilter, events: Iterable[Event]) -> None:
-    """Pass events on, one by one."""
-    for event in events:
-        if isinstance(event, str):
-            pf.new_sequence()
-        else:
-            pf.update(event)
-
-
-def recounted(
-    path: NDArray[np.int64], events: Sequence[Event], n_symbols: int
-) -> mdvpf.result.Counts:
-    """Count a path and the symbols emitted on it, from scratch."""
-    n_states = int(path.max(initial=-1)) + 1
-    symbols = np.array([-1 if e is None else e for e in events if e != BREAK], dtype=np.int64)
-    origins = np.concatenate([[-1], path])[: len(path)]
-    n_seen = 0
-    for event in events:
-        if event == BREAK:
-            if n_seen < len(origins):
-                origins[n_seen] = -1
-        else:
-            n_seen += 1
-    tables = mdvpf.result.Counts(
-        np.zeros(n_states, dtype=np.int64),
-        np.zeros((n_states, n_states), dtype=np.int64),
-        np.zeros((n_states, n_symbols), dtype=np.int64),
-    )
-    first = origins == -1
-    seen = symbols >= 0
-    np.add.at(tables.start, path[first], 1)
-    np.add.at(tables.transition, (origins[~first], path[~first]), 1)
-    np.add.at(tables.emission, (path[seen], symbols[seen]), 1)
-    return tables
-
-
-def assert_counts_follow_paths(pf: mdvpf.ParticleFilter, events: Sequence[Event]) -> None:
-    """Check the counts of every particle against its path, and the core against itself."""
-    pf._core.verify()
-    for k in range(len(pf.weights)):
-        path = pf.path(k)
-        assert len(path) == sum(event != BREAK for event in events)
-        expected = recounted(path, events, pf.n_symbols)
-        for name, found, table in zip(expected._fields, pf.counts(k), expected, strict=True):
-            assert np.array_equal(found, table), f"{name} of particle {k}"
-
-
-# --- A filter next to its reference
 
 
 class Pair:
@@ -344,188 +233,3 @@ class Pair:
             )
 
         return [completed, provisional]
-
-
-def grid_range(log_scores: Sequence[float], slack: float) -> Iterator[tuple[float, float]]:
-    """Yield the least and the largest grid key that each score may have, given its error.
-
-    `slack` is the error of the scores in excess of the rounding of the numbers themselves.
-    """
-    largest = max(log_scores)
-    for score in log_scores:
-        scaled = (score - largest) * GRID
-        if math.isinf(scaled):
-            yield scaled, scaled
-            continue
-        error = max(1e-4, GRID * (slack + 8.0 * EPSILON * max(1.0, abs(score), abs(largest))))
-        yield float(round(scaled - error)), float(round(scaled + error))
-
-
-def first_by_key(keys: Sequence[float], n: int) -> set[int]:
-    return set(sorted(range(len(keys)), key=lambda i: (-keys[i], i))[:n])
-
-
-def edge_of_top(
-    model: mdvpf.InfiniteHMM,
-    particles: Sequence[Particle],
-    symbol: Symbol,
-    n_particles: int,
-    found: Shown,
-    expected: Sequence[Particle],
-    *,
-    carry_weights: bool = True,
-) -> str | None:
-    """Return the edge if those found and those expected are both the best up to last bits.
-
-    They are if raising the scores that are among them as far as their error allows, and
-    lowering all others, makes them the best.
-    """
-    candidates = reference.expand(model, particles, symbol, carry_weights=carry_weights)
-    ranges = list(grid_range([c.log_score for c in candidates], 0.0))
-    places = {(c.parent, c.state): i for i, c in enumerate(candidates)}
-    pairs = zip(found.parents.tolist(), found.states.tolist(), strict=True)
-    ours = {places.get(place, -1) for place in pairs}
-    theirs = {places[particle.parent, particle.state] for particle in expected}
-    for kept in (ours, theirs):
-        keys = [high if i in kept else low for i, (low, high) in enumerate(ranges)]
-        if first_by_key(keys, n_particles) != kept:
-            return None
-    return "grid" if ours != theirs else None
-
-
-def edge_of_completion(
-    model: mdvpf.InfiniteHMM,
-    particles: Sequence[Particle],
-    symbol: Symbol,
-    lookahead: Symbol,
-    n_particles: int,
-    algorithm: mdvpf.MDVPA,
-    step: int,
-    uniforms: np.random.Generator,
-) -> str | None:
-    """Return the edge if the last bits of the scores may decide a completed step of MD-VPA.
-
-    Its survivors are not shown, so this asks whether lowering those expected and raising all
-    others, as far as their errors allow, would make a difference.
-    """
-    carry = algorithm.carry_weights
-    candidates = reference.expand(model, particles, symbol, carry_weights=carry)
-    scores = [candidate.log_score for candidate in candidates]
-    slack = 0.0
-    if lookahead is not None:
-        discount = float(algorithm.discounts([step])[0])
-        terms = reference.lookahead_terms(
-            model, particles, lookahead, algorithm.normalizer, n_particles
-        )
-        scores = [score + discount * term for score, term in zip(scores, terms, strict=True)]
-        # The mean over particles rounds once a particle.
-        slack = discount * EPSILON * (len(particles) + 8.0 * max(map(abs, terms)) + 8.0)
-    if algorithm.selection == "optimal":
-        return edge_of_optimal(scores, n_particles, uniforms.random)
-    kept = {survivor.candidate for survivor in reference.select_top(scores, n_particles)}
-    ranges = list(grid_range(scores, slack))
-    keys = [low if i in kept else high for i, (low, high) in enumerate(ranges)]
-    return "grid" if first_by_key(keys, n_particles) != kept else None
-
-
-def edge_of_optimal(
-    log_scores: Sequence[float], n_particles: int, uniform: Callable[[], float]
-) -> str | None:
-    """Return the edge if a last bit decides whom the optimal rule keeps or draws."""
-    shares = [math.exp(share) for share in reference.normalised(log_scores)]
-    if len(shares) <= n_particles:
-        return None
-    largest_first = sorted(shares, reverse=True)
-    tail = 0.0
-    tails = [0.0]
-    for share in reversed(largest_first):
-        tail += share
-        tails.append(tail)
-    tails.reverse()
-    n_heavy, _ = reference.heavy_and_light(shares, n_particles)
-    for a in range(min(n_heavy + 1, n_particles)):
-        light_weight = tails[a] / (n_particles - a)
-        if math.isclose(largest_first[a], light_weight, rel_tol=NEAR):
-            return "heavy or light"
-    n_draws = n_particles - n_heavy
-    if n_draws == 0:
-        return None
-    by_share = sorted(range(len(shares)), key=lambda i: -shares[i])
-    light = [shares[i] for i in sorted(by_share[n_heavy:])]
-    u = uniform()
-    points = [(j + u) / n_draws for j in range(n_draws)]
-    return "uniform" if is_near_an_edge(light, points) else None
-
-
-def is_near_an_edge(weights: Sequence[float], points: Iterable[float]) -> bool:
-    """Whether a point in [0, 1) falls on the edge between two cumulative weights."""
-    cumulative = np.cumsum(weights)
-    wanted = np.array(list(points)) * cumulative[-1]
-    distance = np.abs(wanted[:, None] - cumulative[None, :])
-    return bool(np.any(distance <= NEAR * cumulative[-1]))
-
-
-def edge_of_learning(
-    model: mdvpf.InfiniteHMM,
-    particles: Sequence[Particle],
-    symbol: Symbol,
-    uniforms: np.random.Generator,
-) -> str | None:
-    n = len(particles)
-    scores = [
-        [particle.log_weight + value for value in reference.log_potentials(model, particle, symbol)]
-        for particle in particles
-    ]
-    totals = [reference.log_sum_exp(values) for values in scores]
-    shares = [math.exp(share) for share in reference.normalised(totals)]
-    points = uniforms.random(n).tolist()
-    if is_near_an_edge(shares, points):
-        return "uniform"
-    for parent, u in zip(reference.draw(shares, points), uniforms.random(n).tolist(), strict=True):
-        if is_near_an_edge([math.exp(s) for s in reference.normalised(scores[parent])], [u]):
-            return "uniform"
-    return None
-
-
-def edge_of_smc(
-    model: mdvpf.InfiniteHMM,
-    particles: Sequence[Particle],
-    symbol: Symbol,
-    algorithm: mdvpf.SMC,
-    uniforms: np.random.Generator,
-) -> str | None:
-    n = len(particles)
-    log_scores = []
-    for particle, u in zip(particles, uniforms.random(n).tolist(), strict=True):
-        transition = reference.transition_probabilities(model, particle)
-        if is_near_an_edge(transition, [u]):
-            return "uniform"
-        state = reference.draw(transition, [u])[0]
-        emission = reference.emission_probability(model, particle, state, symbol)
-        log_scores.append(particle.log_weight + math.log(emission))
-    log_weights = reference.normalised(log_scores)
-    ess = reference.effective_size(log_weights)
-    threshold = algorithm.ess_threshold
-    if threshold not in (None, 1.0) and math.isclose(ess, threshold * n, rel_tol=NEAR):
-        return "effective sample size"
-    if not reference.is_time_to_resample(ess, n, threshold):
-        return None
-    weights = [math.exp(log_weight) for log_weight in log_weights]
-    if algorithm.resampling == "residual":
-        expected = [n * weight for weight in weights]
-        scaled = [number * GRID for number in expected]
-        if any(abs(x - math.floor(x) - 0.5) < 1e-4 for x in scaled):
-            return "grid"
-        whole = [math.floor(round(x) / GRID) for x in scaled]
-        n_draws = n - sum(whole)
-        weights = [max(0.0, a - b) for a, b in zip(expected, whole, strict=True)]
-        points = uniforms.random(n_draws).tolist()
-        return "uniform" if n_draws and is_near_an_edge(weights, points) else None
-    if algorithm.resampling == "multinomial":
-        points = uniforms.random(n).tolist()
-    elif algorithm.resampling == "stratified":
-        points = [(j + u) / n for j, u in enumerate(uniforms.random(n).tolist())]
-    else:
-        u = uniforms.random()
-        points = [(j + u) / n for j in range(n)]
-    return "uniform" if is_near_an_edge(weights, points) else None

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import mdvpf
 from mdvpf.algorithms import ALGORITHMS, NORMALIZERS, RESAMPLINGS, SELECTIONS, Algorithm
-from tests.kernel.comparing import BREAK, Event, Pair
+from tests.kernel.comparing import Pair
+from tests.kernel.inspecting import BREAK, Event
 
 KINDS = tuple(kind.__name__ for kind in ALGORITHMS)
 PATTERNS = ("uniform", "sticky", "cyclic", "constant", "rare")

@@ -15,14 +15,7 @@ import pytest
 
 import mdvpf
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import (
-    BREAK,
-    Event,
-    assert_same,
-    feed,
-    laid_open,
-    n_absorbed,
-)
+from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open, n_absorbed
 
 V = 5
 K = 6

@@ -11,16 +11,12 @@ import pytest
 import mdvpf
 from mdvpf.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import BREAK, Event, Pair
+from tests.kernel.comparing import Pair
+from tests.kernel.inspecting import BREAK, Event
+from tests.kernel.streams import random_symbols
 
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 every_oracle = pytest.mark.parametrize("oracle", ["unvisited", "any"])
-
-
-def random_symbols(seed: int, length: int, n_symbols: int) -> list[Event]:
-    rng = np.random.default_rng(seed)
-    jumps = np.where(rng.random(length) < 0.4, rng.integers(n_symbols, size=length), 1)
-    return (np.cumsum(jumps) % n_symbols).tolist()
 
 
 def log_weight_range(pair: Pair) -> float:

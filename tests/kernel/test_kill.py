@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import mdvpf
-from tests.kernel.comparing import assert_same, laid_open, n_absorbed
+from tests.kernel.inspecting import assert_same, laid_open, n_absorbed
 
 N_KILLS = 200
 LONGEST_LIFE = 0.06  # seconds after the first checkpoint: on a slow machine every life has one
@@ -30,7 +30,7 @@ LIFE = """
     from pathlib import Path
     from tests.kernel.test_kill import EVERY, begun, stream
     import mdvpf
-    from tests.kernel.comparing import n_absorbed
+    from tests.kernel.inspecting import n_absorbed
 
     path, algorithm = Path(sys.argv[1]), sys.argv[2]
     pf = mdvpf.ParticleFilter.load(path) if path.exists() else begun(algorithm)

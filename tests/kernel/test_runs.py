@@ -22,13 +22,14 @@ import mdvpf
 from mdvpf.algorithms import Algorithm
 from mdvpf.result import FilterResult, Step
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import (
+from tests.kernel.inspecting import (
     Symbol,
     assert_counts_follow_paths,
     assert_same,
     laid_open,
     n_absorbed,
 )
+from tests.kernel.streams import random_symbols
 
 V = 5
 K = 15
@@ -44,14 +45,6 @@ def make_filter(
     return mdvpf.ParticleFilter(
         model, chosen, n_particles, **{"rng": 11, "history": "full", **options}
     )
-
-
-def random_symbols(seed: int, length: int, missing: float = 0.0) -> list[Symbol]:
-    rng = np.random.default_rng(seed)
-    jumps = np.where(rng.random(length) < 0.4, rng.integers(V, size=length), 1)
-    absent = rng.random(length) < missing
-    symbols = (np.cumsum(jumps) % V).tolist()
-    return [None if gone else symbol for symbol, gone in zip(symbols, absent, strict=True)]
 
 
 def joined(steps: list[Step]) -> dict[str, np.ndarray]:
@@ -85,7 +78,7 @@ def looped(pf: mdvpf.ParticleFilter, symbols: list[Symbol], starts: set[int]) ->
 def test_runs_in_any_chunks_are_a_loop_of_updates(
     algorithm: str, seed: int, cuts: set[int], missing: float
 ) -> None:
-    symbols = random_symbols(seed, 40, missing)
+    symbols = random_symbols(seed, 40, V, missing=missing)
     loop = make_filter(algorithm, rng=seed)
     expected = joined(looped(loop, symbols, set()))
     whole = make_filter(algorithm, rng=seed)
@@ -109,12 +102,12 @@ def test_runs_in_any_chunks_are_a_loop_of_updates(
 def test_a_run_with_lengths_starts_a_sequence_before_each(
     algorithm: str, seed: int, lengths: list[int], n_first: int
 ) -> None:
-    symbols = random_symbols(seed, sum(lengths), 0.15)
+    symbols = random_symbols(seed, sum(lengths), V, missing=0.15)
     starts = set(np.cumsum([0, *lengths[:-1]]).tolist())
     loop = make_filter(algorithm, rng=seed)
     whole = make_filter(algorithm, rng=seed)
     for pf in (loop, whole):
-        pf.run(random_symbols(seed + 1, n_first))
+        pf.run(random_symbols(seed + 1, n_first, V))
     expected = joined(looped(loop, symbols, starts))
     assert_steps_equal(whole.run(symbols, lengths), expected)
     assert_same(whole, laid_open(loop))
@@ -122,7 +115,7 @@ def test_a_run_with_lengths_starts_a_sequence_before_each(
 
 @every_algorithm
 def test_chunks_of_the_core_do_not_show(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    symbols = random_symbols(3, 50, 0.1)
+    symbols = random_symbols(3, 50, V, missing=0.1)
     whole = make_filter(algorithm)
     expected = whole.run(symbols, [20, 30])
     parts = make_filter(algorithm)
@@ -135,7 +128,7 @@ def test_chunks_of_the_core_do_not_show(algorithm: str, monkeypatch: pytest.Monk
 
 @every_algorithm
 def test_masked_entries_are_missing_symbols(algorithm: str) -> None:
-    symbols = random_symbols(4, 40, 0.3)
+    symbols = random_symbols(4, 40, V, missing=0.3)
     missing = [symbol is None for symbol in symbols]
     # What is under the mask need not be a symbol.
     values = np.array([-77 if symbol is None else symbol for symbol in symbols])
@@ -151,8 +144,8 @@ def test_masked_entries_are_missing_symbols(algorithm: str) -> None:
 @every_algorithm
 def test_the_log_evidence_of_a_run_is_what_it_adds(algorithm: str) -> None:
     pf = make_filter(algorithm)
-    first = pf.run(random_symbols(5, 30))
-    second = pf.run(random_symbols(6, 30, 0.2), [10, 20])
+    first = pf.run(random_symbols(5, 30, V))
+    second = pf.run(random_symbols(6, 30, V, missing=0.2), [10, 20])
     np.testing.assert_allclose(
         pf.log_evidence, first.log_evidence + second.log_evidence, rtol=1e-12, atol=0.0
     )
@@ -164,7 +157,7 @@ def test_the_log_evidence_of_a_run_is_what_it_adds(algorithm: str) -> None:
 
 @every_algorithm
 def test_the_same_seed_gives_the_same_filter_twice(algorithm: str) -> None:
-    symbols = random_symbols(7, 60, 0.1)
+    symbols = random_symbols(7, 60, V, missing=0.1)
     first, second = make_filter(algorithm, rng=5), make_filter(algorithm, rng=5)
     expected = first.run(symbols)
     assert_steps_equal(
@@ -176,7 +169,7 @@ def test_the_same_seed_gives_the_same_filter_twice(algorithm: str) -> None:
 @every_algorithm
 def test_a_run_that_is_refused_changes_nothing(algorithm: str) -> None:
     pf = make_filter(algorithm)
-    pf.run(random_symbols(8, 20))
+    pf.run(random_symbols(8, 20, V))
     before = laid_open(pf)
     for symbols, lengths in (([0, 1, V], None), ([0, -1], None), ([0, 1], [1, 2]), ([], None)):
         with pytest.raises(ValueError):
@@ -190,22 +183,22 @@ def test_a_run_that_is_refused_changes_nothing(algorithm: str) -> None:
 
 def test_a_discount_that_runs_out_is_noticed_before_the_first_symbol() -> None:
     pf = make_filter(mdvpf.MDVPA(discount=[1.0] * 30))
-    pf.run(random_symbols(9, 20))
+    pf.run(random_symbols(9, 20, V))
     before = laid_open(pf)
     with pytest.raises(ValueError, match="discount"):
-        pf.run(random_symbols(10, 12))
+        pf.run(random_symbols(10, 12, V))
     assert_same(pf, before)
-    pf.run(random_symbols(10, 11))
+    pf.run(random_symbols(10, 11, V))
     assert pf._core.n_steps == 30
 
 
 @every_algorithm
 def test_scoring_and_copying_leave_the_filter_as_it_was(algorithm: str) -> None:
     pf = make_filter(algorithm)
-    pf.run(random_symbols(11, 30, 0.1))
+    pf.run(random_symbols(11, 30, V, missing=0.1))
     before = laid_open(pf)
     memory = pf.memory()
-    continuation = random_symbols(12, 20, 0.1)
+    continuation = random_symbols(12, 20, V, missing=0.1)
     found = pf.score(continuation, [5, 15])
     assert_same(pf, before)
     other = pf.copy()
@@ -244,7 +237,7 @@ def once_under_way(pf: mdvpf.ParticleFilter, n_steps: int, act: Any) -> Iterator
     "algorithm", ["MD-VPA", "MD-VPA optimal", "VPA", "SMC", "ParticleLearning"]
 )
 def test_an_interrupt_leaves_the_filter_between_two_symbols(algorithm: str) -> None:
-    symbols = np.array(random_symbols(13, 100_000))
+    symbols = np.array(random_symbols(13, 100_000, V))
     pf = make_filter(algorithm, 1000, history=None, model={"max_states": 6})
     with (
         once_under_way(pf, 20, lambda: os.kill(os.getpid(), signal.SIGINT)),
@@ -279,7 +272,7 @@ def test_other_threads_go_on_during_a_run() -> None:
     # One call of the core: a thread that had to wait for it would see its start and its end.
     pf = make_filter(mdvpf.VPA(), 1000, history=None)
     assert pf._chunk >= 200
-    symbols = random_symbols(14, 200)
+    symbols = random_symbols(14, 200, V)
     for _ in range(PATIENCE):
         first = pf._core.n_steps
         seen: set[int] = set()
@@ -318,7 +311,7 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("algorithm", ["VPA", "MD-VPA", "SMC"])
 def test_a_filter_in_use_by_another_thread_refuses_a_second_call(algorithm: str, use: str) -> None:
-    symbols = np.array(random_symbols(15, 150))
+    symbols = np.array(random_symbols(15, 150, V))
     for _ in range(PATIENCE):
         pf = make_filter(algorithm, 1000)
         thread = threading.Thread(target=pf.run, args=(symbols,))
@@ -354,14 +347,16 @@ def n_tree_nodes(paths: list[list[int]], length: int) -> int:
 
 
 @every_algorithm
-@pytest.mark.parametrize("lag", [1, 2, 7])
+@pytest.mark.parametrize("lag", [1, 2, 7, 100])
 def test_a_lag_bounds_the_history_exactly(lag: int, algorithm: str) -> None:
     # Two filters from one seed, so that the full paths say which nodes the other must hold.
     full = make_filter(algorithm)
     short = make_filter(algorithm, history=lag)
-    for symbol in random_symbols(16, 40, 0.1):
-        full.update(symbol)
-        short.update(symbol)
+    for n, symbol in enumerate(random_symbols(16, 40, V, missing=0.1)):
+        for pf in (full, short):
+            if n % 13 == 0:
+                pf.new_sequence()
+            pf.update(symbol)
         for k in range(len(full.weights)):
             assert short.path(k).tolist() == full.path(k).tolist()[-lag:]
         assert short.memory().history_nodes <= K * lag
@@ -379,7 +374,7 @@ def test_a_lag_bounds_the_history_exactly(lag: int, algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", ["VPA", "VPA without weights", "OptimalResampling"])
 def test_a_full_history_is_the_tree_of_the_paths(algorithm: str) -> None:
     pf = make_filter(algorithm)
-    for n, symbol in enumerate(random_symbols(17, 60)):
+    for n, symbol in enumerate(random_symbols(17, 60, V)):
         pf.update(symbol)
         paths = [pf.path(k).tolist() for k in range(len(pf.weights))]
         assert pf.memory().history_nodes == n_tree_nodes(paths, n + 1)
@@ -389,7 +384,7 @@ def test_a_full_history_is_the_tree_of_the_paths(algorithm: str) -> None:
 def test_a_full_history_of_drawn_particles_is_pruned(algorithm: str) -> None:
     n, k = 2000, 50
     pf = make_filter(algorithm, k, model={"max_states": 8})
-    pf.run(random_symbols(18, n))
+    pf.run(random_symbols(18, n, V))
     assert n <= pf.memory().history_nodes < n + 20 * k * math.log(k)
     assert all(len(pf.path(i)) == n for i in range(k))
     pf._core.verify()
@@ -398,7 +393,7 @@ def test_a_full_history_of_drawn_particles_is_pruned(algorithm: str) -> None:
 @every_algorithm
 def test_a_path_without_a_history_names_the_fix(algorithm: str) -> None:
     pf = make_filter(algorithm, history=None)
-    pf.run(random_symbols(19, 10))
+    pf.run(random_symbols(19, 10, V))
     for k in (None, 0):
         with pytest.raises(ValueError, match='history="full"'):
             pf.path(k)
@@ -412,7 +407,7 @@ def test_a_path_without_a_history_names_the_fix(algorithm: str) -> None:
 def test_the_memory_report_adds_up_at_every_step(algorithm: str) -> None:
     pf = make_filter(algorithm)
     dense = 0
-    for symbol in random_symbols(20, 50, 0.1):
+    for symbol in random_symbols(20, 50, V, missing=0.1):
         pf.update(symbol)
         report = pf.memory()
         assert 0 < report.live <= report.allocated
@@ -433,19 +428,19 @@ def test_copies_of_the_empty_particle_hold_no_rows(algorithm: str) -> None:
     assert report.dense_equivalent == 0
 
 
-def test_live_bytes_fall_when_the_population_collapses() -> None:
-    # A long time of symbols that say nothing: particles differ. Then each symbol is clear, and
-    # resampling leaves copies of few particles, which share what they have.
-    pf = make_filter(mdvpf.SMC(ess_threshold=0.0), 200, history=None, model={"alpha": 5.0})
-    pf.run([None] * 60)
-    apart = pf.memory()
-    assert apart.shared_rows == 0
-    # The same particles, resampled once: copies of one particle share all its rows.
-    together = make_filter(mdvpf.SMC(), 200, history=None, model={"alpha": 5.0})
-    together.run([None] * 60)
-    assert together.memory().shared_rows > 0
-    assert together.memory().live < apart.live
-    assert together.memory().rows < apart.rows
+def test_a_population_that_is_resampled_shares_rows_and_takes_fewer_bytes() -> None:
+    # Symbols that say nothing, so that all weights are equal. Particles that are never resampled
+    # go each its way; the descendants of one that was drawn twice share what it had.
+    never, always = (
+        make_filter(algorithm, 200, history=None, model={"alpha": 5.0})
+        for algorithm in (mdvpf.SMC(ess_threshold=0.0), mdvpf.SMC())
+    )
+    never.run([None] * 60)
+    always.run([None] * 60)
+    assert never.memory().shared_rows == 0
+    assert always.memory().shared_rows > 0
+    assert always.memory().live < never.memory().live
+    assert always.memory().rows < never.memory().rows
 
 
 def test_live_bytes_of_one_population_fall_when_few_of_it_survive() -> None:
@@ -453,9 +448,8 @@ def test_live_bytes_of_one_population_fall_when_few_of_it_survive() -> None:
     pf = make_filter(
         mdvpf.SMC(ess_threshold=0.02), 200, history=None, model={"alpha": 5.0, "oracle": "any"}
     )
-    lives = [pf.memory().live]
     fewest = 200
-    for symbol in [*random_symbols(21, 200)]:
+    for symbol in random_symbols(21, 200, V):
         before = pf.memory()
         step = pf.update(symbol)
         after = pf.memory()
@@ -463,12 +457,11 @@ def test_live_bytes_of_one_population_fall_when_few_of_it_survive() -> None:
             fewest = min(fewest, round(step.ess))
             assert after.live < before.live
             assert after.shared_rows / after.rows > before.shared_rows / before.rows
-        lives.append(after.live)
     assert fewest <= 4
 
 
 def test_a_path_of_the_filter_is_told_for_every_particle() -> None:
-    symbols = random_symbols(22, 30, 0.1)
+    symbols = random_symbols(22, 30, V, missing=0.1)
     pf = make_filter("MD-VPA")
     pf.run(symbols)
     assert_counts_follow_paths(pf, symbols)

@@ -13,7 +13,7 @@ from mdvpf import _core
 from mdvpf._codes import algorithm_codes, model_codes
 from mdvpf.filter import _lag
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import BREAK, Event, assert_same, feed, laid_open
+from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
 from tests.kernel.sealing import saved
 
 STREAM: list[Event] = [0, 0, 1, None, 2, 2, 1, BREAK, 3, 3, 1, 4, 0, None, 1, 3, 4, 4, 0]
@@ -74,8 +74,8 @@ def test_a_failed_restoration_changes_nothing(
         n_failures += 1
         fresh.verify()
         assert fresh.snapshot() == before
-    assert n_failures > 20
-    assert fresh.memory()[1] - allocated < 100_000  # work space of verify, and nothing else
+    assert n_failures > 15
+    assert fresh.memory()[1] == allocated
     twin = pf.copy()
     twin._core = fresh.restored(*snapshot)
     assert_same(twin, laid_open(pf))
@@ -163,5 +163,5 @@ def test_arguments_of_a_restoration_are_checked() -> None:
         (n_steps, log_evidence, margin, 1, sections),  # VPA holds nothing back
     ]
     for arguments in wrong:
-        with pytest.raises((TypeError, ValueError, FloatingPointError)):
+        with pytest.raises((TypeError, ValueError)):
             core.restored(*arguments)

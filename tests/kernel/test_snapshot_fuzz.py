@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf.algorithms import Algorithm
-from tests.kernel.comparing import BREAK, Event, feed
+from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import Opened, loaded, saved, sealed, unsealed
 
 N_FILES = 20_000
@@ -32,6 +32,7 @@ SHARE_UNSEALED = 0.3  # of the files, corrupted without the checksums following
 ALLOCATION = 30  # bytes that may be taken for a byte of the file, beside what any filter takes
 FIXED = 100_000
 ADDRESSES = 50_000_000  # that one of these small files may claim at the most
+MEMORY_IN_USE = Path("/proc/self/statm")  # first number: pages of addresses
 
 STREAM: list[Event] = [0, 0, 1, None, 2, 2, 1, BREAK, 3, 3, 1, 0, None, 1, 3, 2, 2, 0]
 LATER: list[Event] = [2, None, 0, BREAK, 1, 3]
@@ -267,13 +268,14 @@ def use(pf: mdvpf.ParticleFilter) -> None:
 def limited_memory() -> Iterator[None]:
     """Let allocations fail that are far beyond what the files here could justify.
 
-    Sanitizers claim terabytes of addresses for themselves, and have limits of their own.
+    Sanitizers claim terabytes of addresses for themselves, and have limits of their own. Without
+    /proc (macOS) nothing is limited.
     """
-    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+    if "libasan" in os.environ.get("LD_PRELOAD", "") or not MEMORY_IN_USE.exists():
         yield
         return
     before = resource.getrlimit(resource.RLIMIT_AS)
-    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    in_use = int(MEMORY_IN_USE.read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + ADDRESSES, before[1]))
     try:
         yield

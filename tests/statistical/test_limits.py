@@ -89,23 +89,6 @@ def test_log_predictive_is_the_prediction_made_just_before(
 
 
 @every_algorithm
-def test_run_is_update_symbol_by_symbol(algorithm: str) -> None:
-    sequences = random_sequences(3, (12, 9, 4))
-    at_once, by_symbol = make_filter(algorithm), make_filter(algorithm)
-    result = at_once.run(flat(sequences), lengths=lengths(sequences))
-    steps = []
-    for sequence in sequences:
-        by_symbol.new_sequence()
-        steps += [by_symbol.update(symbol) for symbol in sequence]
-    for field in mdvpf.Step._fields:
-        np.testing.assert_array_equal(
-            getattr(result, field), [getattr(step, field) for step in steps], err_msg=field
-        )
-    assert_same_shown_set(at_once, by_symbol)
-    assert at_once.log_evidence == pytest.approx(by_symbol.log_evidence, rel=0, abs=1e-12)
-
-
-@every_algorithm
 @every_oracle
 def test_shown_set_is_consistent_with_the_step(oracle: str, algorithm: str) -> None:
     pf = make_filter(algorithm, oracle)
@@ -249,21 +232,6 @@ def assert_paths_add_up(pf: mdvpf.ParticleFilter, known: list[list[Symbol]]) -> 
         np.testing.assert_array_equal(counts.start, start)
         np.testing.assert_array_equal(counts.transition, np.reshape(transition, (m, m)))
         np.testing.assert_array_equal(counts.emission, np.reshape(emission, (m, V)))
-
-
-@every_algorithm
-@pytest.mark.parametrize("lag", [1, 3, 100])
-def test_path_of_a_lag_is_the_end_of_the_full_path(lag: int, algorithm: str) -> None:
-    full, short = make_filter(algorithm, history="full"), make_filter(algorithm, history=lag)
-    for sequence in random_sequences(10, (10, 2, 8)):
-        full.new_sequence()
-        short.new_sequence()
-        for symbol in sequence:
-            full.update(symbol)
-            short.update(symbol)
-            assert_same_shown_set(full, short)
-            for k in range(len(full.weights)):
-                assert short.path(k).tolist() == full.path(k).tolist()[-lag:]
 
 
 # --- Honesty

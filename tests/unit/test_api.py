@@ -634,20 +634,6 @@ def test_uniforms_not_used_are_put_back(name: str) -> None:
         np.testing.assert_array_equal(one.rng.random(3), other.rng.random(3))
 
 
-# ---- progress --------------------------------------------------------------------------------
-
-
-def test_no_progress_bar_where_there_is_no_terminal(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("rich")
-    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-    with_bar = small_filter().run(SYMBOLS, progress=True)
-    assert capfd.readouterr() == ("", "")
-    assert with_bar.log_predictive.tolist() == log_predictives(SYMBOLS)
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -670,3 +656,17 @@ def test_a_uniform_that_a_step_did_not_use_is_put_back(kind: type[np.random.BitG
         twin.integers(9, size=3, dtype=np.uint32).tolist()
     )
     assert rng.random(5).tolist() == twin.random(5).tolist()
+
+
+# ---- progress --------------------------------------------------------------------------------
+
+
+def test_no_progress_bar_where_there_is_no_terminal(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rich")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    with_bar = small_filter().run(SYMBOLS, progress=True)
+    assert capfd.readouterr() == ("", "")
+    assert with_bar.log_predictive.tolist() == log_predictives(SYMBOLS)

@@ -12,8 +12,10 @@ from benchmarks.figures import Figure, table
 from benchmarks.gate import compare
 from benchmarks.memory import RowCensus
 from benchmarks.particles import n_candidates, tables
+from benchmarks.peers.dense import Dense
 from benchmarks.peers.dense_numpy import DenseVPA
 from benchmarks.peers.floor import FloorKernel
+from benchmarks.peers.tuned_numpy import TunedVPA
 from benchmarks.timing import Contender, race, windows
 
 SYMBOLS = np.random.default_rng(5).integers(4, size=120).astype(np.int32)
@@ -142,15 +144,19 @@ def test_a_census_counts_rows_that_hold_the_same_once() -> None:
 # --- Peers
 
 
-def test_the_numba_peer_keeps_the_particles_of_the_core() -> None:
-    pytest.importorskip("numba", reason="Numba is not installed (pip install 'mdvpf[numba]')")
-    from benchmarks.peers.dense_numba import NumbaVPA
+@pytest.mark.parametrize("name", ["dense NumPy", "tuned NumPy", "dense Numba"])
+@pytest.mark.parametrize("n_particles", [1, 60])
+def test_a_peer_keeps_the_particles_of_the_core(n_particles: int, name: str) -> None:
+    peers: dict[str, type[Dense]] = {"dense NumPy": DenseVPA, "tuned NumPy": TunedVPA}
+    if name == "dense Numba":
+        pytest.importorskip("numba", reason="Numba is not installed (pip install 'mdvpf[numba]')")
+        from benchmarks.peers.dense_numba import NumbaVPA
 
-    for n_particles in (1, 60):
-        pf = mdvpf.ParticleFilter(MODEL, mdvpf.VPA(), n_particles=n_particles)
-        expected = pf.run(SYMBOLS).log_predictive
-        found = NumbaVPA(4, n_particles, beta=0.1).run(SYMBOLS)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+        peers[name] = NumbaVPA
+    pf = mdvpf.ParticleFilter(MODEL, mdvpf.VPA(), n_particles=n_particles)
+    expected = pf.run(SYMBOLS).log_predictive
+    found = peers[name](4, n_particles, beta=0.1).run(SYMBOLS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
 
 
 # --- Races and tables

@@ -25,14 +25,7 @@ import mdvpf
 from mdvpf import _durable, checkpoint
 from mdvpf.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel.comparing import (
-    BREAK,
-    Event,
-    assert_same,
-    feed,
-    generator_state,
-    laid_open,
-)
+from tests.kernel.inspecting import BREAK, Event, assert_same, feed, generator_state, laid_open
 from tests.kernel.sealing import loaded, saved, sealed, unsealed
 
 V = 5

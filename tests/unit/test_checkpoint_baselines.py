@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import mdvpf
 from mdvpf.datasets import HMM
-from tests.kernel.comparing import BREAK, Event, feed
+from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import loaded, saved, sealed, unsealed
 from tests.kernel.test_snapshot_fuzz import MEANINGS, flipped, shifted, truncated
 

@@ -19,7 +19,7 @@ from mdvpf import reference
 from mdvpf.algorithms import Algorithm
 from mdvpf.datasets import HMM
 from mdvpf.reference import ReferenceFilter
-from tests.kernel.comparing import BREAK, Event, feed, generator_state
+from tests.kernel.inspecting import BREAK, Event, feed, generator_state
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 K = 7

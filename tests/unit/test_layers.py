@@ -339,6 +339,23 @@ def test_every_part_of_the_core_is_used() -> None:
     assert used == {Path(part).stem for part in CORE_LAYERS[:-1]}
 
 
+def test_the_design_page_draws_every_file_above_those_that_it_imports() -> None:
+    page = (PACKAGE.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    (drawing,) = re.findall(r"^## The layers\n\n```text\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    rows = re.split(r"\n(?=\S)", drawing)  # what is indented goes on with the row above it
+    drawn = [re.findall(r"\b\w+(?=/|\.p(?:yx?|xd)\b)", row) for row in rows]
+    place = {name: i for i, names in enumerate(drawn) for name in names}
+    assert len(place) == sum(map(len, drawn)), "a file is drawn twice"
+    modules = {name.split(".")[0] for name in PYTHON_LAYERS} - {"__init__", "reference"}
+    assert set(place) == modules | {Path(part).stem for part in CORE_LAYERS}
+    for module in PYTHON_LAYERS.keys() - {"__init__", "reference"}:
+        for below in python_imports(source_of(module)):
+            assert place[module.split(".")[0]] <= place[below.split(".")[0]], (module, below)
+    for part in CORE_LAYERS:
+        for below in core_imports((PACKAGE / part).read_text())[0]:
+            assert place[Path(part).stem] <= place[below], (part, below)
+
+
 @pytest.mark.parametrize(
     "line",
     [

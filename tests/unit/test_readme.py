@@ -96,6 +96,25 @@ def test_every_public_name_is_in_the_reference(module: str) -> None:
     assert public <= listed | modules
 
 
+def listed_names() -> list[str]:
+    """Return what the API reference lists, each name with its module."""
+    found, module = [], ""
+    for line in (DOCS / "api.rst").read_text(encoding="utf-8").splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.split()[-1]
+        elif re.fullmatch(r"   [\w.]+", line) and line.strip() != "reference":
+            found.append(f"{module}.{line.strip()}")
+    return found
+
+
+@pytest.mark.parametrize("name", listed_names())
+def test_every_name_in_the_reference_has_an_example(name: str) -> None:
+    module, _, last = name.rpartition(".")
+    if module == "mdvpf.adapters.river":
+        pytest.importorskip("river")
+    assert ">>> " in getattr(importlib.import_module(module), last).__doc__
+
+
 LINKS = [README, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 

@@ -7,6 +7,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mdvpf import _core
@@ -82,7 +83,10 @@ def test_types_of_what_is_returned() -> None:
         "n_steps": core.n_steps,
         "log_evidence": core.log_evidence,
         "pending": core.pending,
+        "absorb": core.absorb(0, 0.0, np.empty(0)),
+        "new_sequence": core.new_sequence(np.empty(0)),
         "copy": core.copy(),
+        "snapshot": core.snapshot(),
         "path_length": core.path_length(),
         "memory": core.memory(),
         "verify": core.verify(),
@@ -93,4 +97,10 @@ def test_types_of_what_is_returned() -> None:
         assert annotation is not None
         kind = ast.unparse(annotation).split("[")[0]
         assert kind == ("None" if value is None else type(value).__name__), name
-    assert [type(number) for number in core.memory()] == [int] * 6
+        if isinstance(annotation, ast.Subscript):
+            parts = [ast.unparse(part).split("[")[0] for part in annotation.slice.elts]
+            assert len(value) == len(parts), name
+            for part, expected in zip(value, parts, strict=True):
+                assert ("None" if part is None else type(part).__name__) in expected.split(" | "), (
+                    name
+                )

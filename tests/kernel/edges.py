@@ -1,0 +1,206 @@
+"""Edges: where a last bit decides, worked out from the scores of the reference.
+
+Core and reference do the same arithmetic in a different order, so a score may lie between two
+points of the selection grid, and a uniform between two cumulative weights, in one of them on this
+side and in the other on that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+import mdvpf
+from mdvpf import reference
+from mdvpf.reference import GRID, Particle
+from tests.kernel.inspecting import Shown, Symbol
+
+EPSILON = float(np.finfo(float).eps)
+NEAR = 1e-12  # two cumulative sums this close, relatively, may differ in rounding alone
+
+
+def grid_range(log_scores: Sequence[float], slack: float) -> Iterator[tuple[float, float]]:
+    """Yield the least and the largest grid key that each score may have, given its error.
+
+    `slack` is the error of the scores in excess of the rounding of the numbers themselves.
+    """
+    largest = max(log_scores)
+    for score in log_scores:
+        scaled = (score - largest) * GRID
+        if math.isinf(scaled):
+            yield scaled, scaled
+            continue
+        error = max(1e-4, GRID * (slack + 8.0 * EPSILON * max(1.0, abs(score), abs(largest))))
+        yield float(round(scaled - error)), float(round(scaled + error))
+
+
+def first_by_key(keys: Sequence[float], n: int) -> set[int]:
+    return set(sorted(range(len(keys)), key=lambda i: (-keys[i], i))[:n])
+
+
+def edge_of_top(
+    model: mdvpf.InfiniteHMM,
+    particles: Sequence[Particle],
+    symbol: Symbol,
+    n_particles: int,
+    found: Shown,
+    expected: Sequence[Particle],
+    *,
+    carry_weights: bool = True,
+) -> str | None:
+    """Return the edge if those found and those expected are both the best up to last bits.
+
+    They are if raising the scores that are among them as far as their error allows, and
+    lowering all others, makes them the best.
+    """
+    candidates = reference.expand(model, particles, symbol, carry_weights=carry_weights)
+    ranges = list(grid_range([c.log_score for c in candidates], 0.0))
+    places = {(c.parent, c.state): i for i, c in enumerate(candidates)}
+    pairs = zip(found.parents.tolist(), found.states.tolist(), strict=True)
+    ours = {places.get(place, -1) for place in pairs}
+    theirs = {places[particle.parent, particle.state] for particle in expected}
+    for kept in (ours, theirs):
+        keys = [high if i in kept else low for i, (low, high) in enumerate(ranges)]
+        if first_by_key(keys, n_particles) != kept:
+            return None
+    return "grid" if ours != theirs else None
+
+
+def edge_of_completion(
+    model: mdvpf.InfiniteHMM,
+    particles: Sequence[Particle],
+    symbol: Symbol,
+    lookahead: Symbol,
+    n_particles: int,
+    algorithm: mdvpf.MDVPA,
+    step: int,
+    uniforms: np.random.Generator,
+) -> str | None:
+    """Return the edge if the last bits of the scores may decide a completed step of MD-VPA.
+
+    Its survivors are not shown, so this asks whether lowering those expected and raising all
+    others, as far as their errors allow, would make a difference.
+    """
+    carry = algorithm.carry_weights
+    candidates = reference.expand(model, particles, symbol, carry_weights=carry)
+    scores = [candidate.log_score for candidate in candidates]
+    slack = 0.0
+    if lookahead is not None:
+        discount = float(algorithm.discounts([step])[0])
+        terms = reference.lookahead_terms(
+            model, particles, lookahead, algorithm.normalizer, n_particles
+        )
+        scores = [score + discount * term for score, term in zip(scores, terms, strict=True)]
+        # The mean over particles rounds once a particle.
+        slack = discount * EPSILON * (len(particles) + 8.0 * max(map(abs, terms)) + 8.0)
+    if algorithm.selection == "optimal":
+        return edge_of_optimal(scores, n_particles, uniforms.random)
+    kept = {survivor.candidate for survivor in reference.select_top(scores, n_particles)}
+    ranges = list(grid_range(scores, slack))
+    keys = [low if i in kept else high for i, (low, high) in enumerate(ranges)]
+    return "grid" if first_by_key(keys, n_particles) != kept else None
+
+
+def edge_of_optimal(
+    log_scores: Sequence[float], n_particles: int, uniform: Callable[[], float]
+) -> str | None:
+    """Return the edge if a last bit decides whom the optimal rule keeps or draws."""
+    shares = [math.exp(share) for share in reference.normalised(log_scores)]
+    if len(shares) <= n_particles:
+        return None
+    largest_first = sorted(shares, reverse=True)
+    tail = 0.0
+    tails = [0.0]
+    for share in reversed(largest_first):
+        tail += share
+        tails.append(tail)
+    tails.reverse()
+    n_heavy, _ = reference.heavy_and_light(shares, n_particles)
+    for a in range(min(n_heavy + 1, n_particles)):
+        light_weight = tails[a] / (n_particles - a)
+        if math.isclose(largest_first[a], light_weight, rel_tol=NEAR):
+            return "heavy or light"
+    n_draws = n_particles - n_heavy
+    if n_draws == 0:
+        return None
+    by_share = sorted(range(len(shares)), key=lambda i: -shares[i])
+    light = [shares[i] for i in sorted(by_share[n_heavy:])]
+    u = uniform()
+    points = [(j + u) / n_draws for j in range(n_draws)]
+    return "uniform" if is_near_an_edge(light, points) else None
+
+
+def is_near_an_edge(weights: Sequence[float], points: Iterable[float]) -> bool:
+    """Whether a point in [0, 1) falls on the edge between two cumulative weights."""
+    cumulative = np.cumsum(weights)
+    wanted = np.array(list(points)) * cumulative[-1]
+    distance = np.abs(wanted[:, None] - cumulative[None, :])
+    return bool(np.any(distance <= NEAR * cumulative[-1]))
+
+
+def edge_of_learning(
+    model: mdvpf.InfiniteHMM,
+    particles: Sequence[Particle],
+    symbol: Symbol,
+    uniforms: np.random.Generator,
+) -> str | None:
+    n = len(particles)
+    scores = [
+        [particle.log_weight + value for value in reference.log_potentials(model, particle, symbol)]
+        for particle in particles
+    ]
+    totals = [reference.log_sum_exp(values) for values in scores]
+    shares = [math.exp(share) for share in reference.normalised(totals)]
+    points = uniforms.random(n).tolist()
+    if is_near_an_edge(shares, points):
+        return "uniform"
+    for parent, u in zip(reference.draw(shares, points), uniforms.random(n).tolist(), strict=True):
+        if is_near_an_edge([math.exp(s) for s in reference.normalised(scores[parent])], [u]):
+            return "uniform"
+    return None
+
+
+def edge_of_smc(
+    model: mdvpf.InfiniteHMM,
+    particles: Sequence[Particle],
+    symbol: Symbol,
+    algorithm: mdvpf.SMC,
+    uniforms: np.random.Generator,
+) -> str | None:
+    n = len(particles)
+    log_scores = []
+    for particle, u in zip(particles, uniforms.random(n).tolist(), strict=True):
+        transition = reference.transition_probabilities(model, particle)
+        if is_near_an_edge(transition, [u]):
+            return "uniform"
+        state = reference.draw(transition, [u])[0]
+        emission = reference.emission_probability(model, particle, state, symbol)
+        log_scores.append(particle.log_weight + math.log(emission))
+    log_weights = reference.normalised(log_scores)
+    ess = reference.effective_size(log_weights)
+    threshold = algorithm.ess_threshold
+    if threshold not in (None, 1.0) and math.isclose(ess, threshold * n, rel_tol=NEAR):
+        return "effective sample size"
+    if not reference.is_time_to_resample(ess, n, threshold):
+        return None
+    weights = [math.exp(log_weight) for log_weight in log_weights]
+    if algorithm.resampling == "residual":
+        expected = [n * weight for weight in weights]
+        scaled = [number * GRID for number in expected]
+        if any(abs(x - math.floor(x) - 0.5) < 1e-4 for x in scaled):
+            return "grid"
+        whole = [math.floor(round(x) / GRID) for x in scaled]
+        n_draws = n - sum(whole)
+        weights = [max(0.0, a - b) for a, b in zip(expected, whole, strict=True)]
+        points = uniforms.random(n_draws).tolist()
+        return "uniform" if n_draws and is_near_an_edge(weights, points) else None
+    if algorithm.resampling == "multinomial":
+        points = uniforms.random(n).tolist()
+    elif algorithm.resampling == "stratified":
+        points = [(j + u) / n for j, u in enumerate(uniforms.random(n).tolist())]
+    else:
+        u = uniforms.random()
+        points = [(j + u) / n for j in range(n)]
+    return "uniform" if is_near_an_edge(weights, points) else None
