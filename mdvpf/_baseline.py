@@ -66,9 +66,6 @@ class Baseline(Predictor):
 
     _may_refuse = False
 
-    def _plan(self, stream: Stream) -> None:
-        return None
-
     @property
     def _chunk(self) -> int:
         return 1000

@@ -104,7 +104,11 @@ def _sweep(target: Path) -> None:
     """Remove the temporary files of processes that are no more."""
     start, end = f".{target.name}.", ".tmp"
     length = len(start) + 2 * _RANDOM_BYTES + len(end)
-    for name in os.listdir(target.parent):
+    try:
+        names = os.listdir(target.parent)
+    except OSError:  # a folder that may be written to and not read: the new file is there
+        return
+    for name in names:
         if name.startswith(start) and name.endswith(end) and len(name) == length:
             with suppress(OSError), open(target.parent / name, "rb") as file:
                 if _lock(file, wait=False):

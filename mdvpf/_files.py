@@ -76,7 +76,8 @@ def unpack(file: Path) -> Contents:
     """Return what a file holds: one entry, or the members of an archive or folder."""
     try:
         if file.is_dir():
-            return _gunzipped((each.name, each.read_bytes()) for each in file.iterdir())
+            files = (each for each in file.iterdir() if each.is_file())
+            return _gunzipped((each.name, each.read_bytes()) for each in files)
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as members:
                 return _gunzipped((name, members.read(name)) for name in members.namelist())
@@ -93,7 +94,7 @@ def _gunzipped(entries: Iterable[tuple[str, bytes]]) -> Contents:
     contents = {}
     for name, content in entries:
         packed = content[:2] == b"\x1f\x8b"
-        base = name.rsplit("/")[-1].removesuffix(".gz")
+        base = name.rsplit("/", 1)[-1].removesuffix(".gz")
         contents[base] = gzip.decompress(content) if packed else content
     return contents
 

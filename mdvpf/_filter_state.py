@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import fields
 from typing import Any
 
@@ -40,6 +40,7 @@ SECTIONS = {
 _FULL_WIDTH = ("rows", "columns", "children")
 
 _LARGEST_STEP = 2**62
+_LARGEST = sys.float_info.max
 
 
 def core_state(core: ParticleSystem) -> State:
@@ -72,8 +73,8 @@ def restored_core(fresh: ParticleSystem, state: State, n_symbols: int) -> Partic
             )
     return fresh.restored(
         _validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP),
-        _finite("log_evidence", values["log_evidence"], low=-math.inf),
-        _finite("margin", values["margin"], low=0.0),
+        _validate.real("log_evidence", values["log_evidence"], low=-_LARGEST, high=_LARGEST),
+        _validate.real("margin", values["margin"], low=0.0, high=_LARGEST),
         pending,
         tuple(_content(state.arrays.pop(name), kind) for name, kind in SECTIONS.items()),
     )
@@ -85,13 +86,6 @@ def _content(array: NDArray[Any], kind: type) -> bytes:
             raise CheckpointError(f"file: a section of type {array.dtype}, shape {array.shape}")
         return array.astype(kind).tobytes()
     return widened(array, np.dtype(kind).str).tobytes()
-
-
-def _finite(name: str, value: Any, *, low: float) -> float:
-    number = _validate.real(name, value, low=low, high=math.inf, expected=f"a number >= {low}")
-    if not math.isfinite(number):
-        raise ValueError(f"{name}={value!r}: expected a finite number")
-    return number
 
 
 # --- Configuration

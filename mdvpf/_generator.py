@@ -19,7 +19,6 @@ from numpy.random import (
     Philox,
     SeedSequence,
 )
-from numpy.typing import NDArray
 
 from mdvpf import _validate
 
@@ -52,24 +51,6 @@ def from_values(values: dict[str, Any]) -> Generator:
     bits = kind(0 if seed is None else _seed(**seed))
     bits.state = _shaped(state, bits.state, "rng")
     return Generator(bits)
-
-
-def draw(generator: Generator) -> tuple[NDArray[np.float64], Any]:
-    """Return an array with one uniform, and what it takes to put it back."""
-    bits = generator.bit_generator
-    # To read the state takes longer than to draw, and PCG64 can step back.
-    state = None if type(bits) is PCG64 else bits.state
-    return generator.random(1), state
-
-
-def put_back(generator: Generator, state: Any) -> None:
-    """Put the one uniform back that was drawn last."""
-    bits: Any = generator.bit_generator
-    if state is None:
-        after = bits.state
-        bits.advance(2**128 - 1)  # which forgets what else is in the state
-        state = after | {"state": bits.state["state"]}
-    bits.state = state
 
 
 def _seed(

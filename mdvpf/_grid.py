@@ -24,16 +24,18 @@ def filters(
 ) -> list[ParticleFilter]:
     """Return a filter for every combination; see `Mixture.grid`."""
     generator = _validate.generator("rng", rng)
-    found = [
+    numbers = {"alpha": alpha, "gamma": gamma, "beta": beta}
+    axes = [
+        _validate.entries("algorithm", algorithm, of="algorithms"),
+        *(_validate.entries(name, values, of="numbers") for name, values in numbers.items()),
+    ]
+    return [
         ParticleFilter(
             InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b, max_states=max_states),
             kind,
             n_particles,
             rng=seed,
         )
-        for kind, a, g, b in product(tuple(algorithm), tuple(alpha), tuple(gamma), tuple(beta))
+        for kind, a, g, b in product(*axes)
         for seed in generator.integers(2**63, size=1).tolist()
     ]
-    if not found:
-        raise ValueError("alpha, gamma, beta, algorithm: expected at least one of each")
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,7 @@ def mixture_state(options: dict[str, Any], population: Population, weights: Weig
     restart, rows, templates = population.restart, population.rows, population.templates
     values = {
         **options,
-        "restart": None
-        if restart is None
-        else {"every": restart.every, "mass": restart.mass, "levels": restart.levels},
+        "restart": None if restart is None else asdict(restart),
         "shape": [len(rows), len(rows[0])],
         "time": population.time,
         "n_shared": weights.n_shared,

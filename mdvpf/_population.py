@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf import _validate
 from mdvpf._baseline import interrupts_held
 from mdvpf._lives import newborn, run_life, run_lives
 from mdvpf.predictor import Predictor, Stream
@@ -26,9 +27,7 @@ _N_STEP = len(Step._fields)
 
 def read_members(members: Any) -> list[Predictor]:
     """Return copies of predictors with the same alphabet, at least one, or raise."""
-    found = list(members)
-    if not found:
-        raise ValueError("members: got none; expected at least one")
+    found = _validate.entries("members", members, of="predictors")
     for i, member in enumerate(found):
         if not isinstance(member, Predictor):
             raise TypeError(f"members[{i}]={member!r}: expected a predictor")

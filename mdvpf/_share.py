@@ -25,12 +25,11 @@ _LARGEST_RATE = 0.999
 def read_rate(name: str, value: Any, *, zero: bool = True) -> Rate:
     """Return a share of the weights, a number or the name of a decreasing one, or raise."""
     low = 0.0 if zero else 1e-12
-    expected = f"a number in {low:g}..{_LARGEST_RATE}, or '1/n'"
     if isinstance(value, str):
         if value != "1/n":
-            raise ValueError(f"{name}={value!r}: expected {expected}")
+            raise ValueError(f"{name}={value!r}: expected a number, or '1/n'")
         return "1/n"
-    return _validate.real(name, value, low=low, high=_LARGEST_RATE, expected=expected)
+    return _validate.real(name, value, low=low, high=_LARGEST_RATE, also=", or '1/n'")
 
 
 def rate_at(rate: Rate, n: int) -> float:

@@ -141,9 +141,7 @@ def books(
     >>> stream.text()
     'it was a dark and st'
     """
-    files = [None] * len(_BOOKS) if paths is None else list(paths)
-    if not files:
-        raise ValueError("paths: got none; expected at least one, or None for the default")
+    files = _validate.entries("paths", [None] * len(_BOOKS) if paths is None else paths, of="paths")
     if None in files[len(_BOOKS) :]:
         i = files.index(None, len(_BOOKS))
         raise ValueError(f"paths[{i}]=None: expected a path, as there are {len(_BOOKS)} defaults")
@@ -194,8 +192,10 @@ def _decoded(contents: _files.Contents) -> str:
 def _read_alphabet(alphabet: Any) -> str:
     if not isinstance(alphabet, str):
         raise TypeError(f"alphabet={alphabet!r}: expected a string of characters")
-    if not alphabet or len(set(alphabet)) < len(alphabet):
-        raise ValueError(f"alphabet={alphabet!r}: expected at least one character, each once")
+    if not alphabet.strip(" ") or len(set(alphabet)) < len(alphabet):
+        raise ValueError(
+            f"alphabet={alphabet!r}: expected at least one character besides the space, each once"
+        )
     return alphabet
 
 

@@ -173,9 +173,7 @@ def from_values(thing: Threshold | Rise, values: dict[str, Any]) -> None:
             setattr(thing, name, _validate.integer(name, value, low=-1, high=2**62))
         else:
             low = 0.0 if name == "variance" else -1e100
-            expected = "a finite number" if low else "a finite number >= 0"
-            number = _validate.real(name, value, low=low, high=1e100, expected=expected)
-            setattr(thing, name, number)
+            setattr(thing, name, _validate.real(name, value, low=low, high=1e100))
 
 
 def _running(thing: Threshold | Rise) -> dict[str, str]:

@@ -23,7 +23,7 @@ LARGEST_PARAMETER = 1e60
 
 LARGEST_INT = 2**31 - 2
 
-_NOT_SEQUENCES = (str, bytes, bytearray, Mapping, Set)  # iterable, but a mistake for numbers
+_NOT_SEQUENCES = (str, bytes, bytearray, Mapping, Set)  # iterable, but a mistake for a sequence
 
 
 def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT, also: str = "") -> int:
@@ -77,8 +77,12 @@ def integers(
     )
 
 
-def real(name: str, value: Any, *, low: float, high: float, expected: str) -> float:
-    """Return `value` as a float in ``low..high``, or raise. NaN is out of every range."""
+def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> float:
+    """Return `value` as a float in ``low..high``, or raise. NaN is out of every range.
+
+    `also` ends the message: what else the caller takes.
+    """
+    expected = f"a number in {low:g}..{high:g}{also}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -94,13 +98,17 @@ def real(name: str, value: Any, *, low: float, high: float, expected: str) -> fl
 
 def hyper_parameter(name: str, value: Any) -> float:
     """Return a positive hyper-parameter as a float, or raise."""
-    return real(
-        name,
-        value,
-        low=SMALLEST_PARAMETER,
-        high=LARGEST_PARAMETER,
-        expected=f"a number in {SMALLEST_PARAMETER:g}..{LARGEST_PARAMETER:g}",
-    )
+    return real(name, value, low=SMALLEST_PARAMETER, high=LARGEST_PARAMETER)
+
+
+def entries(name: str, values: Any, *, of: str) -> list[Any]:
+    """Return the entries of an iterable, at least one, or raise; `of` says what they should be."""
+    if isinstance(values, _NOT_SEQUENCES) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}={reprlib.repr(values)}: expected a sequence of {of}")
+    found = list(values)
+    if not found:
+        raise ValueError(f"{name}: got none; expected at least one")
+    return found
 
 
 def choice(name: str, value: Any, options: Collection[str]) -> str:

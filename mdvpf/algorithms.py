@@ -34,13 +34,7 @@ _LARGEST_STEP = 2**62
 
 
 def _discount_value(name: str, value: Any, also: str = "") -> float:
-    return _validate.real(
-        name,
-        value,
-        low=0.0,
-        high=_LARGEST_DISCOUNT,
-        expected=f"a number in 0..{_LARGEST_DISCOUNT:g}{also}",
-    )
+    return _validate.real(name, value, low=0.0, high=_LARGEST_DISCOUNT, also=also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +107,8 @@ class MDVPA:
         >>> mdvpf.MDVPA(discount="1/sqrt(n)").discount_at(4)
         0.5
         """
+        if type(step) is not int or step < 1:  # seldom, and this is asked at every symbol
+            step = _validate.integer("step", step, low=1, high=_LARGEST_STEP)
         discount = self.discount
         if isinstance(discount, str):
             return 1.0 / step if discount == "1/n" else 1.0 / math.sqrt(step)
@@ -190,11 +186,7 @@ class SMC:
         _validate.choice("resampling", self.resampling, RESAMPLINGS)
         if self.ess_threshold is not None:
             threshold = _validate.real(
-                "ess_threshold",
-                self.ess_threshold,
-                low=0.0,
-                high=1.0,
-                expected="None or a number in 0..1",
+                "ess_threshold", self.ess_threshold, low=0.0, high=1.0, also=", or None"
             )
             object.__setattr__(self, "ess_threshold", threshold)
 

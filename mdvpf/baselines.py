@@ -34,7 +34,7 @@ from mdvpf._baseline import (
 )
 from mdvpf._context_tree import ContextTree
 from mdvpf.checkpoint import State, register, taken
-from mdvpf.hmm import HMM
+from mdvpf.hmm import HMM, read_hmms
 from mdvpf.predictor import MISSING
 
 __all__ = ["KnownHMM", "Markov", "ContextTree"]
@@ -80,12 +80,7 @@ class KnownHMM(Baseline):
         *,
         n_symbols: int | None = None,
     ) -> None:
-        self.hmms = (hmms,) if isinstance(hmms, HMM) else tuple(hmms)
-        if not self.hmms:
-            raise ValueError("hmms: got none; expected at least one")
-        for i, hmm in enumerate(self.hmms):
-            if not isinstance(hmm, HMM):
-                raise TypeError(f"hmms[{i}]={hmm!r}: expected an HMM")
+        self.hmms = read_hmms([hmms] if isinstance(hmms, HMM) else hmms)
         points = _validate.integers("change_points", change_points, low=1).tolist()
         if len(points) != len(self.hmms) - 1:
             raise ValueError(
@@ -217,10 +212,7 @@ class Markov(Baseline):
         super().__init__(n_symbols)
         self.order = _validate.integer("order", order, low=0)
         self.beta = _validate.hyper_parameter("beta", beta)
-        low = _validate.SMALLEST_PARAMETER
-        self.decay = _validate.real(
-            "decay", decay, low=low, high=1.0, expected=f"a number in {low:g}..1"
-        )
+        self.decay = _validate.real("decay", decay, low=_validate.SMALLEST_PARAMETER, high=1.0)
         self._contexts: dict[tuple[int, ...], int] = {}  # each context to its number
         self._totals: list[float] = []  # per context
         self._counts: dict[int, float] = {}  # by number of the context * n_symbols + symbol
@@ -304,6 +296,8 @@ class Markov(Baseline):
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         values = dict(state.values)
         context = values.pop("context")
+        # Before anything is made of that length.
+        require(len(context) == values["order"], "a context of another order")
         self = object.__new__(cls)
         Markov.__init__(self, **values)
         totals = taken(state, "totals", "<f8", (None,))
@@ -318,5 +312,4 @@ class Markov(Baseline):
         self._totals = totals.tolist()
         self._units = units.tolist()
         self._context = read_context(context, self._n_symbols, self.order)
-        require(len(self._context) == self.order, "the context is too short")
         return self

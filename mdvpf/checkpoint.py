@@ -1,82 +1,58 @@
 """Checkpoints: one file that holds a predictor, safe to read whoever wrote it.
 
-A predictor that can be saved says what it is made of: numbers and names (`State.values`), arrays
-(`State.arrays`), and other predictors (`State.parts`). This module knows the file around them:
-a JSON header that lists the arrays, the arrays themselves, and checksums over every byte. The
-format is described in ``docs/design.md``.
+A class that can be saved says what its instances are made of: numbers and names (`State.values`),
+arrays (`State.arrays`), and others that can be saved (`State.parts`). From that follow `save`,
+`load`, pickling and deep copies, which `Saveable` has for all of them. The file is that of
+``_container.py``.
 
 Reading runs nothing that the file names: it can only choose among the classes that `register`
-has been given. No more is read than is there, and no array is made before its bytes have come
-in and their checksum holds.
+has been given.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
-import math
 import os
-import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mdvpf import _durable
+from mdvpf import _container, _durable
+from mdvpf._container import NONSENSE, CheckpointError, said
 
-MAGIC = b"\x89MDVPF\r\n"  # not text, and spoilt by any conversion of line ends
-VERSION = 1
-PREFIX = struct.Struct("<8sIQ")  # magic, version, bytes of the header
-DIGEST_BYTES = 16
-DTYPES = ("|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f8")
-
-_CHUNK = 1 << 20
-_LARGEST_HEADER = 1 << 32
-
-# What reading raises where values are not what they should be.
-_NONSENSE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+__all__ = [
+    "CheckpointError",
+    "File",
+    "Saveable",
+    "State",
+    "load",
+    "narrowed",
+    "register",
+    "taken",
+    "unpickled",
+    "widened",
+]
 
 File = str | bytes | os.PathLike[Any] | IO[bytes]
 
 
-class CheckpointError(ValueError):
-    """A file is not a checkpoint, is damaged, or contradicts itself.
-
-    Examples
-    --------
-    >>> import io
-    >>> import mdvpf
-    >>> try:
-    ...     mdvpf.ParticleFilter.load(io.BytesIO(b"not a checkpoint"))
-    ... except mdvpf.CheckpointError as error:
-    ...     print(error)
-    file: not a checkpoint of mdvpf
-    """
-
-
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a predictor is made of.
+    """What something that can be saved is made of.
 
     Attributes
     ----------
     values : dict
         Whatever JSON can hold; finite floats survive to the last bit.
     arrays : dict of ndarray
-        Of one of the types in `DTYPES`, of any shape. Who reads them takes them away; what is
-        left over is an error.
+        Of one of the types in `_container.DTYPES`, of any shape. Who reads them takes them away;
+        what is left over is an error.
     parts : dict of str to object
-        Predictors inside of this one, which are saved in the same way.
+        What is inside of this one and is saved in the same way.
     """
 
     values: dict[str, Any]
@@ -84,15 +60,92 @@ class State:
     parts: dict[str, Any] = field(default_factory=dict)
 
 
-class Saveable(Protocol):
-    """What can be saved: a class that `register` was given."""
+class Saveable(ABC):
+    """Base of what can be saved: a class that `register` was given."""
 
+    @abstractmethod
     def _to_checkpoint(self) -> State:
         """Return what it is made of."""
 
     @classmethod
-    def _from_checkpoint(cls, state: State, given: dict[str, Any]) -> Any:
+    @abstractmethod
+    def _from_checkpoint(cls, state: State, given: dict[str, Any]) -> Self:
         """Return what such a state makes, or raise; `given` is what the caller of `load` gave."""
+
+    def _left_out(self) -> dict[str, Any]:
+        """Return what a checkpoint does not hold and `load` asks for, by name."""
+        return {}
+
+    def save(self, file: File) -> None:
+        """Write a checkpoint: everything that it takes to go on exactly as if never interrupted.
+
+        Parameters
+        ----------
+        file : path or binary file
+            Where to write. At a path, the file is replaced as a whole: whatever happens on the
+            way, there is the old checkpoint or the new one.
+
+        Examples
+        --------
+        >>> import io
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
+        >>> _ = pf.run([0, 1] * 20)
+        >>> file = io.BytesIO()
+        >>> pf.save(file)
+        >>> _ = file.seek(0)
+        >>> twin = mdvpf.ParticleFilter.load(file)
+        >>> twin.update(0) == pf.update(0)
+        True
+        """
+        chunks = _encoded(self)
+        if isinstance(file, (str, bytes, os.PathLike)):
+            _durable.replace(file, chunks)
+        else:
+            _container.write(file, chunks)
+
+    @classmethod
+    def load(cls, file: File, *, discount: Callable[[int], float] | None = None) -> Self:
+        """Read a checkpoint.
+
+        Nothing in the file is run, and no more memory taken than a small multiple of the file.
+
+        Parameters
+        ----------
+        file : path or binary file
+            What `save` wrote. ``Predictor.load`` reads a checkpoint of any predictor, the method
+            of a class only those of that class.
+        discount : callable, optional
+            The discount of an `MDVPA` that had a callable, which files do not hold.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is no checkpoint, is damaged, or contradicts itself.
+
+        Examples
+        --------
+        >>> import io
+        >>> import mdvpf
+        >>> algorithm = mdvpf.MDVPA(discount=lambda n: 1.0 / n**0.7)
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), algorithm, n_particles=10)
+        >>> file = io.BytesIO()
+        >>> pf.save(file)
+        >>> _ = file.seek(0)
+        >>> twin = mdvpf.Predictor.load(file, discount=lambda n: 1.0 / n**0.7)
+        >>> twin.n_symbols
+        2
+        """
+        loaded: Self = load(file, (cls,), discount)
+        return loaded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return unpickled, (type(self), b"".join(_encoded(self)), self._left_out())
+
+
+def unpickled(cls: type[Saveable], content: bytes, left_out: dict[str, Any]) -> Any:
+    """Return what was pickled, or copied by `copy.deepcopy`."""
+    return cls.load(io.BytesIO(content), **left_out)
 
 
 _CLASSES: dict[str, type[Saveable]] = {}
@@ -113,23 +166,6 @@ def register(name: str) -> Callable[[_Class], _Class]:
 # --- Writing
 
 
-def save(thing: Saveable, file: File) -> None:
-    """Write a checkpoint to a path, so that the file there is always whole, or to a binary file."""
-    chunks = _encoded(thing)
-    if isinstance(file, (str, bytes, os.PathLike)):
-        _durable.replace(file, chunks)
-        return
-    if not hasattr(file, "write"):
-        raise TypeError(f"file={file!r}: expected a path or a binary file")
-    for chunk in chunks:
-        file.write(chunk)
-
-
-def to_bytes(thing: Saveable) -> bytes:
-    """Return a checkpoint as bytes."""
-    return b"".join(_encoded(thing))
-
-
 def _name_of(thing: Saveable) -> str:
     for base in type(thing).__mro__:
         for name, cls in _CLASSES.items():
@@ -138,14 +174,16 @@ def _name_of(thing: Saveable) -> str:
     raise TypeError(f"{type(thing).__name__} cannot be saved")
 
 
+def _encoded(thing: Saveable) -> list[bytes | memoryview]:
+    arrays: dict[str, NDArray[Any]] = {}
+    header = {"predictor": _describe(thing, "", arrays)}
+    return _container.encoded(header, arrays)
+
+
 def _describe(thing: Saveable, prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return the header's entry of a predictor; add its arrays, and those of its parts."""
+    """Return the header's entry of what is saved; add its arrays, and those of its parts."""
     state = thing._to_checkpoint()
-    for name, array in state.arrays.items():
-        assert array.dtype.newbyteorder("<").str in DTYPES
-        arrays[prefix + name] = np.ascontiguousarray(
-            array, dtype=np.dtype(array.dtype).newbyteorder("<")
-        )
+    arrays |= {prefix + name: array for name, array in state.arrays.items()}
     return {
         "class": _name_of(thing),
         "values": state.values,
@@ -155,63 +193,31 @@ def _describe(thing: Saveable, prefix: str, arrays: dict[str, NDArray[Any]]) -> 
     }
 
 
-def _encoded(thing: Saveable) -> list[bytes | memoryview]:
-    arrays: dict[str, NDArray[Any]] = {}
-    header: dict[str, Any] = {"predictor": _describe(thing, "", arrays)}
-    contents = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
-    header["sections"] = [
-        {
-            "name": name,
-            "dtype": array.dtype.str,
-            "shape": list(array.shape),
-            "digest": _digest(content).hex(),
-        }
-        for (name, array), content in zip(arrays.items(), contents, strict=True)
-    ]
-    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode("ascii")
-    prefix = PREFIX.pack(MAGIC, VERSION, len(text))
-    return [prefix, _digest(prefix, text), text, *contents]
-
-
-def _digest(*contents: bytes | memoryview) -> bytes:
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for content in contents:
-        digest.update(content)
-    return digest.digest()
-
-
 # --- Reading
 
 
-def asked_for(discount: Callable[[int], float] | None) -> dict[str, Any]:
-    """Return what a caller of `load` gave that files do not hold, by name."""
-    if discount is None:
-        return {}
-    if not callable(discount):
-        raise TypeError(f"discount={discount!r}: expected a callable, or None")
-    return {"discount": discount}
+def load(
+    file: File,
+    wanted: tuple[type[Any], ...],
+    discount: Callable[[int], float] | None = None,
+) -> Any:
+    """Read a checkpoint of one of the wanted classes from a path or a binary file.
 
-
-def unpickled(cls: Any, content: bytes, left_out: dict[str, Any]) -> Any:
-    """Return what was pickled, or copied by `copy.deepcopy`."""
-    return cls.load(io.BytesIO(content), **left_out)
-
-
-def load(file: File, wanted: type[Any], given: dict[str, Any]) -> Any:
-    """Read a checkpoint of the wanted class from a path or a binary file.
-
-    `given` has what files do not hold, by name; each must be asked for by something in the file.
+    What files do not hold must be given if something in the file asks for it, and only then.
     """
+    if discount is not None and not callable(discount):
+        raise TypeError(f"discount={discount!r}: expected a callable, or None")
+    given = {} if discount is None else {"discount": discount}
     if isinstance(file, (str, bytes, os.PathLike)):
         with open(file, "rb") as opened:
             return _load(opened, wanted, given, ends=True)
-    if not hasattr(file, "read"):
-        raise TypeError(f"file={file!r}: expected a path or a binary file")
     return _load(file, wanted, given, ends=False)
 
 
-def _load(file: IO[bytes], wanted: type[Any], given: dict[str, Any], *, ends: bool) -> Any:
-    header, arrays = read(file)
+def _load(
+    file: IO[bytes], wanted: tuple[type[Any], ...], given: dict[str, Any], *, ends: bool
+) -> Any:
+    header, arrays = _container.read(file)
     if ends and file.read(1):
         raise CheckpointError("file: there is more after the end of the checkpoint")
     asked: set[str] = set()
@@ -221,100 +227,23 @@ def _load(file: IO[bytes], wanted: type[Any], given: dict[str, Any], *, ends: bo
             raise CheckpointError(f"file: nothing asks for the section {min(arrays)!r}")
     except CheckpointError:
         raise
-    except _NONSENSE as error:
-        raise CheckpointError(f"file: {_said(error)}") from error
+    except NONSENSE as error:
+        raise CheckpointError(f"file: {said(error)}") from error
     for name in given:
         if name not in asked:
             raise ValueError(f"{name}={given[name]!r}: the checkpoint holds its own; expected none")
     return thing
 
 
-def read(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the arrays of a checkpoint, once all checksums hold."""
-    prefix = _read_exactly(file, PREFIX.size, "file: not a checkpoint of mdvpf")
-    magic, version, n_bytes = PREFIX.unpack(prefix)
-    if magic != MAGIC:
-        raise CheckpointError("file: not a checkpoint of mdvpf")
-    if version != VERSION:
-        raise CheckpointError(
-            f"file: a checkpoint of format version {version}; expected {VERSION}, "
-            "or an mdvpf that knows it"
-        )
-    if n_bytes > _LARGEST_HEADER:
-        raise CheckpointError("file: the header is damaged")
-    digest = _read_exactly(file, DIGEST_BYTES)
-    text = _read_exactly(file, n_bytes)
-    if _digest(prefix, text) != digest:
-        raise CheckpointError("file: the header is damaged")
-    try:
-        header = json.loads(text, parse_constant=_refuse_constant)
-        sections = [_Section(**entry) for entry in header["sections"]]
-    except _NONSENSE as error:
-        raise CheckpointError(f"file: the header makes no sense: {_said(error)}") from error
-    arrays: dict[str, NDArray[Any]] = {}
-    for section in sections:
-        if section.name in arrays:
-            raise CheckpointError(f"file: the section {section.name!r} occurs twice")
-        content = _read_exactly(file, section.n_bytes)
-        if _digest(content).hex() != section.digest:
-            raise CheckpointError(f"file: the section {section.name!r} is damaged")
-        arrays[section.name] = np.frombuffer(content, section.dtype).reshape(section.shape)
-    return header, arrays
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """An array in the file, as the header lists it."""
-
-    name: str
-    dtype: str
-    shape: list[int]
-    digest: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or self.dtype not in DTYPES or len(self.shape) > 8:
-            raise ValueError(f"section {self.name!r}")
-        # NumPy wants the product of what is not 0 to fit, even where there is nothing.
-        sizes = [n for n in self.shape if type(n) is int and n >= 0]
-        if len(sizes) < len(self.shape) or math.prod(n or 1 for n in sizes) >= 2**56:
-            raise ValueError(f"section {self.name!r}: shape")
-
-    @property
-    def n_bytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
-
-
-def _said(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
-
-
-def _read_exactly(file: IO[bytes], n: int, message: str = "file: it ends too early") -> bytes:
-    """Read n bytes, a little at a time: how long the file really is, only reading tells."""
-    chunks = []
-    while n:
-        chunk = file.read(min(n, _CHUNK))
-        if not isinstance(chunk, bytes):
-            raise TypeError(f"file={file!r}: expected a path or a binary file")
-        if not chunk:
-            raise CheckpointError(message)
-        chunks.append(chunk)
-        n -= len(chunk)
-    return b"".join(chunks)
-
-
 def _made(
     entry: Any,
     prefix: str,
     arrays: dict[str, NDArray[Any]],
-    wanted: type[Any],
+    wanted: tuple[type[Any], ...],
     given: dict[str, Any],
     asked: set[str],
 ) -> Any:
-    """Make the predictor of a header's entry; take its arrays, and those of its parts, away."""
+    """Make what an entry of the header says; take its arrays, and those of its parts, away."""
     if set(entry) != {"class", "values", "parts"}:
         raise CheckpointError("file: the header makes no sense")
     cls: Any = _CLASSES.get(entry["class"])
@@ -322,16 +251,15 @@ def _made(
         raise CheckpointError(
             f"file: it holds a {entry['class']!r}, which this mdvpf does not know"
         )
-    if issubclass(wanted, cls):
-        cls = wanted
+    cls = next((kind for kind in wanted if issubclass(kind, cls)), cls)
     if not issubclass(cls, wanted):
-        raise CheckpointError(f"file: it holds a {entry['class']}; expected a {wanted.__name__}")
+        raise CheckpointError(f"file: it holds a {entry['class']}; expected a {wanted[0].__name__}")
     own = [name for name in arrays if name.startswith(prefix) and "/" not in name[len(prefix) :]]
     state = State(
         entry["values"],
         {name[len(prefix) :]: arrays.pop(name) for name in own},
         {
-            name: _made(part, f"{prefix}{name}/", arrays, object, given, asked)
+            name: _made(part, f"{prefix}{name}/", arrays, (object,), given, asked)
             for name, part in entry["parts"].items()
         },
     )

@@ -11,7 +11,6 @@ the surprise is a change point.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +30,7 @@ _PART = 1000  # symbols absorbed between two looks at the threshold
 
 
 @checkpoint.register("SurpriseDetector")
-class SurpriseDetector:
+class SurpriseDetector(checkpoint.Saveable):
     """Alarms and change points on a stream, from the surprise of any predictor.
 
     Parameters
@@ -87,17 +86,17 @@ class SurpriseDetector:
         if not isinstance(predictor, Predictor):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
         self.block = None if block is None else _validate.integer("block", block, low=1)
-        self.smoothing = _between("smoothing", smoothing, 1.0, 1e9)
+        self.smoothing = _validate.real("smoothing", smoothing, low=1.0, high=1e9)
         if self.block is not None and self.smoothing != 1.0:
             raise ValueError(f"smoothing={smoothing!r} with block={block!r}: expected one of them")
         self._level = Level(self.block, self.smoothing)
         self._threshold = Threshold(
-            _between("false_alarms", false_alarms, 1e-9, 0.5),
-            _between("gain", gain, 0.0, 10.0),
+            _validate.real("false_alarms", false_alarms, low=1e-9, high=0.5),
+            _validate.real("gain", gain, low=0.0, high=10.0),
             _validate.integer("memory", memory, low=2),
             _validate.integer("warm_up", warm_up, low=2),
         )
-        limit = _between("change_limit", change_limit, 1e-3, 1e9)
+        limit = _validate.real("change_limit", change_limit, low=1e-3, high=1e9)
         # Smoothed levels overlap: each counts for its part.
         self._rise = Rise(limit, pace=self.smoothing)
         self._judged = -1  # time of the last judgement
@@ -182,6 +181,8 @@ class SurpriseDetector:
         """
         stream = Stream.read(symbols, lengths, self.n_symbols)
         show = _validate.flag("progress", progress)
+        if self.learn == "all" and self.predictor._may_refuse:
+            self.predictor._plan(stream)  # refuses what it would on the way
         starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
         detections: list[Detection] = []
         first = 0
@@ -283,7 +284,7 @@ class SurpriseDetector:
     def _observe(self, surprise: float, missing: bool) -> Detection:
         """Judge a symbol that has been absorbed."""
         time, threshold = self._level.time, self._threshold.level
-        surprise = max(surprise, 0.0)  # no -0.0, nor a rounding below it
+        surprise = max(0.0, surprise)  # in this order: -0.0 becomes 0.0 too
         level = self._level.add(surprise, missing)
         score, alarm, change = math.nan, False, None
         if level is not None:
@@ -332,7 +333,7 @@ class SurpriseDetector:
     def _restore(self, values: dict[str, Any], other: Predictor | None) -> None:
         time = _validate.integer("time", values["time"], low=0, high=2**62)
         count = _validate.integer("count", values["count"], low=0, high=time)
-        total = _between("sum", values["sum"], 0.0, 1e100)
+        total = _validate.real("sum", values["sum"], low=0.0, high=1e100)
         self._level = Level(self.block, self.smoothing, time, total, count)
         self._judged = _validate.integer("judged", values["judged"], low=-1, high=time - 1)
         from_values(self._threshold, values["threshold"])
@@ -358,46 +359,5 @@ class SurpriseDetector:
             raise checkpoint.CheckpointError("file: predictors that do not go together")
         return detector
 
-    def save(self, file: checkpoint.File) -> None:
-        """Write a checkpoint, of the predictor too; see `Predictor.save`.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
-        >>> _ = detector.run([0, 1] * 20)
-        >>> file = io.BytesIO()
-        >>> detector.save(file)
-        >>> _ = file.seek(0)
-        >>> mdvpf.SurpriseDetector.load(file).update(1) == detector.update(1)
-        True
-        """
-        checkpoint.save(self, file)
-
-    @classmethod
-    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
-        """Read a checkpoint; see `Predictor.load`.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> file = io.BytesIO()
-        >>> mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1), block=10).save(file)
-        >>> _ = file.seek(0)
-        >>> mdvpf.SurpriseDetector.load(file).block
-        10
-        """
-        loaded: Self = checkpoint.load(file, cls, checkpoint.asked_for(discount))
-        return loaded
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        content = checkpoint.to_bytes(self)
-        return checkpoint.unpickled, (type(self), content, self.predictor._left_out())
-
-
-def _between(name: str, value: Any, low: float, high: float) -> float:
-    return _validate.real(
-        name, value, low=low, high=high, expected=f"a number in {low:g}..{high:g}"
-    )
+    def _left_out(self) -> dict[str, Any]:
+        return self.predictor._left_out()

@@ -1,24 +1,22 @@
 """`ParticleFilter`: a model, an algorithm and K particles, fed with symbols.
 
 The life of a symbol: it is checked (`predictor.Stream`), the discount of the step that it
-completes is looked up (`_plan`), uniforms are drawn for the filters that draw (`_drawn`), and
-the compiled core does the rest (`_absorb`): predict, score, select, commit, report.
+completes is looked up (`_plan`), uniforms are drawn for the filters that draw (`_uniforms.py`),
+and the compiled core does the rest (`_absorb`): predict, score, select, commit, report.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mdvpf import _core, _validate
+from mdvpf import _core, _uniforms, _validate
 from mdvpf._codes import algorithm_codes, model_codes, uniforms_per_step
 from mdvpf._filter_state import filter_state, read_configuration, restored_core
-from mdvpf._generator import draw, put_back
 from mdvpf.algorithms import ALGORITHMS, MDVPA, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.model import InfiniteHMM
@@ -27,7 +25,6 @@ from mdvpf.result import Counts, MemoryReport, Step
 
 History = int | Literal["full"] | None
 
-_NO_UNIFORMS = np.empty(0)
 _MAX_THREADS = 1024  # more would only wait for each other
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
 
@@ -154,18 +151,18 @@ class ParticleFilter(Predictor):
         if isinstance(self.algorithm, MDVPA) and core.pending and symbol != MISSING:
             discount = self.algorithm.discount_at(core.n_steps + 1)
         if self._draws == 0:
-            return core.absorb(symbol, discount, _NO_UNIFORMS)[:5]
+            return core.absorb(symbol, discount, _uniforms.NONE)[:5]
         if self._draws > 1:
-            with self._drawn(1) as (uniforms, progress):
+            with _uniforms.drawn(self.rng, self._draws) as (uniforms, progress):
                 *fields, progress[1] = core.absorb(symbol, discount, uniforms)
             return fields
-        uniform, state = draw(self.rng)
+        uniform, state = _uniforms.draw_one(self.rng)
         used = 0
         try:
             *fields, used = core.absorb(symbol, discount, uniform)
         finally:
             if not used:
-                put_back(self.rng, state)
+                _uniforms.put_back_one(self.rng, state)
         return fields
 
     def new_sequence(self) -> None:
@@ -183,7 +180,7 @@ class ParticleFilter(Predictor):
         >>> pf.states.tolist()
         [-1]
         """
-        with self._drawn(1) as (uniforms, progress):
+        with _uniforms.drawn(self.rng, self._draws) as (uniforms, progress):
             progress[1] = self._core.new_sequence(uniforms)
 
     def copy(self) -> Self:
@@ -260,31 +257,11 @@ class ParticleFilter(Predictor):
         part: slice,
         reports: NDArray[np.float64],
     ) -> None:
-        with self._drawn(part.stop - part.start) as (uniforms, progress):
+        most = self._draws * (part.stop - part.start)
+        with _uniforms.drawn(self.rng, most) as (uniforms, progress):
             self._core.advance(
                 stream.symbols[part], stream.starts[part], plan[part], uniforms, reports, progress
             )
-
-    @contextmanager
-    def _drawn(self, n_steps: int) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """Draw all the uniforms that some steps may use, and put back those that they did not.
-
-        Yields the uniforms and an array whose entry 1 receives how many were used.
-        """
-        progress = np.zeros(2, dtype=np.int64)
-        most = n_steps * self._draws
-        if most == 0:
-            yield _NO_UNIFORMS, progress
-            return
-        state = self.rng.bit_generator.state
-        uniforms = self.rng.random(most)
-        try:
-            yield uniforms, progress
-        finally:
-            used = int(progress[1])
-            if used < most:
-                self.rng.bit_generator.state = state
-                self.rng.random(used)
 
     # -- what is inside --------------------------------------------------------------------
 

@@ -107,7 +107,8 @@ def _surprise(axes: Axes, surprise: NDArray[np.float64], alarms: NDArray[np.bool
     if alarms.any():
         axes.plot(time[alarms], surprise[alarms], "v", color=_ACCENT, markersize=5, label="alarm")
     axes.set_ylabel("surprise\n(nats)")
-    axes.set_ylim(0.0, max(1.0, 1.35 * float(surprise.max())))  # with room for the legend
+    largest = surprise[np.isfinite(surprise)].max(initial=0.0)
+    axes.set_ylim(0.0, max(1.0, 1.35 * float(largest)))  # with room for the legend
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
@@ -165,7 +166,7 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     >>> sorted(text.get_text() for text in figure.axes[0].texts)
     ['0', '1', '1.00', '1.00', '1.00', '2']
     """
-    least = _validate.real("least", least, low=0.0, high=1.0, expected="a number in 0..1")
+    least = _validate.real("least", least, low=0.0, high=1.0)
     plots.require()
     from matplotlib.figure import Figure
 
@@ -194,7 +195,9 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     return figure
 
 
-def _counts(pf: ParticleFilter, k: int | None) -> Counts:
+def _counts(pf: Any, k: int | None) -> Counts:
+    if not isinstance(pf, ParticleFilter):
+        raise TypeError(f"pf={pf!r}: expected a ParticleFilter")
     counts = pf.counts(k)
     if len(counts.start) == 0:
         raise ValueError(f"{_which(k)} has no states: expected a filter that has seen a symbol")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,12 @@ class HMM:
         for name, value in (("start", start), ("transition", transition), ("emission", emission)):
             object.__setattr__(self, name, value)
 
+    def __setstate__(self, state: list[NDArray[np.float64]]) -> None:
+        # Arrays that were pickled or copied come back as ones that can be written.
+        for field, array in zip(fields(self), state, strict=True):
+            array.setflags(write=False)
+            object.__setattr__(self, field.name, array)
+
     @property
     def n_states(self) -> int:
         """Number of states."""
@@ -91,6 +97,15 @@ def _distributions(name: str, values: Any, n_dimensions: int) -> NDArray[np.floa
     array /= sums[..., None]
     array.setflags(write=False)
     return array
+
+
+def read_hmms(hmms: Any) -> tuple[HMM, ...]:
+    """Return the HMMs of a sequence, at least one, or raise."""
+    found = _validate.entries("hmms", hmms, of="HMMs")
+    for i, hmm in enumerate(found):
+        if not isinstance(hmm, HMM):
+            raise TypeError(f"hmms[{i}]={hmm!r}: expected an HMM")
+    return tuple(found)
 
 
 # The HMM with 4 states and 8 symbols on which Beal, Ghahramani and Rasmussen (2002) showed the
@@ -204,12 +219,7 @@ def sample_hmms(hmms: Sequence[HMM], lengths: ArrayLike, rng: Any = None) -> HMM
     >>> datasets.sample_hmms([ones, zeros, ones], [3, 2, 1]).symbols.tolist()
     [1, 1, 1, 0, 0, 1]
     """
-    sources = tuple(hmms)
-    if not sources:
-        raise ValueError("hmms: got none; expected at least one")
-    for i, hmm in enumerate(sources):
-        if not isinstance(hmm, HMM):
-            raise TypeError(f"hmms[{i}]={hmm!r}: expected an HMM")
+    sources = read_hmms(hmms)
     sizes = _validate.integers("lengths", lengths, low=1)
     if len(sizes) != len(sources):
         raise ValueError(f"lengths has {len(sizes)} entries: expected {len(sources)}, as hmms")
@@ -250,8 +260,9 @@ def switching_hmm(
 
     Parameters
     ----------
-    sources : sequence of HMM or (n_states, n_symbols)
-        The source of each segment: an HMM, or the size of one that is to be drawn.
+    sources : sequence of HMM or (n_states, n_symbols), optional
+        The source of each segment: an HMM, or the size of one that is to be drawn; by default
+        ``((3, 3), EXPANSIVE)``.
     lengths : int or array_like of int, default 150
         The number of symbols of each segment.
     concentration : float, default 3.0
@@ -276,7 +287,7 @@ def switching_hmm(
     generator = _validate.generator("rng", rng)
     concentration = _validate.hyper_parameter("concentration", concentration)
     hmms = []
-    for i, source in enumerate(sources):
+    for i, source in enumerate(_validate.entries("sources", sources, of="HMMs or sizes")):
         if isinstance(source, HMM):
             hmms.append(source)
             continue

@@ -28,7 +28,7 @@ from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
 from mdvpf.restart import Restart, read_restart
-from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, Step
+from mdvpf.result import N_FIELDS, FilterResult, MemoryReport, MixtureResult, Step, read_reports
 
 _CHUNK = 256  # symbols that each member runs over before the predictions are combined
 
@@ -116,10 +116,11 @@ class Mixture(Predictor):
         ----------
         n_symbols : int
             Size of the alphabet.
-        alpha, gamma, beta : iterable of float
-            Values of the hyper-parameters of `InfiniteHMM`.
-        algorithm : iterable of algorithms
-            Which filters.
+        alpha, gamma, beta : iterable of float, optional
+            Values of the hyper-parameters of `InfiniteHMM`: by default 1 and 10; 1, 10 and 50;
+            0.1, 0.01 and 0.003.
+        algorithm : iterable of algorithms, optional
+            Which filters; by default ``MDVPA()`` alone.
         n_particles : int, default 100
             The budget of each.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
@@ -351,9 +352,7 @@ class Mixture(Predictor):
 
     def _result(self, reports: NDArray[np.float64]) -> FilterResult:
         weights, scores = np.split(reports[:, N_FIELDS:].copy(), 2, axis=1)
-        return MixtureResult(
-            **FilterResult.read(reports), weights=weights, member_log_predictive=scores
-        )
+        return MixtureResult(**read_reports(reports), weights=weights, member_log_predictive=scores)
 
     def _absorb(
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]

@@ -9,6 +9,8 @@ stopped. `mdvpf filter` is this with a file at each end.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -67,6 +69,8 @@ class Report:
     def to_json(self) -> str:
         """Return the report as one line of JSON.
 
+        JSON has no infinite numbers: what a symbol of probability zero has of them is null.
+
         Examples
         --------
         >>> from mdvpf.monitor import Report
@@ -77,8 +81,8 @@ class Report:
             {
                 "line": self.line,
                 "symbol": _plain(self.symbol),
-                "log_predictive": self.log_predictive,
-                "surprise": self.surprise,
+                "log_predictive": _finite(self.log_predictive),
+                "surprise": _finite(self.surprise),
                 "alarm": self.alarm,
                 "mean_states": self.mean_states,
                 "expected": [
@@ -91,7 +95,7 @@ class Report:
 
 
 @checkpoint.register("Monitor")
-class Monitor:
+class Monitor(checkpoint.Saveable):
     r"""A detector and its predictor at the end of a stream of lines.
 
     A line holds one symbol: a label, if the predictor has a vocabulary, else a number in
@@ -215,8 +219,10 @@ class Monitor:
     def _text(self, line: str | bytes) -> str:
         if isinstance(line, str):
             return line.strip()
+        if not isinstance(line, bytes):
+            raise TypeError(f"line={line!r}: expected a str or bytes")
         try:
-            return line.decode("utf-8").strip()
+            return line.decode("utf-8-sig").strip()  # files from Windows may begin with a mark
         except UnicodeDecodeError as error:
             raise self._malformed(line, f"text in UTF-8 ({error.reason})") from None
 
@@ -253,36 +259,16 @@ class Monitor:
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    def save(self, file: checkpoint.File) -> None:
-        """Write a checkpoint, as `Predictor.save` does: the detector, the predictor, the lines.
-
-        Parameters
-        ----------
-        file : path or binary file
-            Where to write.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> monitor = mdvpf.Monitor(mdvpf.Markov(n_symbols=2, order=0))
-        >>> _ = monitor.read("1")
-        >>> file = io.BytesIO()
-        >>> monitor.save(file)
-        >>> _ = file.seek(0)
-        >>> mdvpf.Monitor.load(file).read("1") == monitor.read("1")
-        True
-        """
-        checkpoint.save(self, file)
-
     @classmethod
-    def load(cls, file: checkpoint.File) -> Self:
+    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
         """Read a checkpoint, of a detector or a predictor too: then no line was read yet.
 
         Parameters
         ----------
         file : path or binary file
             What `save` wrote.
+        discount : callable, optional
+            As for `Predictor.load`.
 
         Examples
         --------
@@ -294,14 +280,8 @@ class Monitor:
         >>> mdvpf.Monitor.load(file).n_lines
         0
         """
-        loaded = checkpoint.load(file, object, {})
-        if isinstance(loaded, (Predictor, SurpriseDetector)):
-            return cls(loaded)
-        if not isinstance(loaded, cls):
-            raise checkpoint.CheckpointError(
-                f"file: it holds a {type(loaded).__name__}; expected a {cls.__name__}"
-            )
-        return loaded
+        loaded = checkpoint.load(file, (cls, SurpriseDetector, Predictor), discount)
+        return loaded if isinstance(loaded, cls) else cls(loaded)
 
     def _to_checkpoint(self) -> checkpoint.State:
         return checkpoint.State(
@@ -316,6 +296,9 @@ class Monitor:
         self = cls(state.parts["detector"], **values)
         self.n_lines = n_lines
         return self
+
+    def _left_out(self) -> dict[str, Any]:
+        return self.detector._left_out()
 
 
 def _by_text(labels: list[Label]) -> dict[str, int]:
@@ -342,6 +325,10 @@ def _likeliest(probabilities: NDArray[np.float64]) -> list[tuple[int, float]]:
         found.append((symbol, float(probabilities[symbol])))
         probabilities[symbol] = -1.0
     return found
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _plain(label: Label | None) -> Any:

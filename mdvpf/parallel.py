@@ -111,7 +111,7 @@ class Executor:
             Called, here, with every task and its result as soon as it is there.
         progress : bool, default False
             Show a progress bar, if the output is a terminal.
-        label : str
+        label : str, default "runs"
             What the bar says.
 
         Examples
@@ -121,16 +121,19 @@ class Executor:
         >>> results[0], results[1].error
         (1, "ValueError: invalid literal for int() with base 10: 'two'")
         """
-        results: list[R | Failure | None] = [recall(task) for task in tasks]
-        to_do = [i for i, result in enumerate(results) if result is None]
+        recalled = [recall(task) for task in tasks]
+        results: dict[int, R | Failure] = {
+            i: result for i, result in enumerate(recalled) if result is not None
+        }
+        to_do = [i for i in range(len(tasks)) if i not in results]
         with progress_bar(progress, len(tasks), label, "runs") as advance:
-            advance(len(tasks) - len(to_do))
+            advance(len(results))
             for i, result in self._results(function, [(i, tasks[i]) for i in to_do]):
                 results[i] = result
                 if not isinstance(result, Failure):
                     keep(tasks[i], result)
                 advance(1)
-        return [result for result in results if result is not None]
+        return [results[i] for i in range(len(tasks))]
 
     def _results(
         self, function: Callable[[T], R], numbered: list[tuple[int, T]]

@@ -3,14 +3,14 @@
 Everything that predicts the next symbol of a stream, filters among them, has `n_symbols`,
 `predict_proba`, `update`, `new_sequence`, `run`, `score` and `copy`, so that experiments,
 detectors and mixtures take any of them. A predictor supplies the first four and `copy`; the
-loop, the reading of input and the scoring of a continuation are here. So are `save` and `load`,
-for those that say what they are made of (see `checkpoint.py`).
+loop, the reading of input and the scoring of a continuation are here. Those that say what they
+are made of can be saved, with their vocabulary (see `checkpoint.py`).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import _validate, checkpoint
 from mdvpf.progress import progress_bar
-from mdvpf.result import N_FIELDS, FilterResult, Step
+from mdvpf.result import N_FIELDS, FilterResult, Step, read_reports
 from mdvpf.vocabulary import Vocabulary
 
 MISSING = -1  # how a missing symbol is written in the arrays of a Stream
@@ -79,7 +79,7 @@ def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
     return np.cumsum(values) - values
 
 
-class Predictor(ABC):
+class Predictor(checkpoint.Saveable):
     """Base of everything that predicts the next symbol of a stream.
 
     Examples
@@ -111,13 +111,18 @@ class Predictor(ABC):
     def copy(self) -> Self:
         """Return an independent copy."""
 
-    @abstractmethod
     def _plan(self, stream: Stream) -> Any:
         """Check and compute what a run over the stream needs beforehand; change nothing."""
+        return None
 
-    @abstractmethod
     def _absorb(self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]) -> None:
         """Absorb a part of the stream, writing one row of `reports` a symbol."""
+        symbols, starts = stream.symbols[part].tolist(), stream.starts[part].tolist()
+        for report, symbol, start in zip(reports, symbols, starts, strict=True):
+            if start:
+                self.new_sequence()
+            log_predictive, *others = self._step(symbol)
+            report[:] = log_predictive, log_predictive, *others
 
     def _step(self, symbol: int) -> Sequence[float]:
         """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
@@ -135,12 +140,12 @@ class Predictor(ABC):
 
     @property
     def _n_fields(self) -> int:
-        """How many columns `_absorb` writes: those of `FilterResult.read`, and others if any."""
+        """How many columns `_absorb` writes: those of `read_reports`, and others if any."""
         return N_FIELDS
 
     def _result(self, reports: NDArray[np.float64]) -> FilterResult:
         """Return what `run` does, made of the reports of all symbols."""
-        return FilterResult(**FilterResult.read(reports))
+        return FilterResult(**read_reports(reports))
 
     def run(
         self, symbols: ArrayLike, lengths: ArrayLike | None = None, progress: bool = False
@@ -252,69 +257,3 @@ class Predictor(ABC):
         if vocabulary is not None:
             predictor.vocabulary = Vocabulary._from_values(vocabulary)
         return predictor
-
-    def _left_out(self) -> dict[str, Any]:
-        """Return what a checkpoint does not hold and `load` asks for, by name."""
-        return {}
-
-    def save(self, file: checkpoint.File) -> None:
-        """Write a checkpoint: everything that it takes to go on exactly as if never interrupted.
-
-        Parameters
-        ----------
-        file : path or binary file
-            Where to write. At a path, the file is replaced as a whole: whatever happens on the
-            way, there is the old checkpoint or the new one.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
-        >>> _ = pf.run([0, 1] * 20)
-        >>> file = io.BytesIO()
-        >>> pf.save(file)
-        >>> _ = file.seek(0)
-        >>> twin = mdvpf.ParticleFilter.load(file)
-        >>> twin.update(0) == pf.update(0)
-        True
-        """
-        checkpoint.save(self, file)
-
-    @classmethod
-    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
-        """Read a checkpoint.
-
-        Nothing in the file is run, and no more memory taken than a small multiple of the file.
-
-        Parameters
-        ----------
-        file : path or binary file
-            What `save` wrote. ``Predictor.load`` reads a checkpoint of any predictor, the method
-            of a class only those of that class.
-        discount : callable, optional
-            The discount of an `MDVPA` that had a callable, which files do not hold.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is no checkpoint, is damaged, or contradicts itself.
-
-        Examples
-        --------
-        >>> import io
-        >>> import mdvpf
-        >>> algorithm = mdvpf.MDVPA(discount=lambda n: 1.0 / n**0.7)
-        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), algorithm, n_particles=10)
-        >>> file = io.BytesIO()
-        >>> pf.save(file)
-        >>> _ = file.seek(0)
-        >>> twin = mdvpf.Predictor.load(file, discount=lambda n: 1.0 / n**0.7)
-        >>> twin.n_symbols
-        2
-        """
-        loaded: Self = checkpoint.load(file, cls, checkpoint.asked_for(discount))
-        return loaded
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return checkpoint.unpickled, (type(self), checkpoint.to_bytes(self), self._left_out())

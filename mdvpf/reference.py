@@ -663,7 +663,7 @@ class ReferenceFilter:
         self.n_particles = _validate.integer("n_particles", n_particles, low=1)
         self.log_evidence = 0.0
         self.n_steps = 0
-        self._rng = np.random.default_rng(rng)
+        self._rng = _validate.generator("rng", rng)
         self._committed = self._empty_particles()
         self._pending: Pending | None = None
 

@@ -10,6 +10,7 @@ promises for mirror descent, 1 for a predictor that never catches up.
 from __future__ import annotations
 
 import math
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -258,12 +259,10 @@ def growth_exponent(
     >>> growth.low < 1 < growth.high
     True
     """
-    curves = np.asarray(regrets, dtype=np.float64)
+    curves = _numbers("regrets", regrets, "an array of regrets, one row a run")
     if curves.ndim != 2 or len(curves) < 2 or curves.shape[1] < 2:
         raise ValueError(f"regrets of shape {curves.shape}: expected two runs or more, as rows")
-    confidence = _validate.real(
-        "confidence", confidence, low=1e-6, high=1 - 1e-6, expected="a number between 0 and 1"
-    )
+    confidence = _validate.real("confidence", confidence, low=1e-6, high=1 - 1e-6)
     points = _read_checkpoints(checkpoints, curves.shape[1])
     values = curves[:, points - 1]
     if not np.all(np.isfinite(values)):
@@ -319,12 +318,16 @@ def _student_mass(angle: float, n: int) -> float:
 
 def _log_predictives(name: str, values: Any) -> NDArray[np.float64]:
     expected = "an array of log predictives, finite or -inf"
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}={values!r}: expected {expected}") from None
+    array = _numbers(name, values, expected)
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{name} of shape {array.shape}: expected {expected}")
     if np.isnan(array).any() or (array == np.inf).any():
         raise ValueError(f"{name} with entries that are NaN or +inf: expected {expected}")
     return array
+
+
+def _numbers(name: str, values: Any, expected: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={reprlib.repr(values)}: expected {expected}") from None

@@ -134,28 +134,19 @@ class FilterResult:
             attrs={"log_evidence": self.log_evidence},
         )
 
-    @staticmethod
-    def read(reports: NDArray[np.float64]) -> dict[str, Any]:
-        """Return the fields that the first columns of reports hold, one row a symbol.
 
-        Examples
-        --------
-        >>> import mdvpf
-        >>> import numpy as np
-        >>> reports = np.array([[-0.7, -0.7, 1.0, 1.0, 1.0, 0.0]])
-        >>> mdvpf.FilterResult(**mdvpf.FilterResult.read(reports)).n_particles.tolist()
-        [1]
-        """
-        columns = reports[:, :N_FIELDS].T.copy()
-        log_predictive, log_evidence, mean_states, ess, n_particles, discarded = columns
-        return {
-            "log_predictive": log_predictive,
-            "mean_states": mean_states,
-            "ess": ess,
-            "n_particles": n_particles.astype(np.int64),
-            "discarded": discarded,
-            "log_evidence": math.fsum(log_evidence),
-        }
+def read_reports(reports: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the fields of a `FilterResult`, from reports of one row a symbol."""
+    columns = reports[:, :N_FIELDS].T.copy()
+    log_predictive, log_evidence, mean_states, ess, n_particles, discarded = columns
+    return {
+        "log_predictive": log_predictive,
+        "mean_states": mean_states,
+        "ess": ess,
+        "n_particles": n_particles.astype(np.int64),
+        "discarded": discarded,
+        "log_evidence": math.fsum(log_evidence),
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,10 +7,9 @@ that goes into river's pipelines, filters and evaluations as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from mdvpf._extras import needed
 from mdvpf.filter import ParticleFilter
@@ -94,7 +93,8 @@ class SymbolFilter(base.AnomalyDetector):
         symbol = read_symbol(self._symbol(x), self.learnt.n_symbols)
         if symbol == MISSING:
             return 0.0
-        return 0.0 - float(np.log(self.learnt.predict_proba()[symbol]))
+        probability = float(self.learnt.predict_proba()[symbol])
+        return 0.0 - math.log(probability) if probability > 0.0 else math.inf
 
     def predict_proba_one(self, x: dict[Any, Any] | None = None) -> dict[Label, float]:
         """Return the probability of each symbol to come next.

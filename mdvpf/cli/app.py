@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from mdvpf.cli import shared
 from mdvpf.cli.coding import compress, decompress
 from mdvpf.cli.compare import compare
 from mdvpf.cli.detect import detect
 from mdvpf.cli.filter import filter_stream
 from mdvpf.cli.inspect import inspect
 from mdvpf.cli.reproduce import reproduce
-
-DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 # The base of the errors that a command line can contain: typer does not export it.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -67,19 +65,25 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, prog_name="mdvpf", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
+        code = shared.INTERRUPTED
     except _USAGE_ERROR as error:
-        _complain(error.format_message())  # type: ignore[attr-defined]
-        return WRONG_USAGE
+        shared.complain(_one_line(error.format_message()))  # type: ignore[attr-defined]
+        return shared.WRONG_USAGE
     except Exception as error:
         if debug:
             raise
-        _complain(str(error) or type(error).__name__)
-        return FAILED
-    if code == INTERRUPTED:  # which is also how typer reports an interrupt
-        _complain("interrupted; --resume goes on from what was kept")
-    return code or DONE
+        shared.complain(_one_line(str(error) or type(error).__name__))
+        return shared.FAILED
+    if code == shared.INTERRUPTED:  # which is also how typer reports an interrupt
+        shared.complain("interrupted" + _what_is_kept(arguments))
+    return code or shared.DONE
 
 
-def _complain(message: str) -> None:
-    print("mdvpf: " + " ".join(message.split()), file=sys.stderr)
+def _what_is_kept(arguments: list[str]) -> str:
+    keeps = arguments[:1] in (["reproduce"], ["compare"])
+    keeps |= any(argument.startswith("--checkpoint") for argument in arguments)
+    return "; --resume goes on from what was kept" if keeps else ""
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

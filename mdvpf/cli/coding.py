@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mdvpf import _durable
 from mdvpf.cli import shared
 from mdvpf.packing import pack, unpack
 
@@ -43,7 +44,7 @@ def compress(
     content = file.read_bytes()
     with shared.usage():
         packed = pack(content, particles, progress=True)
-    _write(target, packed)
+    _durable.replace(_free(target), [packed])
     rate = 8 * len(packed) / len(content) if content else 0.0
     print(f"{target}: {len(content):,} bytes in {len(packed):,}, {rate:.3f} bits a byte")
     return 0
@@ -62,7 +63,7 @@ def decompress(file: _Source, out: _Target = None) -> int:
         out = file.with_suffix("")
     target = _free(out)
     content = unpack(file.read_bytes(), progress=True)
-    _write(target, content)
+    _durable.replace(_free(target), [content])
     print(f"{target}: {len(content):,} bytes")
     return 0
 
@@ -71,8 +72,3 @@ def _free(target: Path) -> Path:
     if target.exists():
         raise typer.BadParameter(f"{str(target)!r} exists: expected another name for --out")
     return target
-
-
-def _write(target: Path, content: bytes) -> None:
-    with target.open("xb") as file:
-        file.write(content)

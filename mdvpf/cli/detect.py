@@ -19,6 +19,7 @@ from mdvpf.cli import predictors, shared
 from mdvpf.detect import DetectionResult, SurpriseDetector
 from mdvpf.experiments.files import read_file
 from mdvpf.experiments.methods import AUTO
+from mdvpf.experiments.roc import Curve
 from mdvpf.experiments.tables import Column, Table
 from mdvpf.progress import progress_bar
 
@@ -181,7 +182,7 @@ def _summary(judged: list[dict[str, Any]], labelled: bool) -> Table:
         rows += [
             ("hits among the strange", _share(alarms[strange])),
             ("false alarms among the others", _share(alarms[~strange])),
-            ("area under the curve of the levels", f"{area_under_curve(levels, strange):.3f}"),
+            ("area under the curve of the levels", _area(levels, strange)),
         ]
     return Table("detect", "detected", (Column("what"), Column("value")), tuple(rows))
 
@@ -192,21 +193,7 @@ def _share(chosen: NDArray[np.bool_]) -> str:
     return f"{chosen.sum():,} of {len(chosen):,} ({chosen.mean():.2%})"
 
 
-def area_under_curve(levels: NDArray[np.float64], strange: NDArray[np.bool_]) -> float:
-    """Return the probability that a strange level is above another one; a tie counts half.
-
-    NaN if there are none of either kind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mdvpf.cli.detect import area_under_curve
-    >>> area_under_curve(np.array([1.0, 2.0, 2.0, 3.0]), np.array([False, False, True, True]))
-    0.875
-    """
-    others = np.sort(levels[~strange])
-    own = levels[strange]
-    if len(others) == 0 or len(own) == 0:
-        return math.nan
-    below = np.searchsorted(others, own, "left") + np.searchsorted(others, own, "right")
-    return float(below.mean() / (2 * len(others)))
+def _area(levels: NDArray[np.float64], strange: NDArray[np.bool_]) -> str:
+    if strange.all() or not strange.any():
+        return "nan"
+    return f"{Curve.of(levels, strange).area:.3f}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +16,6 @@ from mdvpf.experiments.methods import ALGORITHMS, AUTO
 from mdvpf.filter import ParticleFilter
 from mdvpf.monitor import Monitor
 from mdvpf.vocabulary import Vocabulary
-
-INTERRUPTED = 130
 
 
 def filter_stream(
@@ -149,7 +146,7 @@ def _follow(
         finally:
             if checkpoint is not None:
                 monitor.save(checkpoint)
-    return INTERRUPTED if stop.signal == signal.SIGINT else 0
+    return shared.INTERRUPTED if stop.signal == signal.SIGINT else shared.DONE
 
 
 def _read(monitor: Monitor, line: bytes, skip_malformed: bool) -> None:
@@ -162,7 +159,7 @@ def _read(monitor: Monitor, line: bytes, skip_malformed: bool) -> None:
     except ValueError as error:
         if not skip_malformed:
             raise
-        _complain(f"{error}; skipped")
+        shared.complain(f"{error}; skipped")
         monitor.skip()
         return
     if report is not None:
@@ -174,11 +171,9 @@ def _keep(monitor: Monitor, checkpoint: Path) -> None:
     try:
         monitor.save(checkpoint)
     except OSError as error:
-        _complain(f"line {monitor.n_lines}: no checkpoint was written, the last one stays: {error}")
-
-
-def _complain(message: str) -> None:
-    print(f"mdvpf: {message}", file=sys.stderr, flush=True)
+        shared.complain(
+            f"line {monitor.n_lines}: no checkpoint was written, the last one stays: {error}"
+        )
 
 
 # --- What the options describe
@@ -190,7 +185,7 @@ def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | Non
             raise ValueError(f"unknown={unknown!r}: expected only with --vocabulary")
         return None
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # as those of the stream are
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
     return Vocabulary.from_data((line.strip() for line in lines if line.strip()), unknown)

@@ -10,7 +10,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.markup import escape
 
 from mdvpf._auto import described
 from mdvpf._leaves import leaves, mean_states
@@ -84,11 +83,11 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = [
         ("predictor", type(predictor).__name__),
         ("symbols", str(predictor.n_symbols)),
-        ("vocabulary", escape(str(predictor.vocabulary))),
+        ("vocabulary", str(predictor.vocabulary)),
         ("lines read", f"{monitor.n_lines:,}"),
         ("detector", ", ".join(f"{k}={v!r}" for k, v in monitor.detector._settings().items())),
         ("threshold (nats)", f"{monitor.detector.threshold:.4g}"),
-        ("missing symbol", escape(repr(monitor.missing))),
+        ("missing symbol", repr(monitor.missing)),
         ("bytes of the file", f"{file.stat().st_size:,}"),
     ]
     if isinstance(predictor, ParticleFilter):
@@ -142,7 +141,7 @@ def _kind(leaf: Predictor) -> str:
 
 def _name(leaf: Predictor) -> str:
     if not isinstance(leaf, ParticleFilter):
-        return escape(repr(leaf))
+        return repr(leaf)
     model = leaf.model
     return (
         f"{_kind(leaf)}, alpha {model.alpha:g}, gamma {model.gamma:g}, beta {model.beta:g}, "
@@ -176,7 +175,7 @@ def _labels(predictor: Predictor) -> list[str]:
     if predictor.vocabulary is None:
         return [str(i) for i in range(predictor.n_symbols)]
     texts = [label_text(label) for label in predictor.vocabulary]
-    return [escape(text if text.strip() else repr(text)) for text in texts]
+    return [text if text.strip() else repr(text) for text in texts]
 
 
 def _matrix(

@@ -32,7 +32,10 @@ def make(
     if name in ALGORITHMS:
         budget = (PARTICLES if particles is None else particles,)
         return ParticleFilter(InfiniteHMM(n_symbols, **hyper), ALGORITHMS[name], *budget, rng=seed)
+    for option, value in {**hyper, "particles": particles}.items():
+        if option != "beta" and value is not None:
+            raise ValueError(f"{option}={value!r}: {name} has none; expected only with a filter")
     kind, size = name.split()
     if kind == "Markov":
-        return Markov(n_symbols, order=int(size), beta=hyper.get("beta", 0.3))
-    return ContextTree(n_symbols, depth=int(size))
+        return Markov(n_symbols, order=int(size), **hyper)
+    return ContextTree(n_symbols, depth=int(size), **hyper)

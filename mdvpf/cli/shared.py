@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from mdvpf.experiments.experiment import Finished
 from mdvpf.experiments.methods import NAMES
 from mdvpf.parallel import BACKENDS, Executor
 
-SOME_RUNS_FAILED = 3
+DONE, FAILED, WRONG_USAGE, SOME_RUNS_FAILED, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 WIDTH_OF_FILES = 180  # characters, where the output is not a terminal
 
 File = Annotated[
@@ -60,6 +61,11 @@ Scheduler = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Do not repeat runs that finished before.")]
 
 
+def complain(message: str) -> None:
+    """Print a line for whoever runs the command, beside its output."""
+    print(f"mdvpf: {message}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def usage() -> Iterator[None]:
     """Turn what is wrong with a value of an option into an error of the command line."""
@@ -91,11 +97,11 @@ def show(finished: Finished) -> int:
     for table in finished.report.tables:
         out.print(table.rich())
         out.print()
-    out.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False)
+    out.print(f"folder: {finished.folder}", soft_wrap=True, highlight=False, markup=False)
     for picture in finished.pictures:
         if picture.suffix == ".png":
-            out.print(f"picture: {picture}", soft_wrap=True, highlight=False)
+            out.print(f"picture: {picture}", soft_wrap=True, highlight=False, markup=False)
     errors = Console(stderr=True)
     for failure in finished.failures:
         errors.print(f"failed: {failure.task}: {failure.error}", soft_wrap=True, markup=False)
-    return SOME_RUNS_FAILED if finished.failures else 0
+    return SOME_RUNS_FAILED if finished.failures else DONE

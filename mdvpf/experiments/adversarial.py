@@ -203,16 +203,11 @@ def _growth_panel(regime: str, labels: list[str], by_size: dict[int, Group]) -> 
 
 def _course_panel(regime: str, labels: list[str], group: Group) -> Panel:
     stream = next(iter(group.streams.values()))
-    known = group.outcomes[GENERATOR]
     block = group.blocks[stream.name]
     lines = []
     for label in labels:
-        losses = [
-            known[name].log_predictive - outcome.log_predictive
-            for name, outcome in group.outcomes[label].items()
-            if name in known
-        ]
-        curve = np.cumsum(np.mean(losses, axis=0))
+        losses = group.losses(label, GENERATOR).values()
+        curve = np.cumsum(np.mean(list(losses), axis=0))
         time = np.minimum(block * np.arange(1.0, len(curve) + 1), len(stream))
         lines.append(Line(label, time, curve))
     points = [point + 0.5 for point in stream.change_points]

@@ -182,14 +182,7 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
 def _part_regret(group: Group, label: str, part: slice) -> Cell:
     if label == GENERATOR or GENERATOR not in group.labels:
         return None
-    known = group.outcomes[GENERATOR]
-    return Estimate.of(
-        [
-            (known[stream].log_predictive - outcome.log_predictive)[part].sum()
-            for stream, outcome in group.outcomes[label].items()
-            if stream in known
-        ]
-    )
+    return Estimate.of([loss[part].sum() for loss in group.losses(label, GENERATOR).values()])
 
 
 def _states_at(group: Group, label: str, time: int) -> Cell:
@@ -265,13 +258,7 @@ def _panels(group: Group, length: int) -> list[Panel]:
 
 
 def _regrets(group: Group, label: str, comparator: str) -> NDArray[np.float64]:
-    known = group.outcomes[comparator]
-    losses = [
-        known[stream].log_predictive - outcome.log_predictive
-        for stream, outcome in group.outcomes[label].items()
-        if stream in known
-    ]
-    return np.cumsum(losses, axis=1)
+    return np.cumsum(list(group.losses(label, comparator).values()), axis=1)
 
 
 ARTIFICIAL = Experiment(

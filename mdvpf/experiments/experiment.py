@@ -147,7 +147,7 @@ def carry_out(
     groups, failures = run_all(runs, executor, store, resume, progress, experiment.name)
     folder.mkdir(parents=True, exist_ok=True)
     _write_configuration(experiment, options, runs, folder)
-    np.savez_compressed(folder / "arrays.npz", allow_pickle=False, **_arrays(groups))
+    np.savez_compressed(folder / "arrays.npz", **_arrays(groups))  # type: ignore[arg-type]
     try:
         report = experiment.report(options, groups)
     except (KeyError, ValueError, ZeroDivisionError):

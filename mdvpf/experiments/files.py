@@ -69,7 +69,7 @@ def read_file(
 
 
 def _read_lines(path: Path, text: bool) -> Sequences:
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8-sig").split("\n")  # other separators are characters
     paragraphs = [list(part) for full, part in groupby(lines, key=_is_full) if full]
     if text:
         return [list("\n".join(paragraph)) for paragraph in paragraphs]

@@ -23,15 +23,15 @@ class Options:
         Number of streams: data seeds, windows or blocks.
     length : int
         Symbols of a part of a stream; each experiment says of which.
-    alpha, gamma, beta : float
-        Hyper-parameters of the infinite HMM.
+    alpha, gamma, beta : float, optional
+        Hyper-parameters of the infinite HMM; by default 1, 1 and 0.3.
     most_particles : int, default 10000
         The largest K: of the reference, or of a grid.
-    methods : tuple of str
+    methods : tuple of str, default EXPERIMENT_NAMES
         Names of the methods; MD-VPA is always among them.
     seed : int, default 0
         The seed that all others come from.
-    given : tuple of str
+    given : tuple of str, optional
         Names of the options that were set, not left at the default of the experiment.
 
     Examples

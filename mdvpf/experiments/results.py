@@ -69,6 +69,15 @@ class Group:
             if stream in known
         }
 
+    def losses(self, label: str, comparator: str) -> dict[str, NDArray[np.float64]]:
+        """Return what was lost to a comparator on each symbol, by stream, where both have it."""
+        known = self.outcomes[comparator]
+        return {
+            stream: known[stream].log_predictive - outcome.log_predictive
+            for stream, outcome in self.outcomes[label].items()
+            if stream in known
+        }
+
     def curves(self, label: str, field: str = "log_predictive") -> NDArray[np.float64]:
         """Return a field of all outcomes of a method, one row a stream."""
         return np.array([getattr(outcome, field) for outcome in self.outcomes[label].values()])
@@ -115,9 +124,9 @@ def comparison(
         Name of the files.
     parts : dict of str to slice, optional
         Parts of the streams that get columns of their own; the whole stream always does.
-    extras : sequence of (Column, callable)
+    extras : sequence of (Column, callable), optional
         More columns, computed from the label.
-    notes : tuple of str
+    notes : tuple of str, optional
         Printed below.
     """
     parts = {**(parts or {}), "whole": slice(None)}

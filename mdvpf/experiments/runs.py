@@ -203,10 +203,8 @@ class Store:
                     float(arrays["seconds"]),
                     float(arrays["peak_bytes"]),
                 )
-        except FileNotFoundError:
-            return None
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-            return None  # damaged: to be done again
+            return None  # not there, or damaged: to be done again
 
     def keep(self, run: Run, outcome: Outcome) -> None:
         """Write an outcome: the file is there in full or not at all."""

@@ -130,14 +130,16 @@ class Table:
 
     def rich(self) -> RichTable:
         """Return the table for a terminal, all columns together."""
+        from rich.markup import escape
         from rich.table import Table as RichTable
 
-        result = RichTable(title=self.title, caption="\n".join(self.notes), caption_justify="left")
+        notes = escape("\n".join(self.notes))
+        result = RichTable(title=escape(self.title), caption=notes, caption_justify="left")
         for i, column in enumerate(self.columns):
             justify: Literal["left", "right"] = "right" if i else "left"
-            result.add_column(column.name, justify=justify, overflow="fold", no_wrap=i == 0)
+            result.add_column(escape(column.name), justify=justify, overflow="fold", no_wrap=i == 0)
         for row in self.rows:
-            result.add_row(*self._shown(row))
+            result.add_row(*map(escape, self._shown(row)))
         return result
 
     def _shown(self, row: tuple[Cell, ...]) -> list[str]:

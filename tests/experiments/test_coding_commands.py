@@ -38,6 +38,22 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert file.read_bytes() == b"abc"
 
 
+def test_a_failure_leaves_no_part_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    file = tmp_path / "a"
+    file.write_bytes(b"abc")
+    with monkeypatch.context() as patch:
+        patch.setattr("mdvpf._durable.os.fsync", fail)
+        assert main(["compress", str(file), "--particles", "100"]) == 1
+    assert "No space left" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert main(["compress", str(file), "--particles", "100"]) == 0
+
+
 def test_what_cannot_be_decompressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.mdvpf"
     file.write_bytes(b"abc")

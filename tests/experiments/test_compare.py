@@ -46,6 +46,18 @@ def test_text(tmp_path: Path) -> None:
     assert data.lengths.tolist() == LENGTHS
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_lines_end_where_lines_do(tmp_path: Path, end: str, encoding: str) -> None:
+    words = ["a", "b\u2028c", "d\x0ce", "f\x85g", "a"]
+    file = tmp_path / "a.txt"
+    file.write_bytes(end.join(words).encode(encoding))
+    assert read_file(file).symbols.tolist() == [0, 1, 2, 3, 0]
+    characters = read_file(file, text=True)
+    assert len(characters) == len("\n".join(words))
+    assert characters.n_symbols == len(set("\n".join(words)))
+
+
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [

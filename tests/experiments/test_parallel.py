@@ -42,6 +42,14 @@ def test_what_is_recalled_is_not_done_again() -> None:
     assert kept == {"8": 8}
 
 
+def test_a_task_may_return_nothing() -> None:
+    assert Executor().map(nothing, [1, 2]) == [None, None]
+
+
+def nothing(task: int) -> None:
+    """Return None."""
+
+
 def test_no_tasks() -> None:
     assert Executor(2).map(int, []) == []
 

@@ -82,6 +82,17 @@ def test_the_terminal_shows_all_columns() -> None:
         assert expected in text
 
 
+def test_the_terminal_takes_brackets_as_they_are() -> None:
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=120)
+    columns = (Column("[b]name"), Column("[/x]"))
+    console.print(Table("t", "of a[red].txt", columns, (("[/]", "[i]"),), ("[u]note",)).rich())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for expected in ("of a[red].txt", "[b]name", "[/x]", "[/]", "[i]", "[u]note"):
+        assert expected in text
+
+
 def test_files(tmp_path: Path) -> None:
     TABLE.write(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {

@@ -38,9 +38,9 @@ class Opened:
         return values
 
 
-def saved(predictor: mdvpf.Predictor) -> bytes:
+def saved(thing: mdvpf.Predictor | mdvpf.SurpriseDetector | mdvpf.Monitor) -> bytes:
     file = io.BytesIO()
-    predictor.save(file)
+    thing.save(file)
     return file.getvalue()
 
 

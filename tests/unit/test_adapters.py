@@ -95,6 +95,11 @@ def test_scores_are_the_surprise_of_the_predictor_itself(kind: str) -> None:
         assert score == pytest.approx(-twin.update(x["symbol"]).log_predictive, abs=1e-9)
 
 
+def test_the_score_of_the_impossible_is_infinite() -> None:
+    model = SymbolFilter(mdvpf.KnownHMM(mdvpf.datasets.HMM([1], [[1]], [[1, 0]])))
+    assert [model.score_one({"symbol": symbol}) for symbol in (0, 1)] == [0.0, float("inf")]
+
+
 def test_a_missing_feature_is_a_missing_symbol() -> None:
     model, twin = default(), default().predictor
     for x in ({"symbol": 1}, {"other": 1}, {"symbol": None}, {}, {"symbol": 2}):

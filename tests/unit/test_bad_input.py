@@ -231,6 +231,15 @@ def test_steps(discount: Any, steps: Any, shown: str, error: type[Exception]) ->
         MDVPA(discount).discounts(steps)
 
 
+@pytest.mark.parametrize("discount", ["1/n", 0.5, (0.5, 0.25), lambda n: 0.5], ids=names)
+@pytest.mark.parametrize(
+    ("step", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)]
+)
+def test_step(discount: Any, step: Any, error: type[Exception]) -> None:
+    with refused(error, "step", f"step={step!r}"):
+        MDVPA(discount).discount_at(step)
+
+
 BAD_FILTERS = [
     ("model", 3, TypeError),
     ("model", None, TypeError),

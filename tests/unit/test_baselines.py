@@ -445,6 +445,7 @@ def test_an_interrupt_waits_for_the_end_of_a_symbol() -> None:
         (lambda: mdvpf.ContextTree(2, depth=-1), ValueError, "depth=-1: expected an integer"),
         (lambda: mdvpf.ContextTree(2, beta=-1), ValueError, "beta=-1: expected a number"),
         (lambda: mdvpf.KnownHMM([]), ValueError, "hmms: got none"),
+        (lambda: mdvpf.KnownHMM(1), TypeError, "hmms=1: expected a sequence of HMMs"),
         (lambda: mdvpf.KnownHMM([1]), TypeError, r"hmms\[0\]=1: expected an HMM"),
         (
             lambda: mdvpf.KnownHMM([random_hmm(2, 2, 0)] * 2),

@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import random
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -146,6 +147,19 @@ def test_what_cannot_be_is_refused(
     opened.arrays[name] = np.ascontiguousarray(change(opened.arrays[name]))
     with pytest.raises(mdvpf.CheckpointError, match=message):
         loaded(sealed(opened))
+
+
+def test_an_order_is_not_believed_without_a_context() -> None:
+    opened = unsealed(saved(mdvpf.Markov(V)))
+    opened.header["predictor"]["values"]["order"] = 10**8
+    content = sealed(opened)
+    tracemalloc.start()
+    try:
+        with pytest.raises(mdvpf.CheckpointError, match="order"):
+            loaded(content)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_section_too_many_is_refused() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 import mdvpf
 from mdvpf.cli import main
-from mdvpf.cli.detect import area_under_curve
 
 N, TRAIN = 900, 330
 
@@ -87,6 +86,23 @@ def test_the_default_mixture_judges_unless_told_otherwise(
     assert [each["level"] for each in found] == result.level[named].tolist()
 
 
+@pytest.mark.parametrize("beta", [None, 0.02])
+def test_a_context_tree_takes_beta(
+    beta: float | None, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--column", "call", "--method", "ContextTree 2", "--false-alarms", "0.3"]
+    options += [] if beta is None else ["--beta", str(beta)]
+    assert main(["detect", str(file), *options]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    tree = mdvpf.ContextTree(3, depth=2, **({} if beta is None else {"beta": beta}))
+    detector = mdvpf.SurpriseDetector(tree, false_alarms=0.3)
+    detector.new_sequence()
+    result = detector.run(stream()[0])
+    named = np.flatnonzero(result.alarm | (result.change >= 0))
+    assert len(named)
+    assert [each["level"] for each in found] == result.level[named].tolist()
+
+
 def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "stream"
     path.write_text("\n".join("abc"[s] for s in stream()[0]))
@@ -108,6 +124,12 @@ def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--column", "call", "--method", "generator"], 2, "method='generator'"),
         (["--column", "call", "--learn", "none"], 2, "learn='none'"),
         (["--column", "call", "--gamma", "2"], 2, "gamma=2.0: auto has filters"),
+        (
+            ["--column", "call", "--method", "Markov 1", "--alpha", "2"],
+            2,
+            "alpha=2.0: Markov 1 has",
+        ),
+        (["--column", "call", "--method", "ContextTree 2", "-K", "9"], 2, "particles=9: ContextT"),
     ],
 )
 def test_what_makes_no_sense(
@@ -119,11 +141,40 @@ def test_what_makes_no_sense(
     assert message in printed.err
 
 
-def test_the_area_under_the_curve_counts_pairs() -> None:
-    rng = np.random.default_rng(4)
-    levels = rng.integers(0, 6, 40).astype(float)
-    strange = rng.random(40) < 0.4
-    pairs = list(itertools.product(levels[strange], levels[~strange]))
+def test_an_interrupt_promises_nothing_that_cannot_be_resumed(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mdvpf.cli.detect.read_file", interrupted)
+    assert main(["detect", str(file)]) == 130
+    assert capsys.readouterr().err == "mdvpf: interrupted\n"
+    monkeypatch.setattr("mdvpf.cli.compare.read_file", interrupted)
+    assert main(["compare", str(file)]) == 130
+    assert "interrupted; --resume goes on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("attack", [True, False])
+def test_the_area_under_the_curve_counts_pairs(
+    attack: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    symbols, _, strange = stream()
+    path = tmp_path / "calls.csv"
+    rows = [f"{s},{int(odd and attack)}" for s, odd in zip(symbols, strange, strict=True)]
+    path.write_text("\n".join(["call,attack", *rows]))
+    options = ["--column", "call", "--label", "attack", "--method", "Markov 1"]
+    assert main(["detect", str(path), *options]) == 0
+    found = re.search(
+        r"area under the curve of the levels\W+(nan|0\.\d{3})", capsys.readouterr().err
+    )
+    assert found is not None
+    if not attack:
+        assert found[1] == "nan"
+        return
+    detector = mdvpf.SurpriseDetector(mdvpf.Markov(3, order=1))
+    detector.new_sequence()
+    levels, odd = detector.run(symbols).level, np.array(strange)
+    pairs = itertools.product(levels[odd], levels[~odd])
     expected = np.mean([(a > b) + 0.5 * (a == b) for a, b in pairs])
-    assert area_under_curve(levels, strange) == pytest.approx(expected, rel=1e-12)
-    assert np.isnan(area_under_curve(levels, np.zeros(40, dtype=bool)))
+    assert float(found[1]) == pytest.approx(expected, abs=0.00051)

@@ -135,6 +135,16 @@ def test_labels(run: Run, tmp_path: Path) -> None:
     assert labels <= {"ls", "make all", "żółw", "OTHER"}
 
 
+def test_labels_of_a_file_from_windows(run: Run, tmp_path: Path) -> None:
+    vocabulary = tmp_path / "labels"
+    vocabulary.write_bytes("ls\r\na\u2028b\r\n".encode("utf-8-sig"))
+    code, reports, complaint = run(
+        "\ufeffls\r\na\u2028b\r\n", "--vocabulary", str(vocabulary), "-K", "84"
+    )
+    assert (code, complaint) == (0, "")
+    assert [report["symbol"] for report in reports] == ["ls", "a\u2028b"]
+
+
 MALFORMED = [b"x", b"4", b"-1", b"1.0", b"1_0", b"\xff", "٣".encode(), b"9" * 5000, b"0 1", b"\x00"]
 
 

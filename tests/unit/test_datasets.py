@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
+import pickle
 import tarfile
 import threading
 import zipfile
@@ -32,6 +34,13 @@ def test_hmm_keeps_a_copy_that_cannot_be_written() -> None:
             array[0] = 0
     with pytest.raises(AttributeError):
         hmm.start = start  # type: ignore[misc]
+    third = HMM([1 / 3] * 3, np.full((3, 3), 1 / 3), np.eye(3))
+    for twin in (pickle.loads(pickle.dumps(third)), copy.copy(third), copy.deepcopy(third)):
+        for name in ("start", "transition", "emission"):
+            array = getattr(twin, name)
+            assert array.tobytes() == getattr(third, name).tobytes()
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
 
 
 @pytest.mark.parametrize(
@@ -170,6 +179,8 @@ def test_switching_hmm_follows_its_seed(seed: Any) -> None:
     "call, error, message",
     [
         (lambda: datasets.sample_hmms([], []), ValueError, "hmms: got none"),
+        (lambda: datasets.sample_hmms(1, [1]), TypeError, "hmms=1: expected a sequence of HMMs"),
+        (lambda: datasets.switching_hmm(3), TypeError, "sources=3: expected a sequence of HMMs"),
         (lambda: datasets.sample_hmms([1], [1]), TypeError, r"hmms\[0\]=1: expected an HMM"),
         (lambda: datasets.switching_hmm(lengths=[5]), ValueError, "lengths has 1 entries: exp"),
         (lambda: datasets.switching_hmm(lengths=0), ValueError, "lengths=0: expected an integer"),
@@ -250,8 +261,10 @@ def test_other_alphabets(texts: list[Path], alphabet: str, expected: str) -> Non
         ({"offsets": [0, -1]}, ValueError, r"offsets\[1\]=-1: expected"),
         ({"alphabet": "aa"}, ValueError, "alphabet='aa': expected at least one"),
         ({"alphabet": ""}, ValueError, "alphabet='': expected at least one"),
+        ({"alphabet": " "}, ValueError, "alphabet=' ': expected at least one"),
         ({"alphabet": 3}, TypeError, "alphabet=3: expected a string"),
         ({"paths": []}, ValueError, "paths: got none"),
+        ({"paths": "alice.txt"}, TypeError, "paths='alice.txt': expected a sequence of paths"),
         ({"paths": ["/nowhere"]}, FileNotFoundError, "path='/nowhere': no such file"),
         ({"paths": ["a", "b", "c", "d", None]}, ValueError, r"paths\[4\]=None: expected a path"),
         ({"paths": [3]}, TypeError, "path=3: expected the name"),
@@ -394,7 +407,7 @@ def test_commands_are_read_however_they_are_packed(
 ) -> None:
     path = tmp_path / "commands"
     if packing == "folder":
-        path.mkdir()
+        (path / "something else").mkdir(parents=True)
         for name, content in few_commands.items():
             (path / name).write_bytes(content)
     elif packing == "zip":

@@ -529,3 +529,25 @@ def test_feedback_is_about_judgements_of_this_detector() -> None:
         detector.feedback(None, strange=True)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="this detector"):
         SurpriseDetector(chain()).feedback(result[29], strange=True)
+
+
+def test_no_surprise_is_zero_without_a_sign() -> None:
+    certain = mdvpf.Markov(1)
+    detector = SurpriseDetector(certain)
+    assert str(detector.update(None).surprise) == "0.0"
+    assert str(detector.update(0).surprise) == "0.0"
+    assert [str(surprise) for surprise in detector.run([0, None, 0]).surprise.tolist()] == [
+        "0.0"
+    ] * 3
+
+
+def test_a_discount_that_will_run_out_is_refused_before_anything_has_changed() -> None:
+    algorithm = mdvpf.MDVPA(discount=[0.5] * 1500)
+    predictor = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2), algorithm, n_particles=3)
+    detector = SurpriseDetector(predictor)
+    detector.update(0)
+    before = detector.copy()
+    with pytest.raises(ValueError, match="discount has 1500 values"):
+        detector.run([0, 1] * 800)
+    assert detector.update(1) == before.update(1)
+    assert len(detector.run([0, 1] * 740)) == 1480

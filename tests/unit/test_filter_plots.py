@@ -117,6 +117,14 @@ def test_a_filter_that_has_seen_little_can_be_drawn(tmp_path: Path) -> None:
     for draw in (transition_graph, emission_table):
         with pytest.raises(ValueError, match="has no states"):
             draw(pf)
+        with pytest.raises(TypeError, match=r"pf=Markov.*: expected a ParticleFilter"):
+            draw(mdvpf.Markov(2))  # type: ignore[arg-type]
     result = pf.run([1])
     for figure in (run_figure(result, path=pf.path()), transition_graph(pf), emission_table(pf)):
         assert all(file.stat().st_size > 1000 for file in plots.save(figure, tmp_path / "one"))
+
+
+def test_an_impossible_symbol_can_be_drawn() -> None:
+    result = mdvpf.KnownHMM(mdvpf.datasets.HMM([1], [[1]], [[1, 0]])).run([0, 1, 0])
+    assert result.log_predictive.tolist() == [0.0, -np.inf, 0.0]
+    assert run_figure(result).axes[0].get_ylim() == (0.0, 1.0)

@@ -16,8 +16,10 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "_validate": set(),
     "_extras": set(),
     "_durable": set(),
+    "_uniforms": set(),
     "_generator": {"_validate"},
-    "checkpoint": {"_durable"},
+    "_container": set(),
+    "checkpoint": {"_container", "_durable"},
     "vocabulary": {"_validate"},
     "result": {"_extras"},
     "model": {"_validate"},
@@ -31,7 +33,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
         "_core",
         "_codes",
         "_filter_state",
-        "_generator",
+        "_uniforms",
         "_validate",
         "algorithms",
         "checkpoint",
@@ -78,7 +80,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "_bound": {"_share", "restart"},
     "_combine": {"_share", "predictor", "restart", "result"},
     "_lives": {"filter", "predictor", "restart"},
-    "_population": {"_baseline", "_lives", "predictor", "restart", "result"},
+    "_population": {"_baseline", "_lives", "_validate", "predictor", "restart", "result"},
     "_mixture_state": {
         "_baseline",
         "_population",
@@ -189,6 +191,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
     "cli": (
         {
             "_auto",
+            "_durable",
             "_leaves",
             "_validate",
             "algorithms",

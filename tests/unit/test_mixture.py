@@ -382,6 +382,7 @@ def test_the_grid_has_every_combination() -> None:
     ("arguments", "error", "words"),
     [
         ({"members": []}, ValueError, "members"),
+        ({"members": mdvpf.Markov(2)}, TypeError, r"members=Markov.*expected a sequence of pred"),
         ({"members": [3]}, TypeError, r"members\[0\]=3"),
         ({"members": [mdvpf.Markov(2), mdvpf.Markov(3)]}, ValueError, r"members\[1\]"),
         ({"share": 1.0}, ValueError, "share=1.0"),
@@ -418,8 +419,12 @@ def test_bad_bounds_and_grids() -> None:
     assert mixture.regret_bound(10, n_switches=1) == math.inf
     with pytest.raises(ValueError, match="start=4"):
         mdvpf.Mixture([mdvpf.Markov(2)]).regret_bound(10, 4)
-    with pytest.raises(ValueError, match="alpha"):
+    with pytest.raises(ValueError, match="alpha: got none"):
         mdvpf.Mixture.grid(3, alpha=[])
+    with pytest.raises(TypeError, match=r"beta=0\.1: expected a sequence of numbers"):
+        mdvpf.Mixture.grid(3, beta=0.1)
+    with pytest.raises(TypeError, match=r"algorithm=VPA.*: expected a sequence of algorithms"):
+        mdvpf.Mixture.grid(3, algorithm=mdvpf.VPA())
 
 
 def test_bad_symbols_change_nothing() -> None:

@@ -115,7 +115,7 @@ def test_what_cannot_be_saved_says_so() -> None:
     class Mine(mdvpf.Predictor):
         n_symbols = 2
         copy = lambda self: self  # noqa: E731
-        _absorb = _plan = new_sequence = predict_proba = update = None
+        new_sequence = predict_proba = update = None
 
     with pytest.raises(TypeError, match="Mine cannot be saved"):
         mdvpf.Mixture([Mine()]).save(io.BytesIO())

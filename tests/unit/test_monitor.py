@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mdvpf
-from mdvpf.checkpoint import to_bytes
+from tests.kernel.sealing import saved
 
 LABELS = ["ls", 7, b"\x00x", ("cd", ("a", 1)), "make all"]
 
@@ -58,10 +58,10 @@ def test_what_is_no_detector(detector: Any) -> None:
 def test_a_malformed_line_changes_nothing(bad: str | bytes) -> None:
     monitor = labelled()
     monitor.read("ls")
-    before = to_bytes(monitor)
+    before = saved(monitor)
     with pytest.raises(ValueError, match=r"^line 2: "):
         monitor.read(bad)
-    assert to_bytes(monitor) == before
+    assert saved(monitor) == before
 
 
 @pytest.mark.parametrize("learn", ["all", "unflagged", "none"])
@@ -77,7 +77,7 @@ def test_blocks_are_judged_as_the_detector_does(learn: str) -> None:
         assert report is not None
         assert (report.surprise, report.alarm) == (expected.surprise, expected.alarm)
         assert dict(report.expected)[symbol] == pytest.approx(2.718281828459045**-expected.surprise)
-    assert to_bytes(monitor.detector) == to_bytes(twin)
+    assert saved(monitor.detector) == saved(twin)
 
 
 def test_copies_and_files_of_every_kind_go_on_alike() -> None:
@@ -92,7 +92,7 @@ def test_copies_and_files_of_every_kind_go_on_alike() -> None:
     expected = [monitor.read(line) for line in lines]
     for other in others:
         assert [other.read(line) for line in lines] == expected
-        assert to_bytes(other) == to_bytes(monitor)
+        assert saved(other) == saved(monitor)
 
 
 def test_a_file_with_something_else_is_refused() -> None:
@@ -105,3 +105,68 @@ def test_a_file_with_something_else_is_refused() -> None:
     damaged[-1] ^= 1
     with pytest.raises(mdvpf.CheckpointError, match="damaged"):
         mdvpf.Monitor.load(io.BytesIO(damaged))
+
+
+def test_a_file_asks_for_a_callable_discount() -> None:
+    algorithm = mdvpf.MDVPA(discount=halved)
+    monitor = mdvpf.Monitor(mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2), algorithm, 5))
+    for line in "0110":
+        monitor.read(line)
+    content = saved(monitor)
+    with pytest.raises(mdvpf.CheckpointError, match=r"load\(file, discount=\.\.\.\)"):
+        mdvpf.Monitor.load(io.BytesIO(content))
+    twins = [
+        mdvpf.Monitor.load(io.BytesIO(content), discount=halved),
+        pickle.loads(pickle.dumps(monitor)),
+        copy.deepcopy(monitor),
+    ]
+    expected = monitor.read("1")
+    assert [twin.read("1") for twin in twins] == [expected] * 3
+
+
+def halved(step: int) -> float:
+    return 0.5 / step
+
+
+class Tagged(mdvpf.Monitor):
+    """A user's own class."""
+
+
+def test_a_subclass_is_loaded_and_pickled_as_itself() -> None:
+    monitor = Tagged(mdvpf.Markov(2), missing="NA")
+    monitor.read("1")
+    for twin in (
+        Tagged.load(io.BytesIO(saved(monitor))),
+        pickle.loads(pickle.dumps(monitor)),
+    ):
+        assert type(twin) is Tagged
+        assert saved(twin) == saved(monitor)
+
+
+def test_what_is_impossible_has_no_number_in_json() -> None:
+    hmm = mdvpf.datasets.HMM([1], [[1]], [[1, 0]])
+    monitor = mdvpf.Monitor(mdvpf.KnownHMM(hmm))
+    report = monitor.read("1")
+    assert report is not None
+    assert report.surprise == float("inf")
+    found = json.loads(report.to_json())
+    assert (found["log_predictive"], found["surprise"]) == (None, None)
+    assert found["expected"] == [
+        {"symbol": 0, "probability": 1.0},
+        {"symbol": 1, "probability": 0.0},
+    ]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_symbol() -> None:
+    monitor = labelled()
+    report = monitor.read("\ufeffls\r\n".encode())
+    assert report is not None
+    assert report.symbol == "ls"
+
+
+@pytest.mark.parametrize("line", [None, 3, bytearray(b"ls"), ["ls"]])
+def test_a_line_is_text_or_bytes(line: Any) -> None:
+    monitor = labelled()
+    with pytest.raises(TypeError, match=r"line=.*expected a str or bytes"):
+        monitor.read(line)
+    assert monitor.n_lines == 0

@@ -1,0 +1,181 @@
+"""The file of a checkpoint: a JSON header that lists arrays, the arrays, checksums over every byte.
+
+What the header says is none of this module's business. No more is read than is there, and no array
+is made before its bytes have come in and their checksum holds. The format is described in
+``docs/design.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAGIC = b"\x89MDVPF\r\n"  # not text, and spoilt by any conversion of line ends
+VERSION = 1
+PREFIX = struct.Struct("<8sIQ")  # magic, version, bytes of the header
+DIGEST_BYTES = 16
+DTYPES = ("|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f8")
+
+_CHUNK = 1 << 20
+_LARGEST_HEADER = 1 << 32
+
+# What reading raises where values are not what they should be.
+NONSENSE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+class CheckpointError(ValueError):
+    """A file is not a checkpoint, is damaged, or contradicts itself.
+
+    Examples
+    --------
+    >>> import io
+    >>> import mdvpf
+    >>> try:
+    ...     mdvpf.ParticleFilter.load(io.BytesIO(b"not a checkpoint"))
+    ... except mdvpf.CheckpointError as error:
+    ...     print(error)
+    file: not a checkpoint of mdvpf
+    """
+
+
+def encoded(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> list[bytes | memoryview]:
+    """Return the parts of a file with a header and with arrays, each of one of the `DTYPES`."""
+    stored = {name: _little_endian(array) for name, array in arrays.items()}
+    contents = [array.reshape(-1).view(np.uint8).data for array in stored.values()]
+    sections = [
+        {
+            "name": name,
+            "dtype": array.dtype.str,
+            "shape": list(array.shape),
+            "digest": _digest(content).hex(),
+        }
+        for (name, array), content in zip(stored.items(), contents, strict=True)
+    ]
+    whole = {**header, "sections": sections}
+    text = json.dumps(whole, allow_nan=False, separators=(",", ":")).encode("ascii")
+    prefix = PREFIX.pack(MAGIC, VERSION, len(text))
+    return [prefix, _digest(prefix, text), text, *contents]
+
+
+def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
+    kind = array.dtype.newbyteorder("<")
+    assert kind.str in DTYPES
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def _digest(*contents: bytes | memoryview) -> bytes:
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for content in contents:
+        digest.update(content)
+    return digest.digest()
+
+
+def read(file: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the header and the arrays of a checkpoint, once all checksums hold."""
+    if not hasattr(file, "read"):
+        raise _not_a_file(file)
+    prefix = _read_exactly(file, PREFIX.size, "file: not a checkpoint of mdvpf")
+    magic, version, n_bytes = PREFIX.unpack(prefix)
+    if magic != MAGIC:
+        raise CheckpointError("file: not a checkpoint of mdvpf")
+    if version != VERSION:
+        raise CheckpointError(
+            f"file: a checkpoint of format version {version}; expected {VERSION}, "
+            "or an mdvpf that knows it"
+        )
+    if n_bytes > _LARGEST_HEADER:
+        raise CheckpointError("file: the header is damaged")
+    digest = _read_exactly(file, DIGEST_BYTES)
+    text = _read_exactly(file, n_bytes)
+    if _digest(prefix, text) != digest:
+        raise CheckpointError("file: the header is damaged")
+    try:
+        header = json.loads(text, parse_constant=_refuse_constant)
+        sections = [_Section(**entry) for entry in header["sections"]]
+    except NONSENSE as error:
+        raise CheckpointError(f"file: the header makes no sense: {said(error)}") from error
+    arrays: dict[str, NDArray[Any]] = {}
+    for section in sections:
+        if section.name in arrays:
+            raise CheckpointError(f"file: the section {section.name!r} occurs twice")
+        content = _read_exactly(file, section.n_bytes)
+        if _digest(content).hex() != section.digest:
+            raise CheckpointError(f"file: the section {section.name!r} is damaged")
+        arrays[section.name] = np.frombuffer(content, section.dtype).reshape(section.shape)
+    return header, arrays
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """An array in the file, as the header lists it."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    digest: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or self.dtype not in DTYPES or len(self.shape) > 8:
+            raise ValueError(f"section {self.name!r}")
+        # NumPy wants the product of what is not 0 to fit, even where there is nothing.
+        sizes = [n for n in self.shape if type(n) is int and n >= 0]
+        if len(sizes) < len(self.shape) or math.prod(n or 1 for n in sizes) >= 2**56:
+            raise ValueError(f"section {self.name!r}: shape")
+
+    @property
+    def n_bytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+def said(error: Exception) -> str:
+    """Return what an error says."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
+def _read_exactly(file: IO[bytes], n: int, message: str = "file: it ends too early") -> bytes:
+    """Read n bytes, a little at a time: how long the file really is, only reading tells."""
+    chunks = []
+    while n:
+        chunk = file.read(min(n, _CHUNK))
+        if not isinstance(chunk, bytes):
+            raise _not_a_file(file)
+        if not chunk:
+            raise CheckpointError(message)
+        chunks.append(chunk)
+        n -= len(chunk)
+    return b"".join(chunks)
+
+
+def write(file: Any, chunks: Iterable[bytes | memoryview]) -> None:
+    """Write all of the chunks, also to a file without a buffer, which may take less at a time."""
+    if isinstance(file, io.TextIOBase) or not hasattr(file, "write"):
+        raise _not_a_file(file)
+    for chunk in chunks:
+        written = file.write(chunk)
+        while written is not None and written < len(chunk):
+            chunk = memoryview(chunk)[written:]
+            written = file.write(chunk)
+
+
+def _not_a_file(file: Any) -> TypeError:
+    return TypeError(f"file={file!r}: expected a path or a binary file")
