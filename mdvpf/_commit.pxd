@@ -5,16 +5,18 @@
 can see has changed then. `commit` cannot fail. It lets go of parents without children first, so
 that groups of rows which only they shared can be written in place. Then, parent by parent, every
 child gets a copy of the parent's block that holds the same groups; only then is each child
-written, so the last one to write a group that nobody else holds writes in place. Blocks are copied
-even for an only child: read and written in the order of particles, they cost less than they would
-scattered over memory. Equal children that follow each other (resampling draws some many times)
-are *copies*: they share one block, and so the cost of scoring and moving it.
+written, so the last one to write a group that nobody else holds writes in place, and those that
+write the same share what they wrote (`_changes.pxd`). Blocks are copied even for an only child:
+read and written in the order of particles, they cost less than they would scattered over memory.
+Equal children that follow each other (resampling draws some many times) are *copies*: they share
+one block, and so the cost of scoring and moving it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._counts cimport add_one, hold_all, own_path, release_group, release_tree
+from mdvpf._changes cimport add_to_group, add_to_tree, forget_changes
+from mdvpf._counts cimport hold_all, release_group, release_tree
 from mdvpf._emission cimport spread_of
 from mdvpf._history cimport append_node, begin_generation, release_leaf
 from mdvpf._pool cimport at, recycle
@@ -99,10 +101,8 @@ cdef inline void move_block(
     """Move the particle of the block to the state on the symbol."""
     cdef uint32_t* into = into_of(system, block)
     cdef uint32_t row = block[BLOCK_CURRENT]
-    cdef handle_t* place = &rows_of(system, block)[row >> GROUP_BITS]
-    place[0] = add_one(&system.pool, place[0], row & (GROUP - 1), state)
-    place = own_path(system, root_of(system, block), emitted)
-    place[0] = add_one(&system.pool, place[0], emitted & (GROUP - 1), state)
+    add_to_group(system, &rows_of(system, block)[row >> GROUP_BITS], row & (GROUP - 1), state)
+    add_to_tree(system, root_of(system, block), emitted, state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     spread_in(block)[0] -= spread_of(&system.model, into[state])
@@ -176,6 +176,7 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if n_children[k] == 0:
             release_particle(system, k)
     begin_generation(&system.history)
+    forget_changes(&system.changes)
     system.next_slot = 0
     for k in range(system.n_particles):
         if k and slot[k] >> SHELF_BITS != slot[k - 1] >> SHELF_BITS:

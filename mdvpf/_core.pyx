@@ -61,7 +61,7 @@ cdef int raise_for(Status status) except -1:
 
 cdef enum:
     N_STATE_BUFFERS = 28    # what a copy needs
-    N_BUFFERS = 52          # and work space, which a copy makes anew
+    N_BUFFERS = 54          # and work space, which a copy makes anew
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -118,6 +118,8 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[49] = &system.lookahead.normalizer
     out[50] = &system.part_space
     out[51] = &system.part_sizes
+    out[52] = &system.changes.notes
+    out[53] = &system.changes.heads
 
 
 cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:

@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._changes cimport reserve_changes
 from mdvpf._history cimport reserve_history
 from mdvpf._pool cimport dispose, pages_for, reserve_pages, resize
 from mdvpf._score cimport block_of, into_of
@@ -142,6 +143,8 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
         return COUNT_LIMIT
     n = max(chosen.n, system.n_particles)
     if grow_particles(system, n) != OK or reserve_shelves(system, chosen.n) != OK:
+        return NO_MEMORY
+    if reserve_changes(&system.changes, &system.memory, <size_t>chosen.n) != OK:
         return NO_MEMORY
     for i in range(chosen.n):
         most_states = states[i] + 1 if states[i] >= most_states else most_states

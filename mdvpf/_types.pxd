@@ -120,6 +120,21 @@ cdef struct Record:
     uint32_t refs           # particles and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
 
+# What a commit made of a shared record by adding one to a count.
+cdef struct Change:
+    handle_t before
+    handle_t after
+    uint32_t which          # row of the group
+    uint32_t state
+    uint32_t next           # note in the same chain: index + 1, 0 at its end
+
+cdef struct Changes:
+    Buffer notes            # Change[]
+    Buffer heads            # uint32_t[]: first note of each chain, as `next`
+    uint32_t n
+    uint32_t capacity       # of notes; there are no more
+    uint32_t mask           # number of chains - 1
+
 # One row of a group, wherever it is.
 cdef struct Row:
     const void* pairs
@@ -294,6 +309,7 @@ cdef struct System:
     Buffer match            # int64_t[]: MD-VPA: index in `chosen` of each of `shown`, or -1
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
     Buffer n_children       # uint32_t[]: of each particle
+    Changes changes         # of the commit under way
     Scratch scratch
     Lookahead lookahead
     Buffer part_space       # what `for_part` gives to parts after the first

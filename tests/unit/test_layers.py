@@ -243,6 +243,7 @@ CORE_LAYERS = [
     "_collect.pxd",
     "_expand.pxd",
     "_thin.pxd",
+    "_changes.pxd",
     "_room.pxd",
     "_commit.pxd",
     "_log_tables.pxd",
