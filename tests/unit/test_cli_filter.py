@@ -469,6 +469,18 @@ def test_inspect_of_a_mixture(run: Run, tmp_path: Path, capsys: pytest.CaptureFi
     assert "ContextTree(2, depth=3, beta=0.5)" in shown
 
 
+def test_inspect_of_a_filter_whose_discount_is_a_function(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    algorithm = mdvpf.MDVPA(discount=lambda n: 1 / n)
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(3), algorithm, n_particles=10, rng=0)
+    pf.run([0, 1, 2] * 5)
+    pf.save(tmp_path / "kept")
+    shown = inspected(tmp_path / "kept", capsys)
+    assert "MDVPA(discount=<function _not_in_the_file" in " ".join(shown.split())
+    assert f"{pf.memory().live:,}" in shown
+
+
 def test_inspect_of_a_comparator_and_of_nonsense(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

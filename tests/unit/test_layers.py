@@ -196,6 +196,7 @@ SUBPACKAGES: dict[str, tuple[set[str], list[str]]] = {
             "_validate",
             "algorithms",
             "baselines",
+            "checkpoint",
             "detect",
             "experiments",
             "filter",
