@@ -59,9 +59,7 @@ def inspect(
 def _load(file: Path) -> Monitor:
     try:
         return Monitor.load(file)
-    except (
-        CheckpointError
-    ):  # perhaps it asks for a callable discount: not needed here
+    except CheckpointError:  # perhaps it asks for a callable discount: not needed here
         return Monitor.load(file, discount=_not_in_the_file)
 
 
