@@ -5,20 +5,21 @@ A record is cloned when it is written while others hold it. Most of those others
 the very same thing: they have come to the same state from the same one on the same symbol. So a
 commit notes what it has made of each record, and who is next to want that is given it.
 
-Notes hold for one commit. Until its end every handle that was noted is that of the same record,
-since whoever may still ask for it holds it; and nobody writes what was made, since every child
-writes a record once. There are at most as many notes as particles, the first ones: what is shared
-depends on the order of particles alone, and is the same in a filter that was saved and loaded.
+Notes hold for one commit. A record that was noted may be freed before its end, and its handle be
+taken again; but whoever still asks has held the record since before the commit, and what was made
+of it is held by a child that has written already and does not write again. There are at most as
+many notes as particles, the first ones: what is shared depends on the order of particles alone, and
+is the same in a filter that was saved and loaded.
 """
 
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
-from mdvpf._counts cimport add_one, own_path, release_group, release_tree
+from mdvpf._counts cimport add_one, child_at, own_node, release_tree
 from mdvpf._pool cimport at, resize
 from mdvpf._types cimport (
-    GROUP, GROUP_BITS, NO_MEMORY, NODE_BITS, NONE, OK,
-    Change, Changes, Memory, Record, Status, System, handle_t,
+    GROUP, GROUP_BITS, NO_MEMORY, NONE, OK,
+    Change, Changes, Memory, Pool, Record, Status, System, handle_t,
 )
 
 
@@ -65,7 +66,7 @@ cdef inline handle_t made_of(
     return NONE
 
 
-cdef inline void note(
+cdef inline void note_change(
     Changes* changes, handle_t before, uint32_t which, uint32_t state, handle_t after
 ) noexcept nogil:
     cdef uint32_t* head
@@ -87,44 +88,24 @@ cdef inline bint is_shared(const System* system, handle_t handle) noexcept nogil
     return handle != NONE and (<const Record*>at(&system.pool, handle)).refs > 1
 
 
-cdef inline void add_to_group(
-    System* system, handle_t* place, uint32_t which, uint32_t state
+cdef inline void add_at(
+    System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
-    """Add one to a count in the group at a place of the caller's."""
+    """Add one to a count in a row of the group at a place of the caller's, or of one below it."""
+    cdef Pool* pool = &system.pool
     cdef handle_t before = place[0]
-    cdef handle_t after = made_of(&system.changes, before, which, state)
+    cdef handle_t after = made_of(&system.changes, before, row & (GROUP - 1), state)
     cdef bint shared
     if after != NONE:
-        (<Record*>at(&system.pool, after)).refs += 1
-        release_group(&system.pool, before)
+        (<Record*>at(pool, after)).refs += 1
+        release_tree(pool, before, level)
         place[0] = after
         return
     shared = is_shared(system, before)
-    place[0] = add_one(&system.pool, before, which, state)
-    if shared:
-        note(&system.changes, before, which, state, place[0])
-
-
-cdef inline void add_to_tree(
-    System* system, handle_t* root, uint32_t symbol, uint32_t state
-) noexcept nogil:
-    """Add one to the count of the state in the symbol's column."""
-    cdef uint32_t level = system.depth - 1
-    cdef uint32_t which = symbol & (GROUP - 1)
-    cdef handle_t* place = &root[symbol >> GROUP_BITS >> (NODE_BITS * level)]
-    cdef handle_t before = place[0]
-    cdef handle_t after
-    cdef bint shared
     if level == 0:
-        add_to_group(system, place, which, state)
-        return
-    after = made_of(&system.changes, before, which, state)
-    if after != NONE:
-        (<Record*>at(&system.pool, after)).refs += 1
-        release_tree(&system.pool, before, level)
-        place[0] = after
-        return
-    shared = is_shared(system, before)
-    add_to_group(system, own_path(system, root, symbol), which, state)
+        place[0] = add_one(pool, before, row & (GROUP - 1), state)
+    else:
+        own_node(pool, place)
+        add_at(system, child_at(pool, place[0], level, row), level - 1, row, state)
     if shared:
-        note(&system.changes, before, which, state, place[0])
+        note_change(&system.changes, before, row & (GROUP - 1), state, place[0])

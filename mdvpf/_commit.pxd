@@ -15,7 +15,7 @@ one block, and so the cost of scoring and moving it.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._changes cimport add_to_group, add_to_tree, forget_changes
+from mdvpf._changes cimport add_at, forget_changes
 from mdvpf._counts cimport hold_all, release_group, release_tree
 from mdvpf._emission cimport spread_of
 from mdvpf._history cimport append_node, begin_generation, release_leaf
@@ -25,7 +25,7 @@ from mdvpf._score cimport (
     FETCH_ROWS, block_in, block_of, fetch_rows, into_of, root_of, rows_of, spread_in,
 )
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE, SHELF_BITS,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NODE_BITS, NONE, SHELF_BITS,
     Buffer, Survivors, System, handle_t,
     prefetch,
 )
@@ -101,8 +101,10 @@ cdef inline void move_block(
     """Move the particle of the block to the state on the symbol."""
     cdef uint32_t* into = into_of(system, block)
     cdef uint32_t row = block[BLOCK_CURRENT]
-    add_to_group(system, &rows_of(system, block)[row >> GROUP_BITS], row & (GROUP - 1), state)
-    add_to_tree(system, root_of(system, block), emitted, state)
+    cdef uint32_t level = system.depth - 1
+    add_at(system, &rows_of(system, block)[row >> GROUP_BITS], 0, row, state)
+    add_at(system, &root_of(system, block)[emitted >> GROUP_BITS >> (NODE_BITS * level)], level,
+           emitted, state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     spread_in(block)[0] -= spread_of(&system.model, into[state])

@@ -268,29 +268,30 @@ cdef inline handle_t columns(
     return handle
 
 
-cdef inline handle_t* own_path(System* system, handle_t* root, uint32_t symbol) noexcept nogil:
-    """Where the handle of the symbol's group stands, after making the way to it the caller's."""
-    cdef Pool* pool = &system.pool
-    cdef uint32_t level = system.depth - 1
-    cdef uint32_t group = symbol >> GROUP_BITS
-    cdef handle_t* place = &root[group >> (NODE_BITS * level)]
-    cdef handle_t node, fresh
-    while level > 0:
-        node = place[0]
-        if node == NONE or (<Record*>at(pool, node)).refs > 1:
-            fresh = take(pool, class_of(pool, NODE_UNITS))
-            (<Record*>at(pool, fresh)).refs = 1
-            (<Record*>at(pool, fresh)).shape = 0
-            if node == NONE:
-                memset(children(pool, fresh), 0, NODE_SIZE * sizeof(handle_t))
-            else:
-                memcpy(children(pool, fresh), children(pool, node), NODE_SIZE * sizeof(handle_t))
-                hold_all(pool, children(pool, fresh), NODE_SIZE)
-                (<Record*>at(pool, node)).refs -= 1
-            place[0] = fresh
-        level -= 1
-        place = &children(pool, place[0])[(group >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
-    return place
+cdef inline handle_t* child_at(
+    const Pool* pool, handle_t node, uint32_t level, uint32_t symbol
+) noexcept nogil:
+    """Where a node `level` levels above the groups holds what leads to the symbol's."""
+    return &children(pool, node)[
+        (symbol >> GROUP_BITS >> (NODE_BITS * (level - 1))) & (NODE_SIZE - 1)]
+
+
+cdef inline void own_node(Pool* pool, handle_t* place) noexcept nogil:
+    """Make the node at a place of the caller's the caller's own."""
+    cdef handle_t node = place[0]
+    cdef handle_t fresh
+    if node != NONE and (<Record*>at(pool, node)).refs == 1:
+        return
+    fresh = take(pool, class_of(pool, NODE_UNITS))
+    (<Record*>at(pool, fresh)).refs = 1
+    (<Record*>at(pool, fresh)).shape = 0
+    if node == NONE:
+        memset(children(pool, fresh), 0, NODE_SIZE * sizeof(handle_t))
+    else:
+        memcpy(children(pool, fresh), children(pool, node), NODE_SIZE * sizeof(handle_t))
+        hold_all(pool, children(pool, fresh), NODE_SIZE)
+        (<Record*>at(pool, node)).refs -= 1
+    place[0] = fresh
 
 
 cdef inline void release_tree(Pool* pool, handle_t handle, uint32_t level) noexcept nogil:

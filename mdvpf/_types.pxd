@@ -117,14 +117,14 @@ cdef struct Pool:
 # A group of rows: GROUP ends, then (state, count) pairs. A node of the symbol tree: NODE_SIZE
 # handles. Both start with this header.
 cdef struct Record:
-    uint32_t refs           # particles and nodes that hold it
+    uint32_t refs           # blocks and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
 
 # What a commit made of a shared record by adding one to a count.
 cdef struct Change:
     handle_t before
     handle_t after
-    uint32_t which          # row of the group
+    uint32_t which          # row of the group, which may be below a node
     uint32_t state
     uint32_t next           # note in the same chain: index + 1, 0 at its end
 
