@@ -6,6 +6,7 @@ dates, so that the same lines give the same files.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +99,8 @@ def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:
     rows = -(-len(panels) // columns)
     width = max(7.5, 5.0 * columns)
     result = Figure(figsize=(width, 3.6 * rows + 1.0), layout="constrained")
-    result.suptitle(title)
+    # Some ten letters an inch: a longer title would be cut off.
+    result.suptitle("\n".join(textwrap.fill(line, round(9 * width)) for line in title.splitlines()))
     grid = result.subplots(rows, columns, squeeze=False).ravel()
     handles: dict[str, Any] = {}
     for axes, panel in zip(grid, panels, strict=False):

@@ -240,7 +240,7 @@ def report(options: Options, groups: Groups) -> Report:
     alarms["fixed and told"] = {
         label: judged(rows, warm_up, labels)[1] for label, rows in modes["fixed"].items()
     }
-    drawn = [*shown_labels(groups["fixed"], "Markov 0", "ContextTree 2"), NAIVE_BAYES]
+    drawn = [*shown_labels(groups["fixed"], "Markov 0", "ContextTree 2", AUTO), NAIVE_BAYES]
     panels = [
         _panel(name, {label: levels[label][:, warm_up:] for label in drawn}, labels)
         for name, levels in modes.items()
