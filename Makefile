@@ -75,7 +75,7 @@ coverage: $(BUILT) ## lines of Python that tests/unit and tests/experiments run,
 coverage-core: $(COVERED)/.built ## lines of the core that the tests of the kernel run, by gcov
 	$(call refresh-copy,$(COVERED))
 	@find $(COVERED) -name '*.gcda' -delete
-	@cd $(COVERED) && $(BIN)/python -m pytest -q -n 2 --benchmark-disable $(COVERAGE_TESTS)
+	@cd $(COVERED) && $(BIN)/python -m pytest -q -p no:xdist --benchmark-disable $(COVERAGE_TESTS)  # two at once spoil the counts
 	@$(BIN)/python .ci/core_coverage.py $(COVERED)
 
 torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
