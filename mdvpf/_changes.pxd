@@ -15,11 +15,11 @@ is the same in a filter that was saved and loaded.
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
-from mdvpf._counts cimport add_one, child_at, own_node, release_tree
-from mdvpf._pool cimport at, resize
+from mdvpf._counts cimport add_one, child_at, hold_all, is_shared, own_node, release_tree
+from mdvpf._pool cimport resize
 from mdvpf._types cimport (
     GROUP, GROUP_BITS, NO_MEMORY, NONE, OK,
-    Change, Changes, Memory, Pool, Record, Status, System, handle_t,
+    Change, Changes, Memory, Pool, Status, System, handle_t,
 )
 
 
@@ -84,10 +84,6 @@ cdef inline void note_change(
     head[0] = changes.n
 
 
-cdef inline bint is_shared(const System* system, handle_t handle) noexcept nogil:
-    return handle != NONE and (<const Record*>at(&system.pool, handle)).refs > 1
-
-
 cdef inline void add_at(
     System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
@@ -97,11 +93,11 @@ cdef inline void add_at(
     cdef handle_t after = made_of(&system.changes, before, row & (GROUP - 1), state)
     cdef bint shared
     if after != NONE:
-        (<Record*>at(pool, after)).refs += 1
-        release_tree(pool, before, level)
         place[0] = after
+        hold_all(pool, place, 1)
+        release_tree(pool, before, level)
         return
-    shared = is_shared(system, before)
+    shared = is_shared(pool, before)
     if level == 0:
         place[0] = add_one(pool, before, row & (GROUP - 1), state)
     else:

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._changes cimport add_at, forget_changes
-from mdvpf._counts cimport hold_all, release_group, release_tree
+from mdvpf._counts cimport hold_all, release_group, release_tree, root_index
 from mdvpf._emission cimport spread_of
 from mdvpf._history cimport append_node, begin_generation, release_leaf
 from mdvpf._pool cimport at, recycle
@@ -25,7 +25,7 @@ from mdvpf._score cimport (
     FETCH_ROWS, block_in, block_of, fetch_rows, into_of, root_of, rows_of, spread_in,
 )
 from mdvpf._types cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NODE_BITS, NONE, SHELF_BITS,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
     Buffer, Survivors, System, handle_t,
     prefetch,
 )
@@ -101,10 +101,9 @@ cdef inline void move_block(
     """Move the particle of the block to the state on the symbol."""
     cdef uint32_t* into = into_of(system, block)
     cdef uint32_t row = block[BLOCK_CURRENT]
-    cdef uint32_t level = system.depth - 1
+    cdef handle_t* columns = &root_of(system, block)[root_index(system, emitted)]
     add_at(system, &rows_of(system, block)[row >> GROUP_BITS], 0, row, state)
-    add_at(system, &root_of(system, block)[emitted >> GROUP_BITS >> (NODE_BITS * level)], level,
-           emitted, state)
+    add_at(system, columns, system.depth - 1, emitted, state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     spread_in(block)[0] -= spread_of(&system.model, into[state])

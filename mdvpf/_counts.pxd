@@ -232,6 +232,10 @@ cdef inline handle_t add_one(
 
 # ---- sharing -----------------------------------------------------------------------------
 
+cdef inline bint is_shared(const Pool* pool, handle_t handle) noexcept nogil:
+    return handle != NONE and (<const Record*>at(pool, handle)).refs > 1
+
+
 cdef inline void hold_all(Pool* pool, const handle_t* handles, uint32_t n) noexcept nogil:
     cdef uint32_t i
     for i in range(n):
@@ -255,17 +259,9 @@ cdef inline handle_t* children(const Pool* pool, handle_t node) noexcept nogil:
     return <handle_t*>(<char*>at(pool, node) + sizeof(Record))
 
 
-cdef inline handle_t columns(
-    const System* system, const handle_t* root, uint32_t symbol
-) noexcept nogil:
-    """The group that the symbol's column is in, or NONE if the particle met none of them."""
-    cdef uint32_t level = system.depth - 1
-    cdef uint32_t group = symbol >> GROUP_BITS
-    cdef handle_t handle = root[group >> (NODE_BITS * level)]
-    while level > 0 and handle != NONE:
-        level -= 1
-        handle = children(&system.pool, handle)[(group >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
-    return handle
+cdef inline uint32_t root_index(const System* system, uint32_t symbol) noexcept nogil:
+    """Which handle of the root leads to the symbol's group."""
+    return symbol >> GROUP_BITS >> (NODE_BITS * (system.depth - 1))
 
 
 cdef inline handle_t* child_at(
@@ -276,11 +272,23 @@ cdef inline handle_t* child_at(
         (symbol >> GROUP_BITS >> (NODE_BITS * (level - 1))) & (NODE_SIZE - 1)]
 
 
+cdef inline handle_t columns(
+    const System* system, const handle_t* root, uint32_t symbol
+) noexcept nogil:
+    """The group that the symbol's column is in, or NONE if the particle met none of them."""
+    cdef uint32_t level = system.depth - 1
+    cdef handle_t handle = root[root_index(system, symbol)]
+    while level > 0 and handle != NONE:
+        handle = child_at(&system.pool, handle, level, symbol)[0]
+        level -= 1
+    return handle
+
+
 cdef inline void own_node(Pool* pool, handle_t* place) noexcept nogil:
     """Make the node at a place of the caller's the caller's own."""
     cdef handle_t node = place[0]
     cdef handle_t fresh
-    if node != NONE and (<Record*>at(pool, node)).refs == 1:
+    if node != NONE and not is_shared(pool, node):
         return
     fresh = take(pool, class_of(pool, NODE_UNITS))
     (<Record*>at(pool, fresh)).refs = 1

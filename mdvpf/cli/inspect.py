@@ -64,7 +64,8 @@ def _load(file: Path) -> Monitor:
 
 
 def _not_in_the_file(n: int) -> float:
-    raise NotImplementedError
+    """Stand for a discount that files do not hold: what is shown does not ask for it."""
+    raise LookupError("the discount is not in the file")
 
 
 def _tables(monitor: Monitor, file: Path, top: int) -> list[Table]:
