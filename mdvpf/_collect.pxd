@@ -12,7 +12,10 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport beta_of, inverse_of, new_of, spread_of
 from mdvpf._score cimport block_of, column_of, into_of, oracle, spread_in, transition_row
-from mdvpf._types cimport BLOCK_CURRENT, BLOCK_STATES, Candidate, Model, Row, Scratch, System
+from mdvpf._types cimport (
+    ALGORITHM_MDVPA, BLOCK_CURRENT, BLOCK_STATES,
+    Candidate, Model, Row, RowTotal, Scratch, System,
+)
 
 
 # Sums over the row of the present state.
@@ -106,6 +109,7 @@ cdef inline int64_t collect_few(
     cdef double scale, share, total, number, part
     cdef int64_t n = 0
     cdef RowSums sums
+    cdef RowTotal* row_total
     cdef uint64_t place = <uint64_t>particle << 32
     cdef uint32_t i, state
     scratch.n_stamped += row.n
@@ -115,6 +119,10 @@ cdef inline int64_t collect_few(
         sums = scan_row(model, into, &row, 1, stamp, first, parts)
     else:
         sums = scan_row(model, into, &row, 2, stamp, first, parts)
+    if system.algorithm == ALGORITHM_MDVPA:  # the look-ahead wants them too
+        row_total = &(<RowTotal*>system.lookahead.row_total.data)[particle]
+        row_total.left = sums.left
+        row_total.visited = sums.visited
     offers_old = sums.visited < system.n_steps
     if offers_old:
         spread = spread_in(block)[0] - sums.spread

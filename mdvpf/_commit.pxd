@@ -19,10 +19,11 @@ from mdvpf._changes cimport add_at, forget_changes
 from mdvpf._counts cimport hold_all, release_group, release_tree, root_index
 from mdvpf._emission cimport spread_of
 from mdvpf._history cimport append_node, begin_generation, release_leaf
+from mdvpf._merge cimport merge_records
 from mdvpf._pool cimport at, recycle
 from mdvpf._room cimport free_shelf, take_slot
 from mdvpf._score cimport (
-    FETCH_ROWS, block_in, block_of, fetch_rows, into_of, root_of, rows_of, spread_in,
+    FETCH_ROWS, block_in, block_of, fetch_rows, into_of, root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
@@ -36,10 +37,6 @@ cdef enum:
 
 
 # ---- children ----------------------------------------------------------------------------
-
-cdef inline uint32_t used_groups(const uint32_t* block) noexcept nogil:
-    return (block[BLOCK_STATES] >> GROUP_BITS) + 1
-
 
 cdef inline void fetch_groups(const System* system, int64_t particle) noexcept nogil:
     """Ask for the headers of all the groups that a particle holds itself."""
@@ -68,11 +65,9 @@ cdef inline uint32_t* copy_block(
 ) noexcept nogil:
     """Copy a block to the next slot. Neither its groups nor its leaf are held."""
     cdef uint32_t* child
-    cdef uint32_t i
     slot[0] = take_slot(system)
     child = block_in(system, slot[0])
-    for i in range(0, system.stride, 4):
-        memcpy(child + i, parent + i, 4 * sizeof(uint32_t))
+    memcpy(child, parent, system.stride * sizeof(uint32_t))
     return child
 
 
@@ -112,6 +107,20 @@ cdef inline void move_block(
     block[BLOCK_CURRENT] = state + 1
     if system.history.enabled:
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
+
+
+# What a commit finds out about the children.
+cdef struct Tally:
+    int64_t n_candidates
+    uint32_t most_states
+    double mean_states
+
+
+cdef inline void tally_child(Tally* tally, const uint32_t* block, double weight) noexcept nogil:
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    tally.n_candidates += n_states + 1
+    tally.mean_states += weight * n_states
+    tally.most_states = n_states if n_states > tally.most_states else tally.most_states
 
 
 cdef inline void make_children(
@@ -162,14 +171,15 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef uint32_t* n_children = <uint32_t*>system.n_children.data
     cdef uint32_t* slot = <uint32_t*>system.slot.data
     cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
-    cdef uint32_t most_states = 0
-    cdef uint32_t n_states
     cdef uint32_t* child
-    cdef double mean_states = 0.0
-    cdef int64_t n_candidates = chosen.n
+    cdef uint32_t shelf = slot[0] >> SHELF_BITS
     cdef int64_t first = 0
     cdef int64_t last, i, k
+    cdef Tally tally
     cdef Buffer swap
+    tally.n_candidates = 0
+    tally.most_states = 0
+    tally.mean_states = 0.0
     count_children(system, chosen)
     for k in range(system.n_particles):
         if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] == 0:
@@ -177,11 +187,11 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if n_children[k] == 0:
             release_particle(system, k)
     begin_generation(&system.history)
-    forget_changes(&system.changes)
     system.next_slot = 0
     for k in range(system.n_particles):
-        if k and slot[k] >> SHELF_BITS != slot[k - 1] >> SHELF_BITS:
-            free_shelf(system, slot[k - 1])
+        if slot[k] >> SHELF_BITS != shelf:
+            free_shelf(system, shelf)
+            shelf = slot[k] >> SHELF_BITS
         if k + FETCH_ROWS < system.n_particles:
             if n_children[k + FETCH_ROWS] == 1:
                 fetch_rows(system, k + FETCH_ROWS, symbol)
@@ -193,18 +203,16 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if n_children[k] == 1 and not system.history.enabled:  # most often
             child = copy_block(system, block_in(system, slot[k]), &new_slot[first])
             move_block(system, child, states[first], emitted)
+            tally_child(&tally, child, weight[first])
         elif n_children[k]:
             make_children(system, chosen, first, last, emitted)
-        for i in range(first, last):
-            n_states = block_in(system, new_slot[i])[BLOCK_STATES]
-            n_candidates += n_states
-            mean_states += weight[i] * n_states
-            most_states = n_states if n_states > most_states else most_states
+            for i in range(first, last):
+                tally_child(&tally, block_in(system, new_slot[i]), weight[i])
         first = last
-    free_shelf(system, slot[system.n_particles - 1])
-    system.n_candidates = n_candidates
-    system.mean_states = mean_states
-    system.most_states = most_states
+    free_shelf(system, shelf)
+    system.n_candidates = tally.n_candidates
+    system.mean_states = tally.mean_states
+    system.most_states = tally.most_states
     swap = system.slot
     system.slot = system.new_slot
     system.new_slot = swap
@@ -216,6 +224,8 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.n_particles = chosen.n
     system.n_steps += 1
     system.met_missing = system.met_missing or symbol == MISSING
+    forget_changes(&system.changes, &system.pool)
+    merge_records(system)
     recycle(&system.pool)
     if system.n_steps % REFRESH_INTERVAL == 0:
         refresh_spread(system)

@@ -10,7 +10,6 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport children, count_in, row_end, row_start, state_in
 from mdvpf._emission cimport add_predictive, find_tables, make_tables
 from mdvpf._history cimport path_length, write_path
@@ -21,7 +20,7 @@ from mdvpf._restore cimport restore
 from mdvpf._room cimport groups_for, grow_particles, reserve_shelves, stride_for, take_slot
 from mdvpf._score cimport (
     block_in, block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of,
-    transition_row, transition_scores, view_moved, view_particle,
+    transition_row, transition_scores, used_groups, view_moved, view_particle,
 )
 from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot
 from mdvpf._step cimport Uniforms, reserve_step
@@ -60,8 +59,9 @@ cdef int raise_for(Status status) except -1:
 
 
 cdef enum:
-    N_STATE_BUFFERS = 28    # what a copy needs
-    N_BUFFERS = 54          # and work space, which a copy makes anew
+    N_STATE_BUFFERS = 29    # what a copy needs
+    N_BUFFERS = 55          # and work space, which a copy makes anew
+    MERGE_INTERVAL = 256    # steps: records become equal slowly, and to look at all takes time
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -94,7 +94,7 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[25] = &system.n_children
     out[26] = &system.tabled
     out[27] = &system.lookahead.tabled
-    out[28] = &system.tilted.items
+    out[28] = &system.lookahead.row_total
     out[29] = &system.scratch.transition
     out[30] = &system.scratch.emission
     out[31] = &system.scratch.ones
@@ -119,7 +119,8 @@ cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[50] = &system.part_space
     out[51] = &system.part_sizes
     out[52] = &system.changes.notes
-    out[53] = &system.changes.heads
+    out[53] = &system.tilted.items
+    out[54] = &system.known
 
 
 cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
@@ -196,6 +197,7 @@ cdef class ParticleSystem:
         self.busy = False
         open_pool(&self.system.pool, &self.system.memory)
         self.system.memory.fail_after = -1
+        self.system.merge_interval = MERGE_INTERVAL
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
@@ -670,6 +672,10 @@ cdef class ParticleSystem:
     def _fail_allocation_after(self, int64_t n):
         """Make the allocation after the next n fail, for tests; -1 for none."""
         self.system.memory.fail_after = n
+
+    def _merge_every(self, int64_t n_steps):
+        """Merge equal records after every so many steps from now on, for tests."""
+        self.system.merge_interval = n_steps
 
     # ---- checks ------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ cdef inline Row overlaid(const Row* row, uint32_t state, uint32_t* work) noexcep
 cdef inline uint32_t group_units(uint32_t shape) noexcept nogil:
     """Units of a record that holds a group of this shape, header included."""
     cdef size_t bytes = <size_t>(GROUP + 2 * (shape >> 2)) << (shape & 3)
-    return <uint32_t>(1 + (bytes + UNIT_BYTES - 1) // UNIT_BYTES)
+    return <uint32_t>((sizeof(Record) + bytes + UNIT_BYTES - 1) // UNIT_BYTES)
 
 
 cdef inline void* pairs_of(const Record* group) noexcept nogil:
@@ -194,6 +194,7 @@ cdef inline handle_t add_elsewhere(
         fresh = take(pool, class_of(pool, group_units(shape)))
         target = <Record*>at(pool, fresh)
         target.refs = 1
+        target.note = 0
         if handle == NONE:
             begin_group(target, width)
         else:
@@ -293,6 +294,7 @@ cdef inline void own_node(Pool* pool, handle_t* place) noexcept nogil:
     fresh = take(pool, class_of(pool, NODE_UNITS))
     (<Record*>at(pool, fresh)).refs = 1
     (<Record*>at(pool, fresh)).shape = 0
+    (<Record*>at(pool, fresh)).note = 0
     if node == NONE:
         memset(children(pool, fresh), 0, NODE_SIZE * sizeof(handle_t))
     else:

@@ -102,7 +102,7 @@ cdef inline double sampled_bound(
 
 
 cdef inline int64_t expand_part(
-    const System* system, int32_t symbol, double bound, int part, int parts
+    const System* system, int32_t symbol, double bound, bint sparse, int part, int parts
 ) noexcept nogil:
     """Collect the candidates of a part that reach the bound; return how many.
 
@@ -112,8 +112,6 @@ cdef inline int64_t expand_part(
     cdef int64_t start = part_start(system, part, parts)
     cdef double* scores = <double*>own.scratch.transition.data
     cdef Candidate* items = <Candidate*>own.candidates.items.data
-    cdef bint sparse = bound > 0.0 and not own.candidates.logarithmic and symbol != MISSING \
-        and has_shortcuts(system)
     cdef int64_t n = 0
     cdef int64_t k, more
     cdef uint32_t n_states
@@ -163,11 +161,14 @@ cdef inline void expand_with_bound(
     cdef double total = 0.0
     cdef double best = -INFINITY
     cdef double least = INFINITY
+    cdef bint sparse = bound > 0.0 and not candidates.logarithmic and symbol != MISSING \
+        and has_shortcuts(system)
+    system.lookahead.has_totals = sparse
     if parts == 1:
-        sizes[0] = expand_part(system, symbol, bound, 0, 1)
+        sizes[0] = expand_part(system, symbol, bound, sparse, 0, 1)
     else:
         for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
-            sizes[part] = expand_part(system, symbol, bound, part, parts)
+            sizes[part] = expand_part(system, symbol, bound, sparse, part, parts)
     join_parts(system, parts)
     if candidates.n > system.most_collected:
         system.most_collected = candidates.n

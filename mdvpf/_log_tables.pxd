@@ -48,8 +48,8 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
 
 
 cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) noexcept nogil:
-    """log(n / of)"""
-    if n < TABLED and of < TABLED:
+    """log(n / of), where n is at most `of`"""
+    if of < TABLED:
         return (<const int64_t*>ahead.tabled.data)[n] - (<const int64_t*>ahead.tabled.data)[of]
     return in_units(ahead, log(as_double(n) / as_double(of)))
 
@@ -85,3 +85,31 @@ cdef inline int64_t log_left(
     if n < TABLED:
         return (<const int64_t*>ahead.tabled.data)[3 * TABLED + n]
     return in_units(ahead, log(<double>n + model.alpha))
+
+
+# ---- logs of sums ------------------------------------------------------------------------
+
+cdef enum:
+    MEMO = 64
+
+# Logs found last: particles that are near each other are likely to want the same.
+cdef struct Memo:
+    int64_t[MEMO] n
+    int64_t[MEMO] logs
+
+
+cdef inline void clear_memo(Memo* memo) noexcept nogil:
+    cdef int i
+    for i in range(MEMO):
+        memo.n[i] = -1
+
+
+cdef inline int64_t log_offered(
+    const Lookahead* ahead, const Model* model, Memo* memo, int64_t n
+) noexcept nogil:
+    """log((n + gamma) / alpha)"""
+    cdef int64_t place = n & (MEMO - 1)
+    if memo.n[place] != n:
+        memo.n[place] = n
+        memo.logs[place] = in_units(ahead, log((<double>n + model.gamma) / model.alpha))
+    return memo.logs[place]

@@ -23,7 +23,9 @@ from libc.string cimport memset
 
 from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport has_shortcuts
-from mdvpf._log_tables cimport in_units, log_emission, log_left, log_ratio, log_spread
+from mdvpf._log_tables cimport (
+    Memo, clear_memo, in_units, log_emission, log_left, log_offered, log_ratio, log_spread,
+)
 from mdvpf._parts cimport for_part, n_parts, part_start
 from mdvpf._pool cimport resize
 from mdvpf._score cimport (
@@ -31,7 +33,7 @@ from mdvpf._score cimport (
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_STATES, NO_MEMORY, NORMALIZER_GEOMETRIC, NORMALIZER_SUM, OK, TABLED,
-    Candidate, CandidateSet, Lookahead, Model, Row, Scratch, Status, System,
+    Candidate, CandidateSet, Lookahead, Model, Row, RowTotal, Scratch, Status, System,
 )
 
 
@@ -40,6 +42,8 @@ cdef inline Status reserve_lookahead(
 ) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
     cdef size_t labels = n_labels * sizeof(double)
+    if resize(&system.memory, &ahead.row_total, <size_t>system.budget * sizeof(RowTotal)) != OK:
+        return NO_MEMORY
     if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.tilted.items,
@@ -80,16 +84,15 @@ cdef inline void add_states(
                 log_sum[i] += log_spread(ahead, model, into[i])
 
 
-cdef inline void sum_row(
-    const uint32_t* into, const Row* row, uint32_t width, int64_t* left, int64_t* visited
-) noexcept nogil:
-    """Sum the counts of a row, and the entries into its states."""
-    cdef size_t i
-    left[0] = 0
-    visited[0] = 0
+cdef inline RowTotal total_row(const uint32_t* into, const Row* row) noexcept nogil:
+    cdef RowTotal total
+    cdef uint32_t i
+    total.left = 0
+    total.visited = 0
     for i in range(row.n):
-        left[0] += item(row.pairs, width, 2 * i + 1)
-        visited[0] += into[item(row.pairs, width, 2 * i)]
+        total.left += count_in(row, i)
+        total.visited += into[state_in(row, i)]
+    return total
 
 
 cdef inline void add_row(
@@ -109,8 +112,8 @@ cdef inline void add_row(
 
 
 cdef inline int64_t add_particle(
-    const System* system, Lookahead* ahead, Scratch* scratch, int64_t particle, int32_t symbol,
-    int64_t place,
+    const System* system, Lookahead* ahead, Memo* memo, Scratch* scratch, int64_t particle,
+    int32_t symbol, int64_t place,
 ) noexcept nogil:
     """Add the logs of a particle's potentials; find those of its candidates in the set.
 
@@ -132,22 +135,22 @@ cdef inline int64_t add_particle(
     cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
     cdef uint64_t first = scratch.n_stamped + 1     # number of the first pair of the row
     cdef uint64_t second = first + row.n            # and of the column
-    cdef int64_t left, visited
+    cdef RowTotal total
     cdef int64_t share          # of a state that the oracle offers
     cdef int64_t seen           # what a transition that was seen is worth more
     cdef int64_t potential, more
     cdef double scale, linear_share
     cdef uint32_t i, state
     scratch.n_stamped += row.n + counts.n
-    if row.width == 0:
-        sum_row(into, &row, 0, &left, &visited)
+    if ahead.has_totals:
+        total = (<const RowTotal*>ahead.row_total.data)[particle]
     else:
-        sum_row(into, &row, row.width, &left, &visited)
-    seen = in_units(ahead, log((system.n_steps - visited + model.gamma) / model.alpha))
+        total = total_row(into, &row)
+    seen = log_offered(ahead, model, memo, system.n_steps - total.visited)
     if offers_new:
-        share = -log_left(ahead, model, left) - seen
+        share = -log_left(ahead, model, total.left) - seen
     else:
-        oracle(model, system.n_steps, False, left, visited, &scale, &linear_share)
+        oracle(model, system.n_steps, False, total.left, total.visited, &scale, &linear_share)
         share = in_units(ahead, log(linear_share))
     add_states(ahead, model, into, n_states)
     if row.width == 0:
@@ -282,11 +285,15 @@ cdef inline int64_t add_part(
     cdef int64_t start = part_start(system, part, parts)
     cdef int64_t place = first_of(&own.candidates, start)
     cdef int64_t k
+    cdef Memo memo
+    clear_memo(&memo)
     if part > 0:
         clear_sums(&own.lookahead)
     for k in range(start, part_start(system, part + 1, parts)):
         fetch_ahead(&own, k, 1, symbol)
-        place = add_particle(&own, &own.lookahead, &own.scratch, k, symbol, place)
+        place = add_particle(
+            &own, &own.lookahead, &memo, &own.scratch, k, symbol, place
+        )
     return own.lookahead.common
 
 

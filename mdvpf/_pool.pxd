@@ -153,6 +153,17 @@ cdef inline size_t used_bytes(const Pool* pool) noexcept nogil:
     return (<size_t>pool.n_pages - 1) * PAGE_BYTES
 
 
+cdef inline size_t count_records(const Pool* pool) noexcept nogil:
+    """How many records are in use."""
+    cdef const Page* pages = <const Page*>pool.pages.data
+    cdef size_t n = 0
+    cdef uint32_t i
+    for i in range(1, pool.n_pages):
+        if pages[i].n_slots:
+            n += pages[i].n_live
+    return n
+
+
 cdef inline size_t pages_for(size_t n, size_t units) noexcept nogil:
     """Pages that n records of at most so many units fill, but for one page a class."""
     if units > PAGE_UNITS:

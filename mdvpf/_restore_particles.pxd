@@ -9,12 +9,11 @@ from libc.math cimport exp, fabs, isfinite
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport count_in, row_in, state_in
 from mdvpf._pool cimport at
 from mdvpf._restore_records cimport Records, hold, length, reject
 from mdvpf._room cimport take_slot
-from mdvpf._score cimport block_in, group_at, into_of, root_of, rows_of, spread_in
+from mdvpf._score cimport block_in, group_at, into_of, root_of, rows_of, spread_in, used_groups
 from mdvpf._snapshot cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
     WEIGHT, Snapshot, numbers,

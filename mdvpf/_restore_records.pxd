@@ -213,6 +213,7 @@ cdef inline void make_groups(
         group = <Record*>at(&system.pool, handles[g])
         begin_group(group, width)
         group.refs = 0
+        group.note = 0
         group.shape = (shape & ~3u) | width
         for i in range(GROUP + 2 * <size_t>(shape >> 2)):
             put_item(items_of(group), width, <uint32_t>i, read_item(items, shape & 3, i))
@@ -248,6 +249,7 @@ cdef inline Status make_nodes(
         node = <Record*>at(&system.pool, handles[k])
         node.refs = 0
         node.shape = 0
+        node.note = 0
     for level in range(system.depth - 1):
         below = first + numbers(snapshot, LEVELS)[level]
         n_below = records.n_groups

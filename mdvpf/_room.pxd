@@ -6,6 +6,7 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._changes cimport reserve_changes
 from mdvpf._history cimport reserve_history
+from mdvpf._merge cimport reserve_merge
 from mdvpf._pool cimport dispose, pages_for, reserve_pages, resize
 from mdvpf._score cimport block_of, into_of
 from mdvpf._types cimport (
@@ -97,9 +98,8 @@ cdef inline uint32_t take_slot(System* system) noexcept nogil:
     return slot
 
 
-cdef inline void free_shelf(System* system, uint32_t slot) noexcept nogil:
-    """Free the shelf that the slot is on."""
-    (<uint32_t*>system.free_shelves.data)[system.n_free_shelves] = slot >> SHELF_BITS
+cdef inline void free_shelf(System* system, uint32_t shelf) noexcept nogil:
+    (<uint32_t*>system.free_shelves.data)[system.n_free_shelves] = shelf
     system.n_free_shelves += 1
 
 
@@ -156,6 +156,8 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
         pages_for(2 * <size_t>chosen.n, growth * system.pool.largest + 4)
         + pages_for((system.depth - 1) * <size_t>chosen.n, NODE_UNITS),
     ) != OK:
+        return NO_MEMORY
+    if reserve_merge(system, <size_t>chosen.n) != OK:
         return NO_MEMORY
     if reserve_history(&system.history, &system.memory, chosen.n) != OK:
         return NO_MEMORY

@@ -65,6 +65,11 @@ cdef inline handle_t* rows_of(const System* system, uint32_t* block) noexcept no
     return block + BLOCK_HEADER + system.state_capacity
 
 
+cdef inline uint32_t used_groups(const uint32_t* block) noexcept nogil:
+    """How many of those the states of the block need."""
+    return (block[BLOCK_STATES] >> GROUP_BITS) + 1
+
+
 cdef inline handle_t* root_of(const System* system, uint32_t* block) noexcept nogil:
     return block + BLOCK_HEADER + system.state_capacity + system.n_groups
 

@@ -13,15 +13,16 @@ first, and within a generation in the order in which the one before it names the
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport children, item, items_of
 from mdvpf._history cimport path_length
-from mdvpf._pool cimport dispose, resize
-from mdvpf._score cimport block_of, group_at, is_copy, root_of, rows_of, spread_in
+from mdvpf._pool cimport count_records, dispose, resize
+from mdvpf._score cimport (
+    block_of, group_at, is_copy, root_of, rows_of, spread_in, used_groups,
+)
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
     PAGE_BITS, PAGE_UNITS,
-    Buffer, History, Memory, Page, Record, Status, System, handle_t,
+    Buffer, History, Memory, Record, Status, System, handle_t,
 )
 
 # The arrays of a snapshot, in the order in which they cross the boundary: of K particles, of B of
@@ -113,13 +114,10 @@ cdef inline Status number_records(
     System* system, Numbering* known, Snapshot* snapshot
 ) noexcept nogil:
     """Number all records, and write how many nodes each level has."""
-    cdef const Page* pages = <const Page*>system.pool.pages.data
     cdef size_t units = (<size_t>system.pool.n_pages - 1) << PAGE_BITS
-    cdef size_t n_records = 0
+    cdef size_t n_records = count_records(&system.pool)
     cdef uint32_t level, i
     cdef int64_t k, start
-    for i in range(1, system.pool.n_pages):
-        n_records += pages[i].n_live if pages[i].n_slots else 0
     if resize(&system.memory, &known.number, units * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &known.order, n_records * sizeof(handle_t)) != OK:

@@ -30,7 +30,7 @@ cdef enum:
 
     NODE_BITS = 4           # a node of the symbol tree has 16 children
     NODE_SIZE = 16
-    NODE_UNITS = 10         # of the class that a node is in; it fills 9
+    NODE_UNITS = 10         # of a node
     MAX_ROOT = 64           # handles kept in the particle itself
 
 cdef extern from *:
@@ -119,6 +119,7 @@ cdef struct Pool:
 cdef struct Record:
     uint32_t refs           # blocks and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
+    uint32_t note           # during a commit: first note about it, from 1; else 0
 
 # What a commit made of a shared record by adding one to a count.
 cdef struct Change:
@@ -126,14 +127,17 @@ cdef struct Change:
     handle_t after
     uint32_t which          # row of the group, which may be below a node
     uint32_t state
-    uint32_t next           # note in the same chain: index + 1, 0 at its end
+    uint32_t next           # number of another note about the record, from 1; 0: none
 
 cdef struct Changes:
     Buffer notes            # Change[]
-    Buffer heads            # uint32_t[]: first note of each chain, as `next`
     uint32_t n
     uint32_t capacity       # of notes; there are no more
-    uint32_t mask           # number of chains - 1
+
+# A record that no other equals, and where it stands in the particles that hold it.
+cdef struct Known:
+    handle_t handle
+    uint32_t place
 
 # One row of a group, wherever it is.
 cdef struct Row:
@@ -220,6 +224,11 @@ cdef struct Scratch:
     Buffer overlay_column   # uint32_t[]
     Buffer overlay_missing  # uint32_t[]
 
+# What the row of a particle's present state sums to.
+cdef struct RowTotal:
+    int64_t left            # transitions from the state
+    int64_t visited         # entries into the states reached from it
+
 # What all particles make of a look-ahead symbol. Logs are in whole units, and have sums by label of
 # the state or, for what a particle's states have in common, by its number of states.
 cdef struct Lookahead:
@@ -232,6 +241,8 @@ cdef struct Lookahead:
     Buffer largest          # int64_t[]: by label, of log potentials
     Buffer normalizer       # double[]: by label, G of the paper
     Buffer tabled           # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
+    Buffer row_total        # RowTotal[]: of each particle, if the latest expansion found them
+    bint has_totals         # whether it did
     double unit             # units in 1
     int64_t log_beta
     int64_t log_new         # of model.new_state
@@ -310,6 +321,8 @@ cdef struct System:
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
     Buffer n_children       # uint32_t[]: of each particle
     Changes changes         # of the commit under way
+    Buffer known            # Known[]: a hash table, while equal records are merged
+    int64_t merge_interval  # steps after which they are
     Scratch scratch
     Lookahead lookahead
     Buffer part_space       # what `for_part` gives to parts after the first

@@ -6,13 +6,14 @@ Of particles, their tables and their history; not of work space, which every ste
 
 from libc.stdint cimport int64_t, uint32_t
 
-from mdvpf._commit cimport used_groups
 from mdvpf._counts cimport (
     children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
 )
 from mdvpf._history cimport oldest_generation
 from mdvpf._pool cimport at, class_at, class_of
-from mdvpf._score cimport block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in
+from mdvpf._score cimport (
+    block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in, used_groups,
+)
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
     History, Page, Record, Row, System, handle_t,
@@ -120,6 +121,7 @@ cdef inline void verify_pool(System* system, dict references) except *:
     check(n_bytes == system.pool.live_bytes, "live bytes are not the records' bytes")
     for handle, count in references.items():
         check((<Record*>at(&system.pool, handle)).refs == count, "a reference count is off")
+        check((<Record*>at(&system.pool, handle)).note == 0, "a note was left behind")
 
 
 cdef inline void verify_slots(System* system) except *:

@@ -40,13 +40,15 @@ MOMENTS: dict[str, tuple[list[Event], Event]] = {
 def make_filter(
     algorithm: str, history: int | str | None, n_symbols: int = V, **model: Any
 ) -> mdvpf.ParticleFilter:
-    return mdvpf.ParticleFilter(
+    pf = mdvpf.ParticleFilter(
         mdvpf.InfiniteHMM(n_symbols, **{"beta": 0.1, "gamma": 3.0, **model}),
         EVERY_ALGORITHM[algorithm],
         K,
         rng=5,
         history=history,
     )
+    pf._core._merge_every(2)  # which needs memory too
+    return pf
 
 
 def failures(

@@ -1,4 +1,8 @@
-"""Particles that change a shared group alike go on sharing it: told from their paths alone."""
+"""What particles share.
+
+Those that change a shared group alike go on sharing it, which is told from their paths alone; and
+records that have become equal are merged.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import pytest
 import mdvpf
 
 GROUP = 4  # rows in a record
+NODE_SIZE = 16
 
 # How a group came to be: the one that it was, and the row and the state that were counted.
 Group = tuple[Any, int, int]
@@ -56,3 +61,85 @@ def test_groups_that_came_about_in_the_same_way_are_one(n_symbols: int, n_partic
         assert pf.memory().rows == expected
     else:  # with a shared node of the tree, groups that are new in it are shared as well
         assert pf.memory().rows <= expected
+
+
+def records_by_place(pf: mdvpf.ParticleFilter) -> dict[tuple[Any, ...], dict[Any, set[int]]]:
+    """Return the numbers of the records that stand in each place, by what they hold.
+
+    From a snapshot, whose arrays `_snapshot.pxd` explains. A node holds records by number.
+    """
+    sections = pf._core.snapshot()[4]
+    rows, columns, levels, children, shapes = (
+        np.frombuffer(sections[i], np.uint32) for i in (7, 8, 9, 10, 11)
+    )
+    groups = []
+    start = 0
+    for shape in shapes.tolist():
+        end = start + ((GROUP + 2 * (shape >> 2)) << (shape & 3))
+        groups.append((shape, sections[12][start:end]))
+        start = end
+    nodes = children.reshape(-1, NODE_SIZE)
+    found: dict[tuple[Any, ...], dict[Any, set[int]]] = {}
+
+    def visit(number: int, level: int, place: tuple[Any, ...]) -> None:
+        if number == 0:
+            return
+        if level == len(levels):
+            content: Any = groups[number - 1]
+        else:
+            content = tuple(nodes[levels[:level].sum() + number - 1].tolist())
+            for i, below in enumerate(content):
+                visit(below, level + 1, (*place, i))
+        found.setdefault(place, {}).setdefault(content, set()).add(number)
+
+    n_entries = len(sections[3]) // 4
+    for row in rows.reshape(n_entries, -1).tolist():
+        for i, number in enumerate(row):
+            visit(number, len(levels), ("transition", i))
+    for column in columns.reshape(n_entries, -1).tolist():
+        for i, number in enumerate(column):
+            visit(number, 0, ("emission", i))
+    return found
+
+
+def n_excess(pf: mdvpf.ParticleFilter) -> int:
+    """Return how many records equal another one in the same place."""
+    places = records_by_place(pf).values()
+    return sum(len(numbers) - 1 for place in places for numbers in place.values())
+
+
+@pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA(), mdvpf.ParticleLearning()])
+@pytest.mark.parametrize("n_symbols", [5, 27, 400, 5000])
+def test_records_that_have_become_equal_are_merged(n_symbols: int, algorithm: Any) -> None:
+    model = mdvpf.InfiniteHMM(n_symbols, beta=0.1, max_states=6)
+    rng = np.random.default_rng(1)
+    stream = rng.integers(n_symbols, size=300) * (rng.random(300) < 0.5)
+    never, often = (mdvpf.ParticleFilter(model, algorithm, 60, rng=7) for _ in range(2))
+    never._core._merge_every(10_000)
+    often._core._merge_every(50)
+    most = 0
+    for symbol in stream.tolist():
+        assert never.update(symbol) == often.update(symbol)  # to the last bit
+        if often._core.n_steps % 50 == 0:
+            most = max(most, n_excess(never))
+            assert n_excess(often) == 0
+            often._core.verify()
+    assert most > 0  # there was something to merge
+    assert never.predict_proba().tobytes() == often.predict_proba().tobytes()
+    assert often.memory().rows < never.memory().rows
+    for k in range(len(often.weights)):
+        for mine, others in zip(often.counts(k), never.counts(k), strict=True):
+            np.testing.assert_array_equal(mine, others)
+
+
+def test_a_long_stream_over_few_states_stays_small() -> None:
+    model = mdvpf.InfiniteHMM(6, beta=0.1, max_states=3)
+    pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 100)
+    rng = np.random.default_rng(2)
+    stream = rng.integers(6, size=256 * 8) * (rng.random(256 * 8) < 0.6)
+    pf.run(stream[:256])
+    early = pf.memory()
+    pf.run(stream[256:])
+    assert pf._core.n_steps % 256 == 0  # it has just merged
+    assert n_excess(pf) == 0
+    assert pf.memory().live < 1.1 * early.live

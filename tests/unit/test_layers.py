@@ -245,6 +245,7 @@ CORE_LAYERS = [
     "_expand.pxd",
     "_thin.pxd",
     "_changes.pxd",
+    "_merge.pxd",
     "_room.pxd",
     "_commit.pxd",
     "_log_tables.pxd",
