@@ -72,12 +72,9 @@ coverage: $(BUILT) ## lines of Python that tests/unit and tests/experiments run,
 	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-disable --cov --cov-report=term:skip-covered \
 		tests/unit tests/experiments
 
-# In one process: two that end at once spoil the counts.
 coverage-core: $(COVERED)/.built ## lines of the core that the tests of the kernel run, by gcov
 	$(call refresh-copy,$(COVERED))
-	@find $(COVERED) -name '*.gcda' -delete
-	@cd $(COVERED) && $(BIN)/python -m pytest -q -p no:xdist --benchmark-disable $(COVERAGE_TESTS)
-	@$(BIN)/python .ci/core_coverage.py $(COVERED)
+	@$(BIN)/python .ci/core_coverage.py $(COVERED) $(COVERAGE_TESTS)
 
 torture: $(BUILT) ## long randomised tests; MDVPF_TORTURE=sample for a short run
 	@MDVPF_TORTURE=$(MDVPF_TORTURE) $(BIN)/python -m pytest -q -n 2 --benchmark-disable -m torture tests

@@ -1,8 +1,12 @@
-"""Lines of the core that ran: reads what gcov counted in the C file back into the sources.
+"""Lines of the core that tests run: reads what gcov counted in the C file back into the sources.
 
 Cython writes before each piece of C which line of which source it comes from. (Its `#line`
 directives would not do: the C after one of them goes on for more than a line.) A line counts as
-run if any of its C did. Usage: core_coverage.py FOLDER, which was built with MDVPF_COVERAGE=1.
+run if any of its C did. Usage: core_coverage.py FOLDER TESTS..., where FOLDER is a copy of the
+package that was built with MDVPF_COVERAGE=1.
+
+The tests run in one process, and only what runs in that one counts: processes that tests start and
+kill may leave half a file of counts behind.
 """
 
 from __future__ import annotations
@@ -11,11 +15,29 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from itertools import groupby
 from pathlib import Path
 
 MARKER = re.compile(r'^\s*/\* "(mdvpf/\w+\.p(?:yx|xd))":(\d+)$')
+
+# Others that it starts inherit the prefix; it reads its own when it ends.
+RUN = """
+import os, sys, pytest
+os.environ["GCOV_PREFIX"] = sys.argv[1]
+code = pytest.main(["-q", "-p", "no:xdist", "--benchmark-disable", *sys.argv[2:]])
+del os.environ["GCOV_PREFIX"]
+sys.exit(code)
+"""
+
+
+def run_tests(folder: Path, tests: list[str]) -> None:
+    """Run the tests with counts of what they run, and of nothing that ran before."""
+    for counted in folder.rglob("*.gcda"):
+        counted.unlink()
+    with tempfile.TemporaryDirectory() as elsewhere:
+        subprocess.run([sys.executable, "-c", RUN, elsewhere, *tests], cwd=folder, check=True)
 
 
 def counts_of_c(folder: Path) -> dict[int, int]:
@@ -53,7 +75,7 @@ def ranges(numbers: list[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends)
 
 
-def main(folder: Path) -> None:
+def report(folder: Path) -> None:
     """Print the share of the lines of each source that ran, and the lines that did not."""
     n_lines = n_run = 0
     for source, counts in sorted(counts_of_sources(folder).items()):
@@ -66,4 +88,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    run_tests(Path(sys.argv[1]), sys.argv[2:])
+    report(Path(sys.argv[1]))
