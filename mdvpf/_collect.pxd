@@ -13,15 +13,14 @@ from mdvpf._counts cimport count_in, item, state_in
 from mdvpf._emission cimport beta_of, inverse_of, new_of, spread_of
 from mdvpf._score cimport block_of, column_of, into_of, oracle, spread_in, transition_row
 from mdvpf._types cimport (
-    ALGORITHM_MDVPA, BLOCK_CURRENT, BLOCK_STATES,
+    BLOCK_CURRENT, BLOCK_STATES,
     Candidate, Model, Row, RowTotal, Scratch, System,
 )
 
 
 # Sums over the row of the present state.
 cdef struct RowSums:
-    int64_t left            # transitions from it
-    int64_t visited         # entries into the states reached from it
+    RowTotal total
     double part             # count / (into + prior)
     double spread           # into / (into + prior)
 
@@ -65,16 +64,16 @@ cdef inline RowSums scan_row(
     cdef RowSums sums
     cdef uint32_t state, count, entered
     cdef size_t i
-    sums.left = 0
-    sums.visited = 0
+    sums.total.left = 0
+    sums.total.visited = 0
     sums.part = 0.0
     sums.spread = 0.0
     for i in range(row.n):
         state = item(row.pairs, width, 2 * i)
         count = item(row.pairs, width, 2 * i + 1)
         entered = into[state]
-        sums.left += count
-        sums.visited += entered
+        sums.total.left += count
+        sums.total.visited += entered
         parts[i] = <double>count * inverse_of(model, entered)
         sums.part += parts[i]
         sums.spread += spread_of(model, entered)
@@ -109,7 +108,6 @@ cdef inline int64_t collect_few(
     cdef double scale, share, total, number, part
     cdef int64_t n = 0
     cdef RowSums sums
-    cdef RowTotal* row_total
     cdef uint64_t place = <uint64_t>particle << 32
     cdef uint32_t i, state
     scratch.n_stamped += row.n
@@ -119,14 +117,14 @@ cdef inline int64_t collect_few(
         sums = scan_row(model, into, &row, 1, stamp, first, parts)
     else:
         sums = scan_row(model, into, &row, 2, stamp, first, parts)
-    if system.algorithm == ALGORITHM_MDVPA:  # the look-ahead wants them too
-        row_total = &(<RowTotal*>system.lookahead.row_total.data)[particle]
-        row_total.left = sums.left
-        row_total.visited = sums.visited
-    offers_old = sums.visited < system.n_steps
+    if system.lookahead.has_totals:
+        (<RowTotal*>system.lookahead.row_total.data)[particle] = sums.total
+    offers_old = sums.total.visited < system.n_steps
     if offers_old:
         spread = spread_in(block)[0] - sums.spread
-    oracle(model, system.n_steps, offers_new, sums.left, sums.visited, &scale, &share)
+    oracle(
+        model, system.n_steps, offers_new, sums.total.left, sums.total.visited, &scale, &share
+    )
     if system.carry_weights:
         weight = (<double*>system.weight.data)[particle]
     if offers_old and not weight * (beta * share) < bound:

@@ -9,7 +9,8 @@ written, so the last one to write a group that nobody else holds writes in place
 write the same share what they wrote (`_changes.pxd`). Blocks are copied even for an only child:
 read and written in the order of particles, they cost less than they would scattered over memory.
 Equal children that follow each other (resampling draws some many times) are *copies*: they share
-one block, and so the cost of scoring and moving it.
+one block, and so the cost of scoring and moving it. Now and then, records that have become equal
+are merged (`_merge.pxd`).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t

@@ -14,6 +14,7 @@ from mdvpf._counts cimport children, count_in, row_end, row_start, state_in
 from mdvpf._emission cimport add_predictive, find_tables, make_tables
 from mdvpf._history cimport path_length, write_path
 from mdvpf._log_tables cimport make_log_tables
+from mdvpf._merge cimport MERGE_INTERVAL
 from mdvpf._parts cimport watch_forks
 from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool, used_bytes
 from mdvpf._restore cimport restore
@@ -30,9 +31,11 @@ from mdvpf._types cimport (
     GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
     PAGE_BITS, SHELF,
     AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Record, Report, ResamplingKind,
-    Row, Status, System, View, handle_t,
+    Row, RowTotal, Status, System, View, handle_t,
 )
-from mdvpf._verify cimport check, verify_history, verify_particle, verify_pool, verify_slots
+from mdvpf._verify cimport (
+    check, verify_history, verify_particle, verify_pool, verify_slots, verify_totals,
+)
 
 # Candidates scored between two looks at pending signals: some milliseconds of work.
 cdef enum:
@@ -61,7 +64,6 @@ cdef int raise_for(Status status) except -1:
 cdef enum:
     N_STATE_BUFFERS = 29    # what a copy needs
     N_BUFFERS = 55          # and work space, which a copy makes anew
-    MERGE_INTERVAL = 256    # steps: records become equal slowly, and to look at all takes time
 
 
 cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
@@ -151,6 +153,8 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
         used = origin[i].bytes
         if origin[i] == &source.candidates.items:  # the rest was perhaps never written
             used = <size_t>source.candidates.n * sizeof(Candidate)
+        elif origin[i] == &source.lookahead.row_total:
+            used = <size_t>source.n_particles * sizeof(RowTotal) * source.lookahead.has_totals
         elif origin[i] == &source.blocks:
             used = shelf_bytes(source)
         if duplicate(&target.memory, into[i], origin[i], used) != OK:
@@ -675,6 +679,8 @@ cdef class ParticleSystem:
 
     def _merge_every(self, int64_t n_steps):
         """Merge equal records after every so many steps from now on, for tests."""
+        if n_steps < 1:
+            raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.merge_interval = n_steps
 
     # ---- checks ------------------------------------------------------------------------------
@@ -690,6 +696,7 @@ cdef class ParticleSystem:
                     verify_particle(system, k, references)
             verify_pool(system, references)
             verify_slots(system)
+            verify_totals(system)
             verify_history(system)
             check(system.n_candidates == sum(
                 [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]

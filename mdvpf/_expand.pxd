@@ -17,7 +17,7 @@ from mdvpf._emission cimport has_shortcuts
 from mdvpf._parts cimport for_part, n_parts, part_start
 from mdvpf._score cimport fetch_ahead, potentials, view_for
 from mdvpf._select cimport key_value, kth_largest, order_key
-from mdvpf._types cimport MISSING, Candidate, CandidateSet, Row, System, View
+from mdvpf._types cimport ALGORITHM_MDVPA, MISSING, Candidate, CandidateSet, Row, System, View
 
 cdef enum:
     SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
@@ -163,7 +163,7 @@ cdef inline void expand_with_bound(
     cdef double least = INFINITY
     cdef bint sparse = bound > 0.0 and not candidates.logarithmic and symbol != MISSING \
         and has_shortcuts(system)
-    system.lookahead.has_totals = sparse
+    system.lookahead.has_totals = sparse and system.algorithm == ALGORITHM_MDVPA
     if parts == 1:
         sizes[0] = expand_part(system, symbol, bound, sparse, 0, 1)
     else:

@@ -21,6 +21,9 @@ from mdvpf._types cimport (
     GROUP, NODE_BITS, NODE_SIZE, NONE, OK,
     Known, Record, Status, System, handle_t,
 )
+cdef enum:
+    MERGE_INTERVAL = 256    # steps: records become equal slowly, and to look at all takes time
+
 
 cdef inline size_t table_size(size_t n_records) noexcept nogil:
     """Entries of a hash table in which at least half are free."""

@@ -201,7 +201,7 @@ cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
     memset(&records, 0, sizeof(Records))
     status = restore_with(system, snapshot, &records)
     dispose(&system.memory, &records.handles)
-    dispose(&system.memory, &records.seen)
+    dispose(&system.memory, &records.places)
     dispose(&system.memory, &records.met)
     dispose(&system.memory, &records.reached)
     dispose(&system.memory, &records.emitted)

@@ -49,22 +49,26 @@ cdef inline Status check_weights(
     return OK
 
 
+cdef inline bint stands_elsewhere(Records* records, int64_t record, uint32_t place) noexcept nogil:
+    """Whether a record was met in another place of a particle than this one."""
+    cdef uint64_t* known = &(<uint64_t*>records.places.data)[record]
+    if known[0] == 0:
+        known[0] = <uint64_t>place + 1
+    return known[0] != <uint64_t>place + 1
+
+
 cdef inline Status add_group(
-    const System* system, Snapshot* snapshot, Records* records, uint32_t number,
-    int64_t particle, uint32_t n_states, int64_t n_rows, uint64_t* totals,
+    const System* system, Snapshot* snapshot, Records* records, uint32_t number, uint32_t place,
+    uint32_t n_states, int64_t n_rows, uint64_t* totals,
 ) noexcept nogil:
     """Add the counts of a particle's group to the totals; it has `n_rows` rows at the most."""
-    cdef uint64_t* seen
     cdef const Record* group
     cdef uint32_t which, i, state
     cdef Row row
     if number == 0:
         return OK
-    # In use, no record stands in two places of a particle: that would be work without end here.
-    seen = &(<uint64_t*>records.seen.data)[records.n_nodes + number - 1]
-    if seen[0] == <uint64_t>particle + 1:
-        return reject(snapshot, "a particle holds a record twice")
-    seen[0] = <uint64_t>particle + 1
+    if stands_elsewhere(records, records.n_nodes + number - 1, place):
+        return reject(snapshot, "a record stands in two places")
     group = group_at(system, (<handle_t*>records.handles.data)[records.n_nodes + number - 1])
     for which in range(<uint32_t>GROUP):
         row = row_in(group, which)
@@ -80,30 +84,28 @@ cdef inline Status add_group(
 
 cdef inline Status add_tree(
     const System* system, Snapshot* snapshot, Records* records, uint32_t number,
-    uint32_t depth, int64_t level_start, int64_t first, int64_t particle, uint32_t n_states,
+    uint32_t depth, int64_t level_start, int64_t first, uint32_t n_states,
 ) noexcept nogil:
     """Add the emissions below a node of the given depth (0: the top) whose first group is known."""
-    cdef uint64_t* seen
     cdef int64_t below, k
     cdef uint32_t i
     if number == 0:
         return OK
     if depth == system.depth - 1:
         return add_group(
-            system, snapshot, records, number, particle, n_states,
+            system, snapshot, records, number, <uint32_t>first, n_states,
             <int64_t>system.model.n_symbols + 1 - GROUP * first, <uint64_t*>records.emitted.data,
         )
     k = level_start + number - 1
-    seen = &(<uint64_t*>records.seen.data)[k]
-    if seen[0] == <uint64_t>particle + 1:
-        return reject(snapshot, "a particle holds a record twice")
-    seen[0] = <uint64_t>particle + 1
+    # In use none does. Nodes that name each other would be work without end here.
+    if stands_elsewhere(records, k, <uint32_t>first):
+        return reject(snapshot, "a record stands in two places")
     below = level_start + numbers(snapshot, LEVELS)[depth]
     for i in range(<uint32_t>NODE_SIZE):
         if add_tree(
             system, snapshot, records, numbers(snapshot, CHILDREN)[k * NODE_SIZE + i],
             depth + 1, below, first + (<int64_t>i << (NODE_BITS * (system.depth - 2 - depth))),
-            particle, n_states,
+            n_states,
         ) != OK:
             return BAD_SNAPSHOT
     return OK
@@ -157,7 +159,7 @@ cdef inline Status make_particle(
         if hold(system, snapshot, handles + records.n_nodes, records.n_groups, rows[i],
                 &rows_of(system, block)[i]) != OK:
             return BAD_SNAPSHOT
-        if add_group(system, snapshot, records, rows[i], particle, n_states,
+        if add_group(system, snapshot, records, rows[i], ~i, n_states,
                      <int64_t>n_states + 1 - GROUP * <int64_t>i,
                      <uint64_t*>records.reached.data) != OK:
             return BAD_SNAPSHOT
@@ -166,7 +168,7 @@ cdef inline Status make_particle(
                 n_tops, tops[i], &root_of(system, block)[i]) != OK:
             return BAD_SNAPSHOT
         if add_tree(system, snapshot, records, tops[i], 0, 0,
-                    <int64_t>i << (NODE_BITS * (system.depth - 1)), particle, n_states) != OK:
+                    <int64_t>i << (NODE_BITS * (system.depth - 1)), n_states) != OK:
             return BAD_SNAPSHOT
     return check_totals(system, snapshot, records, particle, block)
 

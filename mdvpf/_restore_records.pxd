@@ -22,7 +22,7 @@ from mdvpf._types cimport (
 # The records of a snapshot as they come to life: handles by number, nodes first.
 cdef struct Records:
     Buffer handles          # handle_t[]: nodes by level, the top one first, then groups
-    Buffer seen             # uint64_t[]: the latest block that holds each record, from 1
+    Buffer places           # uint64_t[]: where each stands in the particles, from 1; 0: not met
     Buffer met              # uint64_t[states]: the latest row that names each state, from 1
     Buffer reached          # uint64_t[states]: transitions of one particle to each state
     Buffer emitted          # uint64_t[states]: emissions of one particle from each state
@@ -103,7 +103,7 @@ cdef inline Status reserve_records(System* system, Records* records) noexcept no
     cdef size_t states = records.most_states * sizeof(uint64_t)
     if resize(&system.memory, &records.handles, n * sizeof(handle_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &records.seen, n * sizeof(uint64_t)) != OK:
+    if resize(&system.memory, &records.places, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &records.met, states) != OK:
         return NO_MEMORY
@@ -112,7 +112,7 @@ cdef inline Status reserve_records(System* system, Records* records) noexcept no
     if resize(&system.memory, &records.emitted, states) != OK:
         return NO_MEMORY
     if n:
-        memset(records.seen.data, 0, n * sizeof(uint64_t))
+        memset(records.places.data, 0, n * sizeof(uint64_t))
     if states:
         memset(records.met.data, 0, states)
     return OK
@@ -157,6 +157,8 @@ cdef inline Status check_group(
             place += 1
     if place != n:
         return reject(snapshot, "a group is longer than its rows")
+    if n == 0:
+        return reject(snapshot, "a group holds nothing")
     width[0] = width_of(largest)
     return OK
 
@@ -243,6 +245,7 @@ cdef inline Status make_nodes(
     cdef int64_t first = 0      # node of the level
     cdef int64_t below, n_below, k
     cdef uint32_t level, i
+    cdef bint is_empty
     cdef Record* node
     for k in range(records.n_nodes):
         handles[k] = take(&system.pool, class_of(&system.pool, NODE_UNITS))
@@ -256,10 +259,14 @@ cdef inline Status make_nodes(
         if level + 2 < system.depth:
             n_below = numbers(snapshot, LEVELS)[level + 1]
         for k in range(first, below):
+            is_empty = True
             for i in range(<uint32_t>NODE_SIZE):
+                is_empty = is_empty and numbers(snapshot, CHILDREN)[k * NODE_SIZE + i] == 0
                 if hold(system, snapshot, handles + below, n_below,
                         numbers(snapshot, CHILDREN)[k * NODE_SIZE + i],
                         &children(&system.pool, handles[k])[i]) != OK:
                     return BAD_SNAPSHOT
+            if is_empty:
+                return reject(snapshot, "a node holds nothing")
         first = below
     return OK

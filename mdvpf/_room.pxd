@@ -21,8 +21,8 @@ cdef inline uint32_t groups_for(uint32_t capacity) noexcept nogil:
 
 
 cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcept nogil:
-    # A multiple of 16 bytes: blocks are copied in such pieces.
-    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 3) & ~3u
+    # Even, since a block holds a double.
+    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 1) & ~1u
 
 
 cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil:

@@ -119,7 +119,7 @@ cdef struct Pool:
 cdef struct Record:
     uint32_t refs           # blocks and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
-    uint32_t note           # during a commit: first note about it, from 1; else 0
+    uint32_t note           # in a commit: first note about it, or what it is merged with; else 0
 
 # What a commit made of a shared record by adding one to a count.
 cdef struct Change:
@@ -134,7 +134,7 @@ cdef struct Changes:
     uint32_t n
     uint32_t capacity       # of notes; there are no more
 
-# A record that no other equals, and where it stands in the particles that hold it.
+# A record that equals none met before it, and where it stands in the particles that hold it.
 cdef struct Known:
     handle_t handle
     uint32_t place
@@ -241,8 +241,8 @@ cdef struct Lookahead:
     Buffer largest          # int64_t[]: by label, of log potentials
     Buffer normalizer       # double[]: by label, G of the paper
     Buffer tabled           # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
-    Buffer row_total        # RowTotal[]: of each particle, if the latest expansion found them
-    bint has_totals         # whether it did
+    Buffer row_total        # RowTotal[]: of each particle, if `has_totals`
+    bint has_totals         # the latest expansion found them
     double unit             # units in 1
     int64_t log_beta
     int64_t log_new         # of model.new_state

@@ -10,13 +10,15 @@ from mdvpf._counts cimport (
     children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
 )
 from mdvpf._history cimport oldest_generation
+from mdvpf._lookahead cimport total_row
 from mdvpf._pool cimport at, class_at, class_of
 from mdvpf._score cimport (
-    block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in, used_groups,
+    block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in, transition_row,
+    used_groups,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
-    History, Page, Record, Row, System, handle_t,
+    History, Page, Record, Row, RowTotal, System, handle_t,
 )
 
 cdef inline object check(bint holds, str message):
@@ -131,6 +133,22 @@ cdef inline void verify_slots(System* system) except *:
     shelves = sorted({slot // SHELF for slot in slots})
     shelves += [(<uint32_t*>system.free_shelves.data)[i] for i in range(system.n_free_shelves)]
     check(sorted(shelves) == list(range(system.n_shelves)), "a shelf is lost or used twice")
+
+
+cdef inline void verify_totals(System* system) except *:
+    """Check what the look-ahead is going to believe of the rows of the present states."""
+    cdef uint32_t* block
+    cdef RowTotal total, known
+    cdef Row row
+    cdef int64_t k
+    if not (system.pending and system.lookahead.has_totals):
+        return
+    for k in range(system.n_particles):
+        block = block_of(system, k)
+        row = transition_row(system, block, block[BLOCK_CURRENT])
+        total = total_row(into_of(system, block), &row)
+        known = (<RowTotal*>system.lookahead.row_total.data)[k]
+        check(total.left == known.left and total.visited == known.visited, "a row's total is off")
 
 
 cdef inline void verify_history(System* system) except *:

@@ -325,7 +325,45 @@ def test_a_tree_that_meets_itself_is_refused(n_nodes: int) -> None:
     opened = unsealed(saved(pf))
     children = opened.arrays["children"].reshape(-1, 16)
     children[-n_nodes:] = np.where(children[-n_nodes:].max(1, keepdims=True) > 0, 1, 0)
-    with pytest.raises(mdvpf.CheckpointError, match="twice"):
+    with pytest.raises(mdvpf.CheckpointError, match="two places"):
+        loaded(sealed(opened))
+
+
+def some_particles(n_symbols: int) -> mdvpf.ParticleFilter:
+    """Return a filter that met the first symbols only: other places of its trees are empty."""
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols, beta=0.1), mdvpf.VPA(), 8)
+    pf.run([0, 1, 2, 0, 1, 2, 0, 1])
+    return pf
+
+
+def test_a_group_that_stands_in_two_places_is_refused() -> None:
+    pf = some_particles(20)
+    opened = unsealed(saved(pf))
+    columns = opened.arrays["columns"].reshape(len(pf.weights), -1)
+    columns[1, 3] = columns[0, 0]
+    with pytest.raises(mdvpf.CheckpointError, match="two places"):
+        loaded(sealed(opened))
+
+
+def test_a_group_without_counts_is_refused() -> None:
+    pf = some_particles(20)
+    opened = unsealed(saved(pf))
+    arrays = opened.arrays
+    arrays["shape"] = np.append(arrays["shape"], np.zeros(1, arrays["shape"].dtype))
+    arrays["items"] = np.append(arrays["items"], np.zeros(4, arrays["items"].dtype))
+    arrays["columns"].reshape(len(pf.weights), -1)[0, 3] = len(arrays["shape"])
+    with pytest.raises(mdvpf.CheckpointError, match="a group holds nothing"):
+        loaded(sealed(opened))
+
+
+def test_a_node_without_children_is_refused() -> None:
+    pf = some_particles(400)  # one level of nodes
+    opened = unsealed(saved(pf))
+    arrays = opened.arrays
+    arrays["levels"][0] += 1
+    arrays["children"] = np.append(arrays["children"], np.zeros(16, arrays["children"].dtype))
+    arrays["columns"].reshape(len(pf.weights), -1)[0, 3] = arrays["levels"][0]
+    with pytest.raises(mdvpf.CheckpointError, match="a node holds nothing"):
         loaded(sealed(opened))
 
 
