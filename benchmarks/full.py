@@ -41,7 +41,7 @@ JOBS: dict[str, Callable[[], Result]] = {
     "sweep-symbols": sweeps.symbols,
     "large": memory.large,
 }
-ON_REQUEST = {"large"}  # an hour or more: run only when named
+ON_REQUEST = {"large"}  # half an hour: run only when named
 SHORT = [
     name for name in JOBS if name.startswith(("floor", "peers", "algorithms", "noise", "update"))
 ]

@@ -223,7 +223,7 @@ def clicks(n_particles: int = 1000, n: int = 1_000_000) -> Result:
 
 
 def large(n_particles: int = 100_000, n: int = 100_000) -> Result:
-    """The largest run that is promised: most of an hour, or more."""
+    """The largest run that is promised: half an hour or more."""
     pf = mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=n_particles)
     feed(pf, load_text(n))
     live = pf.memory().live / n_particles

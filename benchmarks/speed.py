@@ -167,7 +167,7 @@ def update_overhead() -> Result:
         best = (
             min(
                 timeit.repeat(
-                    lambda pf=pf: pf.update(0), timer=time.thread_time, number=2000, repeat=30
+                    lambda pf=pf: pf.update(0), timer=time.thread_time, number=2000, repeat=300
                 )
             )
             / 2000
