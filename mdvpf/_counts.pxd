@@ -106,10 +106,14 @@ cdef inline Row overlaid(const Row* row, uint32_t state, uint32_t* work) noexcep
 
 # ---- adding one --------------------------------------------------------------------------
 
+cdef inline size_t group_bytes(uint32_t shape) noexcept nogil:
+    """Bytes of the items of a group of this shape."""
+    return <size_t>(GROUP + 2 * <size_t>(shape >> 2)) << (shape & 3)
+
+
 cdef inline uint32_t group_units(uint32_t shape) noexcept nogil:
     """Units of a record that holds a group of this shape, header included."""
-    cdef size_t bytes = <size_t>(GROUP + 2 * (shape >> 2)) << (shape & 3)
-    return <uint32_t>((sizeof(Record) + bytes + UNIT_BYTES - 1) // UNIT_BYTES)
+    return <uint32_t>((sizeof(Record) + group_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)
 
 
 cdef inline void* pairs_of(const Record* group) noexcept nogil:

@@ -14,13 +14,14 @@ record stands in one place of a particle only, as checkpoints ask for.
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memset
 
-from mdvpf._counts cimport children, hold_all, item, items_of, release_tree
+from mdvpf._counts cimport children, group_bytes, hold_all, item, items_of, release_tree
 from mdvpf._pool cimport at, count_records, dispose, resize
 from mdvpf._score cimport block_of, is_copy, root_of, rows_of, used_groups
 from mdvpf._types cimport (
-    GROUP, NODE_BITS, NODE_SIZE, NONE, OK,
+    NODE_BITS, NODE_SIZE, NONE, OK,
     Known, Record, Status, System, handle_t,
 )
+
 cdef enum:
     MERGE_INTERVAL = 256    # steps: records become equal slowly, and to look at all takes time
 
@@ -46,7 +47,7 @@ cdef inline size_t content_bytes(const Record* record) noexcept nogil:
     """Bytes after the header; the shape of a node is 0."""
     if record.shape == 0:
         return NODE_SIZE * sizeof(handle_t)
-    return <size_t>(GROUP + 2 * (record.shape >> 2)) << (record.shape & 3)
+    return group_bytes(record.shape)
 
 
 cdef inline uint32_t hash_of(const Record* record, uint32_t place) noexcept nogil:

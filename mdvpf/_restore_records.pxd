@@ -7,11 +7,13 @@ Every length, number and order is checked before it is used; see `_restore.pxd`.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from mdvpf._counts cimport begin_group, children, group_units, items_of, put_item, width_of
+from mdvpf._counts cimport (
+    begin_group, children, group_bytes, group_units, items_of, put_item, width_of,
+)
 from mdvpf._pool cimport at, class_of, reserve_pages, resize, take
 from mdvpf._snapshot cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS,
-    SHAPE, SPREAD, WEIGHT, Snapshot, group_bytes, numbers,
+    SHAPE, SPREAD, WEIGHT, Snapshot, numbers,
 )
 from mdvpf._types cimport (
     BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,

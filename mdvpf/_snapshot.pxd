@@ -13,7 +13,7 @@ first, and within a generation in the order in which the one before it names the
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._counts cimport children, item, items_of
+from mdvpf._counts cimport children, group_bytes, item, items_of
 from mdvpf._history cimport path_length
 from mdvpf._pool cimport count_records, dispose, resize
 from mdvpf._score cimport (
@@ -141,10 +141,6 @@ cdef inline Status number_records(
         for i in range(used_groups(block_of(system, k))):
             note(known, rows_of(system, block_of(system, k))[i])
     return OK
-
-
-cdef inline size_t group_bytes(uint32_t shape) noexcept nogil:
-    return <size_t>(GROUP + 2 * <size_t>(shape >> 2)) << (shape & 3)
 
 
 cdef inline uint8_t* write_group(const Record* group, uint8_t* out) noexcept nogil:
