@@ -30,7 +30,9 @@ LOGARITHMIC = {"bytes a particle"}
 def draw(job: str, points: list[Point]) -> None:
     """Draw one panel a quantity, one line a curve."""
     across, panels = PLOTS[job]
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3), squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(4.2 * len(panels), 3.2), squeeze=False, layout="constrained"
+    )
     for axis, quantity in zip(axes[0], panels, strict=True):
         curves: dict[str, list[Point]] = {}
         for point in points:
@@ -45,7 +47,9 @@ def draw(job: str, points: list[Point]) -> None:
         else:
             axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
-    axes[0][0].legend(fontsize="small")
+    # Above the panels: within one it would lie on a line.
+    lines, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(lines, names, fontsize="small", loc="outside upper center", ncols=len(names))
     save(figure, job)
 
 

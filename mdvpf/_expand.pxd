@@ -21,8 +21,10 @@ from mdvpf._types cimport ALGORITHM_MDVPA, MISSING, Candidate, CandidateSet, Row
 
 cdef enum:
     SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
-    SAMPLE_STRIDE = 16      # every 16th particle is scored for the bound,
-    SAMPLE_LEAST = 16       # and at the least so many
+    SAMPLE_LEAST = 16       # particles that are scored for the bound, and more of many:
+    SAMPLE_STRIDE = 16      # every 16th, but
+    SAMPLE_ENOUGH = 64      # beyond so many less and less, down to
+    SAMPLE_WIDEST = 64      # every 64th
     EVERYTHING = 2          # attempts after which all candidates are collected
 
 
@@ -52,6 +54,12 @@ cdef inline uint32_t score_all(
     return n
 
 
+cdef inline int64_t sample_stride(int64_t n_particles) noexcept nogil:
+    """How far apart the particles are that are scored for the bound."""
+    cdef int64_t stride = min(max(n_particles // SAMPLE_ENOUGH, SAMPLE_STRIDE), SAMPLE_WIDEST)
+    return max(1, min(stride, n_particles // SAMPLE_LEAST))
+
+
 cdef inline int64_t sample_scores(
     System* system, int32_t symbol, int64_t* rank
 ) noexcept nogil:
@@ -64,7 +72,7 @@ cdef inline int64_t sample_scores(
     cdef int64_t n_sampled = 0
     cdef int64_t n = 0
     cdef int64_t slack
-    cdef int64_t stride = max(1, min(SAMPLE_STRIDE, system.n_particles // SAMPLE_LEAST))
+    cdef int64_t stride = sample_stride(system.n_particles)
     cdef int64_t k = stride // 2
     cdef uint32_t i, n_states
     cdef View view
