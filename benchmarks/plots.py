@@ -55,7 +55,7 @@ def draw(job: str, points: list[Point]) -> None:
 
 def draw_profile(points: list[Point]) -> None:
     """Draw bytes a particle as a stream goes on, by what is counted."""
-    figure, axis = plt.subplots(figsize=(5.5, 3.2))
+    figure, axis = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
     curves: dict[str, list[Point]] = {}
     for point in points:
         curves.setdefault(point.curve, []).append(point)
@@ -69,7 +69,6 @@ def draw_profile(points: list[Point]) -> None:
 
 def save(figure: plt.Figure, name: str) -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    figure.tight_layout()
     path = IMAGES / f"{name}.svg"
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
