@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpydoc.xref
+from docutils import nodes
+from docutils.utils.math import MathError, latex2mathml
+from sphinx.util import logging
 
 import mdvpf
 
@@ -20,7 +23,6 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
 ]
 templates_path = ["_templates"]
@@ -30,6 +32,7 @@ html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 
+html_math_renderer = "mathml"  # below; browsers know it, and fetch nothing for it
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
@@ -59,6 +62,19 @@ def draw_gallery(app: Any) -> None:
         drawing.savefig(folder / "figures" / f"{script.stem}.png", dpi=100)
 
 
+def write_math(writer: Any, node: nodes.math | nodes.math_block) -> None:
+    """Write a formula as MathML, with a space after the name of a function."""
+    is_block = isinstance(node, nodes.math_block)
+    try:
+        formula = latex2mathml.tex2mathml(node.astext(), as_block=is_block)
+    except MathError as error:
+        logging.getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
+        raise nodes.SkipNode from error
+    formula = formula.replace("<mo>&ApplyFunction;</mo>", '<mspace width="0.1667em"></mspace>')
+    writer.body.append(f"<div>{formula}</div>" if is_block else formula)
+    raise nodes.SkipNode
+
+
 def is_not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what other packages' classes bring along, and what NamedTuple says of its fields.
 
@@ -73,3 +89,4 @@ def is_not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: A
 def setup(app: Any) -> None:
     app.connect("builder-inited", draw_gallery)
     app.connect("autodoc-skip-member", is_not_ours)
+    app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
