@@ -9,6 +9,7 @@ import pytest
 from mdvpf.cli import main
 
 pytest.importorskip("constriction")
+pytest.importorskip("typer")
 
 
 @pytest.mark.parametrize(

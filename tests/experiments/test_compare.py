@@ -81,6 +81,7 @@ def test_bad_files(
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("typer")
     file = tmp_path / "commands.txt"
     file.write_text("\n".join(["ls", "cd", "make", "make"] * 30), encoding="utf-8")
     out = tmp_path / "out"

@@ -37,6 +37,13 @@ def invented(seed: int = 0) -> mdvpf.datasets.Masquerade:
 
 
 @pytest.fixture
+def commands() -> None:
+    """Skip a test of the command where it cannot run, or cannot draw."""
+    pytest.importorskip("typer")
+    pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch) -> mdvpf.datasets.Masquerade:
     found = invented()
     monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: found)
@@ -184,6 +191,7 @@ def test_users_without_strange_blocks_tell_nothing(data: mdvpf.datasets.Masquera
 # -- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("commands")
 def test_the_command_writes_tables_and_a_figure(
     tmp_path: Path, data: mdvpf.datasets.Masquerade
 ) -> None:
@@ -204,6 +212,7 @@ def test_the_command_writes_tables_and_a_figure(
             assert hits == sorted(hits)
 
 
+@pytest.mark.usefixtures("commands")
 def test_the_default_mixture_is_in_the_table(
     tmp_path: Path, data: mdvpf.datasets.Masquerade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +236,7 @@ def test_the_default_mixture_has_the_budget_that_the_table_names(
     assert described(predictor) == (168, None)
 
 
+@pytest.mark.usefixtures("commands")
 def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
     options = ["--seeds", "2", "--particles", "3", "--length", "300", "--methods", "Markov 0"]
     assert main(["--debug", "reproduce", "masquerade", *options, "--out", str(tmp_path)]) == 0
@@ -235,7 +245,7 @@ def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
 
 
 @pytest.mark.torture
-@pytest.mark.usefixtures("full_torture")
+@pytest.mark.usefixtures("full_torture", "commands")
 def test_the_page_shows_what_the_command_gives(tmp_path: Path, data_dir: Path) -> None:
     others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # most of an hour
     options = ["--methods", ",".join(others), "--out", str(tmp_path)]

@@ -16,6 +16,9 @@ from mdvpf.cli import main
 from mdvpf.experiments import experiment as experiments
 from mdvpf.experiments.artificial import ARTIFICIAL, streams
 
+pytest.importorskip("typer")
+pytest.importorskip("matplotlib")
+
 TINY = ["--seeds", "2", "--particles", "6", "--most-particles", "12"]
 FEW = ["--methods", "SMC,VPA,Markov 1,ContextTree 2"]
 

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mdvpf.cli import main, reproduce
+from mdvpf.cli import main
+
+pytest.importorskip("typer")
+
+from mdvpf.cli import reproduce
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import pytest
 import mdvpf
 from mdvpf.cli import main
 
+pytest.importorskip("typer")
+
 N, TRAIN = 900, 330
 
 

@@ -19,6 +19,8 @@ import mdvpf
 from mdvpf.cli import live, main
 from mdvpf.monitor import Monitor
 
+pytest.importorskip("typer")
+
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 SINGLE = ["--symbols", "4", "-K", "30", "--beta", "0.1"]
 MODEL = [*SINGLE, "--algorithm", "MD-VPA"]
