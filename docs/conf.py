@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import runpy
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 default_role = "py:obj"  # the names between backticks in docstrings
-autodoc_typehints = "none"  # numpydoc's sections say what is expected, in words
+autodoc_typehints = "none"  # numpydoc's sections say what is expected, in words; returns: below
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True  # as they are written in the source, not as they are printed
 numpydoc_show_class_members = False  # the template of a class lists them
@@ -75,6 +76,16 @@ def write_math(writer: Any, node: nodes.math | nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def add_returned(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str | None
+) -> tuple[str, str] | None:
+    """Say in the signature what is returned, which leads to the page of that class."""
+    if what not in ("function", "method") or not callable(obj):
+        return None
+    annotation = inspect.signature(obj).return_annotation
+    return (signature, annotation) if annotation not in ("None", inspect.Signature.empty) else None
+
+
 def is_not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what other packages' classes bring along, and what NamedTuple says of its fields.
 
@@ -88,5 +99,6 @@ def is_not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: A
 
 def setup(app: Any) -> None:
     app.connect("builder-inited", draw_gallery)
+    app.connect("autodoc-process-signature", add_returned)
     app.connect("autodoc-skip-member", is_not_ours)
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))

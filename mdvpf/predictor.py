@@ -168,7 +168,8 @@ class Predictor(checkpoint.Saveable):
         Returns
         -------
         FilterResult
-            The fields of `Step`, as arrays, and the log evidence of this run.
+            The fields of `Step`, as arrays, and the log evidence of this run. Of a `Mixture` it is
+            a `MixtureResult`, which has its weights as well.
 
         Examples
         --------
