@@ -76,13 +76,14 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
 @pytest.mark.parametrize(
     "script", sorted((DOCS / "gallery").glob("*.py")), ids=lambda script: script.stem
 )
-def test_an_example_of_the_gallery_draws_its_lines(script: Path) -> None:
+def test_an_example_of_the_gallery_is_drawn_and_shown(script: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn = runpy.run_path(str(script))
     for axes in drawn["drawing"].axes:
         lines = [line for line in axes.get_lines() if len(line.get_xdata()) > 2]
-        assert len(lines) == len(drawn["lines"]) > 1
+        assert len(lines) == len(drawn.get("lines", ()))
         assert all(np.isfinite(line.get_ydata()).all() for line in lines)
+        assert lines or axes.patches
     assert f"figures/{script.stem}.png" in (DOCS / "gallery" / "index.md").read_text("utf-8")
 
 
