@@ -23,7 +23,7 @@ cdef enum:
     SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
     SAMPLE_LEAST = 16       # particles that are scored for the bound, and more of many:
     SAMPLE_STRIDE = 16      # every 16th, but
-    SAMPLE_ENOUGH = 64      # beyond so many less and less, down to
+    SAMPLE_ENOUGH = 256     # beyond so many less and less, down to
     SAMPLE_WIDEST = 64      # every 64th
     EVERYTHING = 2          # attempts after which all candidates are collected
 
