@@ -134,19 +134,33 @@ def words(n_particles: int = 10_000, n_symbols: int = 10_000, n: int = 100_000) 
 
 
 def accounting(n_particles: int = 10_000, n: int = 10_000) -> Result:
-    """What `memory()` says against how much the process has grown."""
+    """What `memory()` says against how much the process has grown, after runs and updates."""
     text = load_text(n)
     mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=10).run(text[:100])
     before = resident()
     pf = mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=n_particles)
+    feed(pf, text[: n // 2])
+    for symbol in text[n // 2 :].tolist():
+        pf.update(symbol)
+    grown_by_updates = resident() - before
+    by_updates = pf.memory()
+    pf = mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=n_particles)
     feed(pf, text)
     grown = resident() - before
     report = pf.memory()
-    note = f"process grew by {grown / MB:.1f} MB"
-    return [
-        Figure("memory().allocated against RSS growth", report.allocated / grown, note=note),
-        Figure("memory().live against RSS growth", report.live / grown, note=note),
-    ]
+    result: Result = []
+    for what, value in (("allocated", report.allocated), ("live", report.live)):
+        title = f"memory().{what} against RSS growth"
+        note = f"process grew by {grown / MB:.1f} MB"
+        result += [
+            Figure(f"{title}, at most", value / grown, at_most=1.15, note=note),
+            Figure(f"{title}, at least", value / grown, at_least=0.85, note=note),
+        ]
+    note = f"process grew by {grown_by_updates / MB:.1f} MB"
+    for what, value in (("allocated", by_updates.allocated), ("live", by_updates.live)):
+        title = f"memory().{what} against RSS growth, between updates"
+        result.append(Figure(title, value / grown_by_updates, note=note))
+    return result
 
 
 def profile(n_particles: int = 10_000, n: int = 20_000) -> Result:

@@ -72,6 +72,7 @@ cdef inline void forget_changes(Changes* changes, Pool* pool) noexcept nogil:
     cdef uint32_t i
     for i in range(changes.n):
         (<Record*>at(pool, (<Change*>changes.notes.data)[i].before)).note = 0
+    changes.most = max(changes.most, changes.n)
     changes.n = 0
 
 

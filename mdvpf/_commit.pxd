@@ -9,8 +9,7 @@ written, so the last one to write a group that nobody else holds writes in place
 write the same share what they wrote (`_changes.pxd`). Blocks are copied even for an only child:
 read and written in the order of particles, they cost less than they would scattered over memory.
 Equal children that follow each other (resampling draws some many times) are *copies*: they share
-one block, and so the cost of scoring and moving it. Now and then, records that have become equal
-are merged (`_merge.pxd`).
+one block, and so the cost of scoring and moving it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -20,7 +19,6 @@ from mdvpf._changes cimport add_at, forget_changes
 from mdvpf._counts cimport hold_all, release_group, release_tree, root_index
 from mdvpf._emission cimport spread_of
 from mdvpf._history cimport append_node, begin_generation, release_leaf
-from mdvpf._merge cimport merge_records
 from mdvpf._pool cimport at, recycle
 from mdvpf._room cimport free_shelf, take_slot
 from mdvpf._score cimport (
@@ -226,7 +224,6 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.n_steps += 1
     system.met_missing = system.met_missing or symbol == MISSING
     forget_changes(&system.changes, &system.pool)
-    merge_records(system)
     recycle(&system.pool)
     if system.n_steps % REFRESH_INTERVAL == 0:
         refresh_spread(system)

@@ -14,7 +14,6 @@ from mdvpf._counts cimport children, count_in, row_end, row_start, state_in
 from mdvpf._emission cimport add_predictive, find_tables, make_tables
 from mdvpf._history cimport path_length, write_path
 from mdvpf._log_tables cimport make_log_tables
-from mdvpf._merge cimport MERGE_INTERVAL
 from mdvpf._parts cimport watch_forks
 from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool, used_bytes
 from mdvpf._restore cimport restore
@@ -23,15 +22,19 @@ from mdvpf._score cimport (
     block_in, block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of,
     transition_row, transition_scores, used_groups, view_moved, view_particle,
 )
+from mdvpf._settle cimport (
+    FIRST_NODE_BUFFER, N_BUFFERS, N_NODE_BUFFERS, N_STATE_BUFFERS, SETTLE_INTERVAL,
+    list_buffers, settle, shelf_bytes, state_bytes,
+)
 from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot
-from mdvpf._step cimport Uniforms, reserve_step
+from mdvpf._step cimport Uniforms, reserve_scores
 from mdvpf._steps cimport restore_pending, start_sequence, step
 from mdvpf._types cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
     GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
-    PAGE_BITS, SHELF,
-    AlgorithmKind, Buffer, Candidate, History, NormalizerKind, Record, Report, ResamplingKind,
-    Row, RowTotal, Status, System, View, handle_t,
+    PAGE_BITS,
+    AlgorithmKind, Buffer, Candidate, Change, History, NormalizerKind, Record, Report,
+    ResamplingKind, Row, Status, System, View, handle_t,
 )
 from mdvpf._verify cimport (
     check, verify_history, verify_particle, verify_pool, verify_slots, verify_totals,
@@ -61,77 +64,8 @@ cdef int raise_for(Status status) except -1:
     raise ValueError("uniforms: expected one for every draw of the step")
 
 
-cdef enum:
-    N_STATE_BUFFERS = 29    # what a copy needs
-    N_BUFFERS = 55          # and work space, which a copy makes anew
-
-
-cdef void list_buffers(System* system, Buffer** out) noexcept nogil:
-    """List every buffer of the system, those that hold its state first: the one list of them."""
-    out[0] = &system.blocks
-    out[1] = &system.free_shelves
-    out[2] = &system.slot
-    out[3] = &system.new_slot
-    out[4] = &system.log_weight
-    out[5] = &system.weight
-    out[6] = &system.future
-    out[7] = &system.ancestors
-    out[8] = &system.history.parent
-    out[9] = &system.history.refs
-    out[10] = &system.history.state
-    out[11] = &system.history.next
-    out[12] = &system.history.previous
-    out[13] = &system.history.heads
-    out[14] = &system.candidates.items
-    out[15] = &system.shown.parent
-    out[16] = &system.shown.state
-    out[17] = &system.shown.weight
-    out[18] = &system.shown.log_weight
-    out[19] = &system.chosen.parent
-    out[20] = &system.chosen.state
-    out[21] = &system.chosen.weight
-    out[22] = &system.chosen.log_weight
-    out[23] = &system.match
-    out[24] = &system.foresight
-    out[25] = &system.n_children
-    out[26] = &system.tabled
-    out[27] = &system.lookahead.tabled
-    out[28] = &system.lookahead.row_total
-    out[29] = &system.scratch.transition
-    out[30] = &system.scratch.emission
-    out[31] = &system.scratch.ones
-    out[32] = &system.scratch.stamp
-    out[33] = &system.scratch.emitted
-    out[34] = &system.scratch.times
-    out[35] = &system.scratch.keys
-    out[36] = &system.scratch.order
-    out[37] = &system.scratch.shares
-    out[38] = &system.scratch.overlay_into
-    out[39] = &system.scratch.overlay_row
-    out[40] = &system.scratch.overlay_column
-    out[41] = &system.scratch.overlay_missing
-    out[42] = &system.lookahead.potential
-    out[43] = &system.lookahead.log_sum
-    out[44] = &system.lookahead.share_sum
-    out[45] = &system.lookahead.linear_sum
-    out[46] = &system.lookahead.largest
-    out[47] = &system.lookahead.n_with
-    out[48] = &system.lookahead.n_offering
-    out[49] = &system.lookahead.normalizer
-    out[50] = &system.part_space
-    out[51] = &system.part_sizes
-    out[52] = &system.changes.notes
-    out[53] = &system.tilted.items
-    out[54] = &system.known
-
-
 cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
     return buffer.bytes - written if buffer.bytes > written else 0
-
-
-cdef size_t shelf_bytes(const System* system) noexcept nogil:
-    """Bytes of the shelves ever used."""
-    return <size_t>system.n_shelves * SHELF * system.stride * sizeof(uint32_t)
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
@@ -150,13 +84,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
         into[i].data = NULL
         into[i].bytes = 0
     for i in range(N_STATE_BUFFERS):
-        used = origin[i].bytes
-        if origin[i] == &source.candidates.items:  # the rest was perhaps never written
-            used = <size_t>source.candidates.n * sizeof(Candidate)
-        elif origin[i] == &source.lookahead.row_total:
-            used = <size_t>source.n_particles * sizeof(RowTotal) * source.lookahead.has_totals
-        elif origin[i] == &source.blocks:
-            used = shelf_bytes(source)
+        used = state_bytes(source, origin[i])
         if duplicate(&target.memory, into[i], origin[i], used) != OK:
             return NO_MEMORY
     find_tables(target)
@@ -201,7 +129,7 @@ cdef class ParticleSystem:
         self.busy = False
         open_pool(&self.system.pool, &self.system.memory)
         self.system.memory.fail_after = -1
-        self.system.merge_interval = MERGE_INTERVAL
+        self.system.settle_interval = SETTLE_INTERVAL
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
@@ -526,7 +454,7 @@ cdef class ParticleSystem:
             raise ValueError("out: expected one entry a symbol")
         self.enter()
         try:
-            raise_for(reserve_step(system, system.n_candidates, system.most_states))
+            raise_for(reserve_scores(system, system.most_states))
             transition = <double*>system.scratch.transition.data
             with nogil:
                 memset(&out[0], 0, out.shape[0] * sizeof(double))
@@ -619,6 +547,13 @@ cdef class ParticleSystem:
 
     # ---- memory ------------------------------------------------------------------------------
 
+    def settle(self):
+        """Give back work space and free room, as a run should at its end if it was long."""
+        self.enter()
+        with nogil:
+            settle(&self.system, False)
+        self.busy = False
+
     def memory(self):
         """Live, allocated and dense-equivalent bytes, rows, shared rows and history nodes."""
         cdef System* system = &self.system
@@ -647,11 +582,16 @@ cdef class ParticleSystem:
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
                           &rows, &shared)
             live = system.pool.live_bytes + blocks * system.stride * sizeof(uint32_t)
-            live += system.n_particles * (2 * sizeof(double) + 2 * sizeof(uint32_t))
+            live += system.n_particles * (2 * sizeof(uint32_t) + sizeof(double))
+            if system.logarithmic:
+                live += system.n_particles * sizeof(double)
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
             if system.pending:
-                live += system.shown.n * (2 * sizeof(uint32_t) + 2 * sizeof(double))
-                live += system.candidates.n * sizeof(Candidate)
+                live += system.shown.n * (2 * sizeof(uint32_t) + sizeof(double))
+                if system.shown.logarithmic:
+                    live += system.shown.n * sizeof(double)
+                live += state_bytes(system, &system.candidates.items)
+                live += state_bytes(system, &system.lookahead.row_total)
             return (live, self.allocated(), dense, rows, shared, system.history.n_live)
         finally:
             self.busy = False
@@ -660,14 +600,24 @@ cdef class ParticleSystem:
         """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
         cdef size_t collected = <size_t>max(system.most_collected, system.budget)
+        cdef Buffer* buffers[N_BUFFERS]
+        cdef int i
         cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
-        claimed += unwritten(&system.blocks, shelf_bytes(system))
+        claimed += unwritten(&system.blocks, shelf_bytes(system, system.n_shelves))
         claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
         claimed += unwritten(&system.scratch.keys, collected * sizeof(uint64_t))
         claimed += unwritten(&system.scratch.order, collected * sizeof(uint64_t))
+        collected = max(collected, <size_t>system.most_shares)
         claimed += unwritten(&system.scratch.shares, collected * sizeof(double))
+        if not system.logarithmic:
+            claimed += system.log_weight.bytes + system.chosen.log_weight.bytes
+            claimed += system.shown.log_weight.bytes
+        claimed += unwritten(&system.changes.notes, system.changes.most * sizeof(Change))
+        list_buffers(system, buffers)
+        for i in range(FIRST_NODE_BUFFER, FIRST_NODE_BUFFER + N_NODE_BUFFERS):
+            claimed += unwritten(buffers[i], state_bytes(system, buffers[i]))
         return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
 
     def __sizeof__(self):
@@ -677,11 +627,11 @@ cdef class ParticleSystem:
         """Make the allocation after the next n fail, for tests; -1 for none."""
         self.system.memory.fail_after = n
 
-    def _merge_every(self, int64_t n_steps):
+    def _settle_every(self, int64_t n_steps):
         """Merge equal records after every so many steps from now on, for tests."""
         if n_steps < 1:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
-        self.system.merge_interval = n_steps
+        self.system.settle_interval = n_steps
 
     # ---- checks ------------------------------------------------------------------------------
 

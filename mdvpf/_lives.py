@@ -39,6 +39,7 @@ def run_life(member: Predictor, stream: Stream, reports: NDArray[np.float64]) ->
     for start in range(0, n, member._chunk):
         part = slice(start, min(start + member._chunk, n))
         member._absorb(stream, plan, part, own[part])
+    member._settle(n)
     reports[:] = own[:, : reports.shape[1]]
 
 

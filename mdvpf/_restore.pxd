@@ -17,7 +17,7 @@ from mdvpf._restore_records cimport (
     Records, check_lengths, length, make_groups, make_nodes, reject, reserve_groups,
     reserve_records,
 )
-from mdvpf._room cimport grow_particles, grow_states, reserve_shelves
+from mdvpf._room cimport grow_particles, move_blocks, reserve_shelves
 from mdvpf._score cimport block_of, column_of
 from mdvpf._snapshot cimport COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, numbers
 from mdvpf._types cimport (
@@ -178,7 +178,7 @@ cdef inline Status restore_with(
     if status == OK:
         status = reserve_shelves(system, length(snapshot, COPIES))
     if status == OK and records.most_states > system.state_capacity:
-        status = grow_states(system, (records.most_states + 3) & ~3u)
+        status = move_blocks(system, (records.most_states + 3) & ~3u)
     if status != OK:
         return status
     make_groups(system, snapshot, records)

@@ -6,9 +6,8 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._changes cimport reserve_changes
 from mdvpf._history cimport reserve_history
-from mdvpf._merge cimport reserve_merge
 from mdvpf._pool cimport dispose, pages_for, reserve_pages, resize
-from mdvpf._score cimport block_of, into_of
+from mdvpf._score cimport block_in, block_of, into_of
 from mdvpf._types cimport (
     ALGORITHM_MDVPA, BLOCK_HEADER, BLOCK_STATES, COUNT_LIMIT, GROUP_BITS, NO_MEMORY, NODE_UNITS,
     OK, SHELF, SHELF_BITS,
@@ -25,21 +24,30 @@ cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcep
     return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 1) & ~1u
 
 
-cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil:
-    """Give every block room for `capacity` states: the blocks move to a wider array."""
+cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
+    """Move the blocks to a new array, shelf after shelf, with room for `capacity` states each."""
     cdef uint32_t stride = stride_for(system, capacity)
     cdef uint32_t old_capacity = system.state_capacity
-    cdef Buffer wider
+    cdef uint32_t* slot = <uint32_t*>system.slot.data
+    cdef uint32_t old_slot = 0
+    cdef uint32_t n = 0
+    cdef Buffer blocks
     cdef uint32_t* source
     cdef uint32_t* target
     cdef int64_t k
-    wider.data = NULL
-    wider.bytes = 0
-    if resize(&system.memory, &wider, system.blocks.bytes // system.stride * stride) != OK:
+    blocks.data = NULL
+    blocks.bytes = 0
+    if resize(&system.memory, &blocks, system.blocks.bytes // system.stride * stride) != OK:
         return NO_MEMORY
     for k in range(system.n_particles):
-        source = block_of(system, k)
-        target = <uint32_t*>wider.data + <size_t>(<uint32_t*>system.slot.data)[k] * stride
+        if k > 0 and slot[k] == old_slot:  # a copy of the particle before
+            slot[k] = n - 1
+            continue
+        old_slot = slot[k]
+        source = block_in(system, old_slot)
+        target = <uint32_t*>blocks.data + <size_t>n * stride
+        slot[k] = n
+        n += 1
         memset(target, 0, stride * sizeof(uint32_t))
         memcpy(target, source, (BLOCK_HEADER + old_capacity) * sizeof(uint32_t))
         memcpy(target + BLOCK_HEADER + capacity, source + BLOCK_HEADER + old_capacity,
@@ -48,7 +56,10 @@ cdef inline Status grow_states(System* system, uint32_t capacity) noexcept nogil
                source + BLOCK_HEADER + old_capacity + system.n_groups,
                system.root_size * sizeof(uint32_t))
     dispose(&system.memory, &system.blocks)
-    system.blocks = wider
+    system.blocks = blocks
+    system.next_slot = n
+    system.n_shelves = (n + SHELF - 1) >> SHELF_BITS
+    system.n_free_shelves = 0
     system.state_capacity = capacity
     system.n_groups = groups_for(capacity)
     system.stride = stride
@@ -60,15 +71,19 @@ cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept 
     cdef size_t n = <size_t>n_particles
     if resize(&system.memory, &system.slot, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.new_slot, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
     if resize(&system.memory, &system.ancestors, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.n_children, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &system.weight, n * sizeof(double)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &system.log_weight, n * sizeof(double)) != OK:
+    return resize(&system.memory, &system.log_weight, n * sizeof(double))
+
+
+cdef inline Status reserve_each(System* system, int64_t n_particles) noexcept nogil:
+    """Make room for what a step finds out about every particle."""
+    cdef size_t n = <size_t>n_particles
+    if resize(&system.memory, &system.new_slot, n * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &system.n_children, n * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     return resize(&system.memory, &system.future, n * sizeof(double))
 
@@ -142,7 +157,9 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     if check_limits(system, chosen) != OK:
         return COUNT_LIMIT
     n = max(chosen.n, system.n_particles)
-    if grow_particles(system, n) != OK or reserve_shelves(system, chosen.n) != OK:
+    if grow_particles(system, n) != OK or reserve_each(system, n) != OK:
+        return NO_MEMORY
+    if reserve_shelves(system, chosen.n) != OK:
         return NO_MEMORY
     if reserve_changes(&system.changes, &system.memory, <size_t>chosen.n) != OK:
         return NO_MEMORY
@@ -157,11 +174,9 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
         + pages_for((system.depth - 1) * <size_t>chosen.n, NODE_UNITS),
     ) != OK:
         return NO_MEMORY
-    if reserve_merge(system, <size_t>chosen.n) != OK:
-        return NO_MEMORY
     if reserve_history(&system.history, &system.memory, chosen.n) != OK:
         return NO_MEMORY
     if most_states > system.state_capacity:
         capacity = most_states + most_states // 8
-        return grow_states(system, (capacity + 3) & ~3u)
+        return move_blocks(system, (capacity + 3) & ~3u)
     return OK

@@ -14,13 +14,13 @@ from mdvpf._lookahead cimport reserve_lookahead
 from mdvpf._optimal cimport select_optimal
 from mdvpf._parts cimport reserve_parts
 from mdvpf._pool cimport resize
-from mdvpf._room cimport reserve_commit, reserve_survivors
+from mdvpf._room cimport reserve_commit, reserve_each, reserve_survivors
 from mdvpf._score cimport block_of
 from mdvpf._select cimport normalize, select_top, weigh
 from mdvpf._thin cimport expand_heavy, select_thinned
 from mdvpf._types cimport (
-    ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, BLOCK_STATES, MISSING, NO_MEMORY, NOT_A_NUMBER, OK,
-    TOO_FEW_UNIFORMS,
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, ALGORITHM_SMC, ALGORITHM_VPA,
+    BLOCK_STATES, MISSING, NO_MEMORY, NOT_A_NUMBER, OK, TOO_FEW_UNIFORMS,
     Candidate, CandidateSet, Report, Scratch, Status, Survivors, System,
 )
 
@@ -33,20 +33,11 @@ cdef struct Uniforms:
 
 # ---- room to work ------------------------------------------------------------------------
 
-cdef inline Status reserve_step(
-    System* system, int64_t n_candidates, uint32_t n_states
-) noexcept nogil:
-    """Make room to score that many candidates of particles with at most that many states."""
+cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept nogil:
+    """Make room to score the candidates of one particle with at most that many states."""
     cdef Scratch* scratch = &system.scratch
     cdef size_t states = n_states + 8
     cdef size_t i
-    cdef size_t n = <size_t>(n_candidates if n_candidates > system.budget else system.budget)
-    if system.n_threads > 1:  # parts leave gaps between what they collect
-        n = <size_t>system.budget * (n_states + 2)
-        if reserve_parts(system, n_states) != OK:
-            return NO_MEMORY
-    if resize(&system.memory, &system.part_sizes, system.n_threads * sizeof(int64_t)) != OK:
-        return NO_MEMORY
     if resize(&system.memory, &scratch.transition, states * sizeof(double)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.emission, states * sizeof(double)) != OK:
@@ -68,27 +59,47 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &scratch.overlay_column, 2 * states * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.overlay_missing, 2 * states * sizeof(uint32_t)) != OK:
+    return resize(&system.memory, &scratch.overlay_missing, 2 * states * sizeof(uint32_t))
+
+
+cdef inline Status reserve_step(
+    System* system, int64_t n_candidates, uint32_t n_states
+) noexcept nogil:
+    """Make room to choose from that many candidates of particles with at most that many states."""
+    cdef Scratch* scratch = &system.scratch
+    cdef bint ahead = system.algorithm == ALGORITHM_MDVPA
+    cdef size_t n = <size_t>(n_candidates if n_candidates > system.budget else system.budget)
+    if reserve_scores(system, n_states) != OK or reserve_each(system, system.n_particles) != OK:
+        return NO_MEMORY
+    if system.n_threads > 1:  # parts leave gaps between what they collect
+        n = <size_t>system.budget * (n_states + 2)
+        if reserve_parts(system, n_states) != OK:
+            return NO_MEMORY
+    if resize(&system.memory, &system.part_sizes, system.n_threads * sizeof(int64_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.keys, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
-        return NO_MEMORY
     if reserve_survivors(system, &system.chosen, system.budget + 1) != OK:
         return NO_MEMORY
-    if reserve_survivors(system, &system.shown, system.budget + 1) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.foresight, system.budget * sizeof(double)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.match, system.budget * sizeof(int64_t)) != OK:
-        return NO_MEMORY
-    if system.algorithm == ALGORITHM_MDVPA:
-        return reserve_lookahead(system, n_candidates, n_states + 1)
-    return OK
+    if system.algorithm != ALGORITHM_SMC and system.algorithm != ALGORITHM_LEARNING:
+        if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
+            return NO_MEMORY
+    if system.algorithm == ALGORITHM_VPA:
+        return OK
+    if not ahead or system.select_optimal:
+        if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
+            return NO_MEMORY
+    if ahead or system.algorithm == ALGORITHM_SMC:
+        if reserve_survivors(system, &system.shown, system.budget + 1) != OK:
+            return NO_MEMORY
+    if ahead or system.algorithm == ALGORITHM_LEARNING:
+        if resize(&system.memory, &system.foresight, system.budget * sizeof(double)) != OK:
+            return NO_MEMORY
+        if resize(&system.memory, &system.match, system.budget * sizeof(int64_t)) != OK:
+            return NO_MEMORY
+    return reserve_lookahead(system, n_candidates, n_states + 1) if ahead else OK
 
 
 # ---- reports -----------------------------------------------------------------------------

@@ -192,6 +192,7 @@ cdef inline double weigh_parents(
 ) noexcept nogil:
     """Write the potentials of each block and the cumulative weights of parents; return the last."""
     cdef const double* weight = <const double*>system.weight.data
+    cdef const double* start = potential
     cdef double total = 0.0
     cdef double mass
     cdef int64_t k = 0
@@ -204,6 +205,7 @@ cdef inline double weigh_parents(
             total += weight[k] * mass
             cumulative[k] = total
         k = end
+    system.most_shares = max(system.most_shares, potential - start)
     return total
 
 

@@ -4,6 +4,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from mdvpf._score cimport block_of
+from mdvpf._settle cimport settle
 from mdvpf._step cimport Uniforms, reserve_step, step_candidates
 from mdvpf._step_draws cimport step_bootstrap, step_learning
 from mdvpf._step_mdvpa cimport complete_pending, step_lookahead
@@ -36,6 +37,8 @@ cdef inline Status step(
     if status != OK:
         uniforms.used = used
         system.margin = margin
+    elif system.n_steps % system.settle_interval == 0:
+        settle(system, True)
     return status
 
 

@@ -119,7 +119,7 @@ cdef struct Pool:
 cdef struct Record:
     uint32_t refs           # blocks and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
-    uint32_t note           # in a commit: first note about it, or what it is merged with; else 0
+    uint32_t note           # in a commit: first note about it, or where it is moved; else 0
 
 # What a commit made of a shared record by adding one to a count.
 cdef struct Change:
@@ -133,11 +133,7 @@ cdef struct Changes:
     Buffer notes            # Change[]
     uint32_t n
     uint32_t capacity       # of notes; there are no more
-
-# A record that equals none met before it, and where it stands in the particles that hold it.
-cdef struct Known:
-    handle_t handle
-    uint32_t place
+    uint32_t most           # of any commit: room beyond them was never written
 
 # One row of a group, wherever it is.
 cdef struct Row:
@@ -321,14 +317,14 @@ cdef struct System:
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
     Buffer n_children       # uint32_t[]: of each particle
     Changes changes         # of the commit under way
-    Buffer known            # Known[]: a hash table, while equal records are merged
-    int64_t merge_interval  # steps after which they are
+    int64_t settle_interval  # steps after which equal records are merged
     Scratch scratch
     Lookahead lookahead
     Buffer part_space       # what `for_part` gives to parts after the first
     uint32_t part_states    # for how many states
     Buffer part_sizes       # int64_t[]: candidates that each part has collected
     int64_t most_collected  # candidates in any step: work space beyond them was never written
+    int64_t most_shares     # the same for `scratch.shares`, where that is more
     double margin           # MD-VPA: how far below the K best candidates are collected, as a log
 
 # What a step reports.

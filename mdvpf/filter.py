@@ -27,6 +27,7 @@ History = int | Literal["full"] | None
 
 _MAX_THREADS = 1024  # more would only wait for each other
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
+_LONG_RUN = 64  # symbols: after fewer, to make the work space of steps anew costs too much
 
 
 @register("ParticleFilter")
@@ -262,6 +263,10 @@ class ParticleFilter(Predictor):
             self._core.advance(
                 stream.symbols[part], stream.starts[part], plan[part], uniforms, reports, progress
             )
+
+    def _settle(self, n: int) -> None:
+        if n >= _LONG_RUN:
+            self._core.settle()
 
     # -- what is inside --------------------------------------------------------------------
 

@@ -128,6 +128,9 @@ class Predictor(checkpoint.Saveable):
         """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
         return self.update(None if symbol == MISSING else symbol)
 
+    def _settle(self, n: int) -> None:
+        """Give back memory that only steps need, if it pays after so many of them."""
+
     @property
     def _may_refuse(self) -> bool:
         """Whether a symbol of the alphabet may be refused, as `_plan` would tell."""
@@ -189,6 +192,7 @@ class Predictor(checkpoint.Saveable):
                 part = slice(start, min(start + self._chunk, n))
                 self._absorb(stream, plan, part, reports[part])
                 advance(part.stop - part.start)
+        self._settle(n)
         return self._result(reports)
 
     def score(self, symbols: ArrayLike, lengths: ArrayLike | None = None) -> NDArray[np.float64]:

@@ -51,7 +51,7 @@ class Pair:
         self.core = mdvpf.ParticleFilter(
             model, algorithm, n_particles, rng=self.generators[0], history=history
         )
-        self.core._core._merge_every(1 + seed % 3)  # by itself it does so after hundreds of steps
+        self.core._core._settle_every(1 + seed % 3)  # by itself it does so after hundreds of steps
         self.slow = ReferenceFilter(model, algorithm, n_particles, rng=self.generators[1])
         self.pending: list[Symbol] = []  # the symbol that MD-VPA holds back, if there is one
 

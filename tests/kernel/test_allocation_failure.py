@@ -47,7 +47,7 @@ def make_filter(
         rng=5,
         history=history,
     )
-    pf._core._merge_every(2)  # which needs memory too
+    pf._core._settle_every(2)  # which needs memory too
     return pf
 
 

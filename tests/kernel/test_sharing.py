@@ -115,8 +115,8 @@ def test_records_that_have_become_equal_are_merged(n_symbols: int, algorithm: An
     rng = np.random.default_rng(1)
     stream = rng.integers(n_symbols, size=300) * (rng.random(300) < 0.5)
     never, often = (mdvpf.ParticleFilter(model, algorithm, 60, rng=7) for _ in range(2))
-    never._core._merge_every(10_000)
-    often._core._merge_every(50)
+    never._core._settle_every(10_000)
+    often._core._settle_every(50)
     most = 0
     for symbol in stream.tolist():
         assert never.update(symbol) == often.update(symbol)  # to the last bit

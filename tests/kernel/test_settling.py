@@ -1,0 +1,103 @@
+"""Settling gives back memory and changes nothing: not now, not later, not what is shared."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdvpf
+from tests.algorithms import EVERY_ALGORITHM
+from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
+
+every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
+
+
+def make_filter(algorithm: str, n_symbols: int = 5, **options: Any) -> mdvpf.ParticleFilter:
+    model = mdvpf.InfiniteHMM(n_symbols, beta=0.1, gamma=3.0)
+    options = {"n_particles": 40, "rng": 5, "history": "full", **options}
+    return mdvpf.ParticleFilter(model, EVERY_ALGORITHM[algorithm], **options)
+
+
+def events(n: int, n_symbols: int = 5) -> list[Event]:
+    rng = np.random.default_rng(3)
+    found: list[Event] = (rng.integers(n_symbols, size=n) * (rng.random(n) < 0.7)).tolist()
+    found[n // 3] = BREAK
+    found[n // 2] = None
+    return found
+
+
+@every_algorithm
+@pytest.mark.parametrize("history", ["full", 3, None])
+@pytest.mark.parametrize("n_symbols", [5, 5000])
+def test_a_filter_that_settles_after_every_event_is_the_same_filter(
+    n_symbols: int, history: int | str | None, algorithm: str
+) -> None:
+    twin = make_filter(algorithm, n_symbols, history=history)
+    pf = make_filter(algorithm, n_symbols, history=history)
+    for event in events(60, n_symbols):
+        feed(twin, [event])
+        feed(pf, [event])
+        pf._core.settle()
+        pf._core.verify()
+        # To the last bit, and with the same records shared by the same particles.
+        assert pf._core.snapshot() == twin._core.snapshot()
+    assert_same(pf, laid_open(twin))
+
+
+@every_algorithm
+def test_settling_gives_back_what_only_steps_need(algorithm: str) -> None:
+    pf = make_filter(algorithm, n_particles=1000, history=None)
+    feed(pf, events(100))
+    before = pf.memory()
+    pf._core.settle()
+    after = pf.memory()
+    assert after.allocated < 0.8 * before.allocated
+    assert (after.live, after.rows, after.shared_rows) == (
+        before.live,
+        before.rows,
+        before.shared_rows,
+    )
+    pf._core.settle()
+    assert pf.memory().allocated <= after.allocated
+
+
+@every_algorithm
+def test_a_long_run_settles_and_a_short_one_does_not(algorithm: str) -> None:
+    symbols = [event for event in events(130) if not isinstance(event, str)]
+    in_one, by_one = (make_filter(algorithm, n_particles=1000, history=None) for _ in range(2))
+    in_one.run(symbols)
+    feed(by_one, symbols)
+    by_one.run(symbols[:1])
+    in_one.run(symbols[:64])
+    by_one.run(symbols[1:64])
+    assert in_one._core.n_steps == by_one._core.n_steps
+    assert sys.getsizeof(in_one) < 0.8 * sys.getsizeof(by_one)
+    assert in_one._core.snapshot() == by_one._core.snapshot()
+
+
+@every_algorithm
+@pytest.mark.parametrize("n_symbols", [5, 5000])
+def test_settling_without_memory_changes_nothing(n_symbols: int, algorithm: str) -> None:
+    twin = make_filter(algorithm, n_symbols)
+    feed(twin, events(60, n_symbols))
+    seen = laid_open(twin)
+    later = events(20, n_symbols)
+    done = twin.copy()
+    feed(done, later)
+    for n in range(1000):
+        pf = twin.copy()
+        feed(pf, later[:1])  # which makes work space
+        there = pf.copy()
+        pf._core._fail_allocation_after(n)
+        pf._core.settle()
+        pf._core._fail_allocation_after(-1)
+        pf._core.verify()
+        assert pf._core.snapshot() == there._core.snapshot()
+        feed(pf, later[1:])
+        assert pf._core.snapshot() == done._core.snapshot()
+        if n > 8:  # more than it asks for
+            break
+    assert_same(twin, seen)
