@@ -22,7 +22,8 @@ from mdvpf._history cimport append_node, begin_generation, release_leaf
 from mdvpf._pool cimport at, recycle
 from mdvpf._room cimport free_shelf, take_slot
 from mdvpf._score cimport (
-    FETCH_ROWS, block_in, block_of, fetch_rows, into_of, root_of, rows_of, spread_in, used_groups,
+    FETCH_BLOCK, FETCH_FROM, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of,
+    root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._types cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
@@ -172,6 +173,7 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
     cdef uint32_t* child
     cdef uint32_t shelf = slot[0] >> SHELF_BITS
+    cdef int64_t n_far = system.n_particles - FETCH_BLOCK if system.n_particles >= FETCH_FROM else 0
     cdef int64_t first = 0
     cdef int64_t last, i, k
     cdef Tally tally
@@ -181,6 +183,8 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     tally.mean_states = 0.0
     count_children(system, chosen)
     for k in range(system.n_particles):
+        if k < n_far and n_children[k + FETCH_BLOCK] == 0:
+            fetch_block(system, k + FETCH_BLOCK)
         if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] == 0:
             fetch_groups(system, k + FETCH_ROWS)
         if n_children[k] == 0:
@@ -191,6 +195,8 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if slot[k] >> SHELF_BITS != shelf:
             free_shelf(system, shelf)
             shelf = slot[k] >> SHELF_BITS
+        if k < n_far:
+            fetch_block(system, k + FETCH_BLOCK)
         if k + FETCH_ROWS < system.n_particles:
             if n_children[k + FETCH_ROWS] == 1:
                 fetch_rows(system, k + FETCH_ROWS, symbol)
