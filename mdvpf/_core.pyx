@@ -23,8 +23,8 @@ from mdvpf._score cimport (
     transition_row, transition_scores, used_groups, view_moved, view_particle,
 )
 from mdvpf._settle cimport (
-    FIRST_NODE_BUFFER, N_BUFFERS, N_NODE_BUFFERS, N_STATE_BUFFERS, SETTLE_INTERVAL,
-    list_buffers, settle, shelf_bytes, state_bytes,
+    FIRST_PENDING_BUFFER, N_BUFFERS, N_STATE_BUFFERS, SETTLE_INTERVAL,
+    is_of_nodes, list_buffers, settle, shelf_bytes, state_bytes,
 )
 from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot
 from mdvpf._step cimport Uniforms, reserve_scores
@@ -84,7 +84,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
         into[i].data = NULL
         into[i].bytes = 0
     for i in range(N_STATE_BUFFERS):
-        used = state_bytes(source, origin[i])
+        used = state_bytes(source, origin[i], i)
         if duplicate(&target.memory, into[i], origin[i], used) != OK:
             return NO_MEMORY
     find_tables(target)
@@ -548,7 +548,12 @@ cdef class ParticleSystem:
     # ---- memory ------------------------------------------------------------------------------
 
     def settle(self):
-        """Give back work space and free room, as a run should at its end if it was long."""
+        """Give back work space and free room, as a run should at its end if it was long.
+
+        Nothing is done if another thread uses the system.
+        """
+        if self.busy:
+            return
         self.enter()
         with nogil:
             settle(&self.system, False)
@@ -567,6 +572,8 @@ cdef class ParticleSystem:
         cdef uint32_t* block
         cdef uint32_t i
         cdef unsigned char[::1] marks
+        cdef Buffer* buffers[N_BUFFERS]
+        list_buffers(system, buffers)
         self.enter()
         try:
             # One mark a unit of the pool: seen by no, one, or more particles.
@@ -586,12 +593,8 @@ cdef class ParticleSystem:
             if system.logarithmic:
                 live += system.n_particles * sizeof(double)
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
-            if system.pending:
-                live += system.shown.n * (2 * sizeof(uint32_t) + sizeof(double))
-                if system.shown.logarithmic:
-                    live += system.shown.n * sizeof(double)
-                live += state_bytes(system, &system.candidates.items)
-                live += state_bytes(system, &system.lookahead.row_total)
+            for i in range(<uint32_t>FIRST_PENDING_BUFFER, <uint32_t>N_STATE_BUFFERS):
+                live += state_bytes(system, buffers[i], <int>i)
             return (live, self.allocated(), dense, rows, shared, system.history.n_live)
         finally:
             self.busy = False
@@ -599,7 +602,10 @@ cdef class ParticleSystem:
     cdef int64_t allocated(self):
         """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
-        cdef size_t collected = <size_t>max(system.most_collected, system.budget)
+        cdef size_t collected = <size_t>system.most_collected
+        cdef size_t compared = <size_t>max(
+            system.most_collected, system.most_sampled, system.n_particles
+        )
         cdef Buffer* buffers[N_BUFFERS]
         cdef int i
         cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
@@ -607,17 +613,19 @@ cdef class ParticleSystem:
         claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
-        claimed += unwritten(&system.scratch.keys, collected * sizeof(uint64_t))
-        claimed += unwritten(&system.scratch.order, collected * sizeof(uint64_t))
-        collected = max(collected, <size_t>system.most_shares)
-        claimed += unwritten(&system.scratch.shares, collected * sizeof(double))
+        claimed += unwritten(&system.scratch.keys, compared * sizeof(uint64_t))
+        claimed += unwritten(&system.scratch.order, compared * sizeof(uint64_t))
+        compared = max(compared, <size_t>system.most_shares)
+        claimed += unwritten(&system.scratch.shares, compared * sizeof(double))
+        claimed += unwritten(&system.changes.notes, system.changes.most * sizeof(Change))
         if not system.logarithmic:
             claimed += system.log_weight.bytes + system.chosen.log_weight.bytes
+        if not system.shown.logarithmic:
             claimed += system.shown.log_weight.bytes
-        claimed += unwritten(&system.changes.notes, system.changes.most * sizeof(Change))
         list_buffers(system, buffers)
-        for i in range(FIRST_NODE_BUFFER, FIRST_NODE_BUFFER + N_NODE_BUFFERS):
-            claimed += unwritten(buffers[i], state_bytes(system, buffers[i]))
+        for i in range(N_STATE_BUFFERS):
+            if is_of_nodes(system, buffers[i]):
+                claimed += unwritten(buffers[i], state_bytes(system, buffers[i], i))
         return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
 
     def __sizeof__(self):

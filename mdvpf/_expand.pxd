@@ -86,6 +86,7 @@ cdef inline int64_t sample_scores(
             n += 1
         n_sampled += 1
         k += stride
+    system.most_sampled = max(system.most_sampled, n)
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
     # about three standard deviations: to collect too few costs a second expansion.
     rank[0] = n_sampled * system.budget // system.n_particles
@@ -206,8 +207,7 @@ cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
 cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept nogil:
     """Score all candidates of the symbol; collect most likely the K best, or all of them.
 
-    The second attempt collects about 2 K, and the one after that all: to take all of them at
-    once would cost memory for the rest of the filter's life.
+    The second attempt collects about 2 K, and the one after that all, which takes much memory.
     """
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.carry_weights and system.logarithmic

@@ -8,6 +8,7 @@ held or not; nobody looks further back than that.
 """
 
 from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memset
 
 from mdvpf._pool cimport resize
 from mdvpf._types cimport NO_MEMORY, NONE, OK, History, Memory, Status
@@ -134,6 +135,51 @@ cdef inline uint32_t append_node(History* history, uint32_t parent, uint32_t sta
         head[0] = node
     history.n_live += 1
     return node
+
+
+cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcept nogil:
+    """Number the nodes that are not free from 1, in the order in which they are; the others 0."""
+    cdef uint32_t node = history.freed
+    cdef uint32_t n = 0
+    memset(numbers, 0, history.n_touched * sizeof(uint32_t))
+    while node != NONE:
+        numbers[node] = 1  # free
+        node = (<const uint32_t*>history.parent.data)[node]
+    for node in range(1, history.n_touched):
+        n += numbers[node] == 0
+        numbers[node] = n if numbers[node] == 0 else 0
+
+
+cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
+    """Move the nodes together; `numbers`, with room for all, becomes their new places.
+
+    Where a lag has cut off parents, what names them means nothing, before and after.
+    """
+    cdef uint32_t* parent = <uint32_t*>history.parent.data
+    cdef uint32_t* refs = <uint32_t*>history.refs.data
+    cdef uint32_t* state = <uint32_t*>history.state.data
+    cdef uint32_t* following = <uint32_t*>history.next.data
+    cdef uint32_t* previous = <uint32_t*>history.previous.data
+    cdef uint32_t* head
+    cdef uint32_t node, place
+    cdef int64_t generation
+    number_nodes(history, numbers)
+    for node in range(1, history.n_touched):
+        place = numbers[node]
+        if place == NONE:
+            continue
+        parent[place] = numbers[parent[node]]
+        refs[place] = refs[node]
+        state[place] = state[node]
+        if history.lag:
+            following[place] = numbers[following[node]]
+            previous[place] = numbers[previous[node]]
+    if history.lag:
+        for generation in range(oldest_generation(history), history.generation + 1):
+            head = &(<uint32_t*>history.heads.data)[generation % history.lag]
+            head[0] = numbers[head[0]]
+    history.n_touched = <uint32_t>history.n_live + 1
+    history.freed = NONE
 
 
 cdef inline int64_t path_length(const History* history) noexcept nogil:

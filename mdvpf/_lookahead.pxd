@@ -38,11 +38,11 @@ from mdvpf._types cimport (
 
 
 cdef inline Status reserve_lookahead(
-    System* system, int64_t n_candidates, uint32_t n_labels
+    System* system, int64_t n_particles, int64_t n_candidates, uint32_t n_labels
 ) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
     cdef size_t labels = n_labels * sizeof(double)
-    if resize(&system.memory, &ahead.row_total, <size_t>system.budget * sizeof(RowTotal)) != OK:
+    if resize(&system.memory, &ahead.row_total, <size_t>n_particles * sizeof(RowTotal)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t)) != OK:
         return NO_MEMORY

@@ -29,7 +29,7 @@ cdef struct Known:
     uint32_t place
 
 cdef struct Move:
-    const Pool* old
+    Pool* old
     Pool pool               # the new one
     bint merging
     Buffer known            # Known[]: a hash table of its records, if they are merged
@@ -37,7 +37,7 @@ cdef struct Move:
 
 
 cdef inline Status prepare(
-    Move* move, const Pool* old, bint merging, Memory* memory
+    Move* move, Pool* old, bint merging, Memory* memory
 ) noexcept nogil:
     """Make room for all records of the old pool, or for nothing."""
     cdef size_t n_records = count_records(old)

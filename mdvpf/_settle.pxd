@@ -1,24 +1,29 @@
 # cython: language_level=3
 """Settling: between two steps, give back what none of the particles needs.
 
-A step needs work space, and room for records and blocks that are gone after it. Between two steps
-all of that can go, and what is left be put in order: records that are equal become one, and
-records and blocks lie in the order of particles. So it is done after some steps, and at the end of
-a long run. Where the memory to put things in order cannot be had, they stay as they are.
+A step needs work space, and room for records, blocks and history nodes that are gone after it.
+Between two steps all of that can go, and what is left be put in order: records that are equal
+become one, and records and blocks lie in the order of particles. So it is done after some steps,
+and at the end of a long run. Where the memory to put things in order cannot be had, they stay as
+they are.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from mdvpf._history cimport pack_nodes
 from mdvpf._move cimport move_records
-from mdvpf._pool cimport dispose, duplicate, used_bytes
+from mdvpf._pool cimport dispose, duplicate, resize, used_bytes
 from mdvpf._room cimport move_blocks
-from mdvpf._types cimport OK, PAGE_BYTES, SHELF, Buffer, Candidate, RowTotal, System
+from mdvpf._score cimport block_of, is_copy
+from mdvpf._types cimport (
+    BLOCK_LEAF, OK, PAGE_BYTES, SHELF,
+    Buffer, Candidate, History, RowTotal, System,
+)
 
 cdef enum:
     SETTLE_INTERVAL = 256   # steps: records become equal slowly, and to look at all takes time
-    FIRST_NODE_BUFFER = 6   # where the list below has the nodes of histories
-    N_NODE_BUFFERS = 5
+    FIRST_PENDING_BUFFER = 14   # from here on, what MD-VPA holds of a pending step
     N_STATE_BUFFERS = 20    # what a copy needs
     N_BUFFERS = 54          # and work space, which is made anew when there is none
 
@@ -31,20 +36,20 @@ cdef inline void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[3] = &system.log_weight
     out[4] = &system.weight
     out[5] = &system.ancestors
-    out[6] = &system.history.parent
-    out[7] = &system.history.refs
-    out[8] = &system.history.state
-    out[9] = &system.history.next
-    out[10] = &system.history.previous
-    out[11] = &system.history.heads
-    out[12] = &system.candidates.items
-    out[13] = &system.shown.parent
-    out[14] = &system.shown.state
-    out[15] = &system.shown.weight
-    out[16] = &system.shown.log_weight
-    out[17] = &system.tabled
-    out[18] = &system.lookahead.tabled
-    out[19] = &system.lookahead.row_total
+    out[6] = &system.tabled
+    out[7] = &system.lookahead.tabled
+    out[8] = &system.history.parent
+    out[9] = &system.history.refs
+    out[10] = &system.history.state
+    out[11] = &system.history.next
+    out[12] = &system.history.previous
+    out[13] = &system.history.heads
+    out[14] = &system.candidates.items
+    out[15] = &system.lookahead.row_total
+    out[16] = &system.shown.parent
+    out[17] = &system.shown.state
+    out[18] = &system.shown.weight
+    out[19] = &system.shown.log_weight
     out[20] = &system.new_slot
     out[21] = &system.future
     out[22] = &system.chosen.parent
@@ -87,34 +92,54 @@ cdef inline size_t shelf_bytes(const System* system, uint32_t n_shelves) noexcep
     return <size_t>n_shelves * SHELF * system.stride * sizeof(uint32_t)
 
 
-cdef inline size_t state_bytes(const System* system, const Buffer* buffer) noexcept nogil:
-    """How many bytes of a buffer that may hold state do so."""
-    cdef bint pending = system.pending
+cdef inline bint is_of_nodes(const System* system, const Buffer* buffer) noexcept nogil:
+    """Whether the buffer has an entry for each node of the histories."""
+    return &system.history.parent <= buffer <= &system.history.previous
+
+
+cdef inline size_t pending_bytes(const System* system, const Buffer* buffer) noexcept nogil:
+    """How many bytes of a buffer belong to the pending step."""
+    cdef size_t n = <size_t>system.shown.n
+    if buffer == &system.candidates.items:
+        return <size_t>system.candidates.n * sizeof(Candidate)
+    if buffer == &system.lookahead.row_total:
+        return <size_t>system.n_particles * sizeof(RowTotal) * system.lookahead.has_totals
+    if buffer == &system.shown.parent or buffer == &system.shown.state:
+        return n * sizeof(uint32_t)
+    if buffer == &system.shown.weight:
+        return n * sizeof(double)
+    return n * sizeof(double) * system.shown.logarithmic
+
+
+cdef inline size_t state_bytes(const System* system, const Buffer* buffer, int i) noexcept nogil:
+    """How many bytes of a buffer hold state; `i` is its place in the list."""
+    if i >= N_STATE_BUFFERS:
+        return 0
+    if i >= FIRST_PENDING_BUFFER:
+        return pending_bytes(system, buffer) if system.pending else 0
     if buffer == &system.blocks:
         return shelf_bytes(system, system.n_shelves)
-    if buffer == &system.candidates.items:
-        return <size_t>system.candidates.n * sizeof(Candidate) if pending else 0
-    if buffer == &system.lookahead.row_total:
-        return <size_t>system.n_particles * sizeof(RowTotal) \
-            if pending and system.lookahead.has_totals else 0
-    if &system.history.parent <= buffer <= &system.history.previous:  # nodes
-        return min(buffer.bytes, system.history.n_touched * sizeof(uint32_t))
     if buffer == &system.log_weight and not system.logarithmic:
         return 0
-    if buffer == &system.shown.log_weight and not (pending and system.shown.logarithmic):
-        return 0
-    if buffer == &system.shown.parent or buffer == &system.shown.state \
-            or buffer == &system.shown.weight:
-        return buffer.bytes if pending else 0
+    if is_of_nodes(system, buffer):
+        return min(buffer.bytes, system.history.n_touched * sizeof(uint32_t))
     return buffer.bytes
 
 
 cdef inline bint is_loose(const System* system) noexcept nogil:
-    """Whether more of the room of records and blocks is free than the last pages of classes."""
+    """Whether it pays to move records and blocks together.
+
+    The last pages of the classes are never full, and the next step needs some shelves.
+    """
     cdef size_t room = used_bytes(&system.pool) + shelf_bytes(system, system.n_shelves)
     cdef size_t unused = used_bytes(&system.pool) - <size_t>system.pool.live_bytes \
         + shelf_bytes(system, system.n_free_shelves)
     return unused > room // 16 + 8 * PAGE_BYTES
+
+
+cdef inline bint has_loose_nodes(const System* system) noexcept nogil:
+    cdef const History* history = &system.history
+    return history.n_touched > history.n_live + history.n_touched // 16 + PAGE_BYTES // 4
 
 
 # ---- between two steps -------------------------------------------------------------------
@@ -129,7 +154,7 @@ cdef inline void fit(System* system, Buffer* buffer, size_t used) noexcept nogil
 
 
 cdef inline void release_work(System* system) noexcept nogil:
-    """Give back the work space."""
+    """Give back the work space, but for what is too small to matter."""
     cdef Buffer* buffers[N_BUFFERS]
     cdef size_t used
     cdef int i
@@ -137,18 +162,42 @@ cdef inline void release_work(System* system) noexcept nogil:
     for i in range(N_BUFFERS):
         if buffers[i] == &system.blocks:  # which are not cut but moved
             continue
-        used = state_bytes(system, buffers[i]) if i < N_STATE_BUFFERS else 0
-        if used < buffers[i].bytes // 2:  # else it has room to grow, no more
+        used = state_bytes(system, buffers[i], i)
+        # What is at least half used has room to grow, no more.
+        if buffers[i].bytes > PAGE_BYTES and used < buffers[i].bytes // 2:
             fit(system, buffers[i], used)
-    if not system.pending:
-        system.candidates.n = 0
-    system.most_collected = system.candidates.n
+    system.most_collected = system.candidates.n if system.pending else 0
+    system.most_sampled = 0
     system.most_shares = 0
     system.changes.most = 0
 
 
+cdef inline void move_nodes(System* system) noexcept nogil:
+    """Move the nodes of histories together, in the order in which they are."""
+    cdef Buffer* buffers[N_BUFFERS]
+    cdef Buffer numbers
+    cdef uint32_t* block
+    cdef int64_t k
+    cdef int i
+    memset(&numbers, 0, sizeof(Buffer))
+    if resize(&system.memory, &numbers, system.history.n_touched * sizeof(uint32_t)) != OK:
+        return
+    pack_nodes(&system.history, <uint32_t*>numbers.data)
+    for k in range(system.n_particles):
+        if not is_copy(system, k):
+            block = block_of(system, k)
+            block[BLOCK_LEAF] = (<uint32_t*>numbers.data)[block[BLOCK_LEAF]]
+    dispose(&system.memory, &numbers)
+    list_buffers(system, buffers)
+    for i in range(N_STATE_BUFFERS):
+        if is_of_nodes(system, buffers[i]):
+            fit(system, buffers[i], state_bytes(system, buffers[i], i))
+
+
 cdef inline void settle(System* system, bint merging) noexcept nogil:
-    """Give back work space, and move records and blocks together to merge them or if it pays."""
+    """Give back work space; move together what is loose, and all records if they are merged."""
     release_work(system)
     if (merging or is_loose(system)) and move_records(system, merging) == OK:
         move_blocks(system, system.state_capacity)
+    if has_loose_nodes(system):
+        move_nodes(system)

@@ -33,6 +33,11 @@ cdef struct Uniforms:
 
 # ---- room to work ------------------------------------------------------------------------
 
+cdef inline bint is_choosing(const System* system) noexcept nogil:
+    """Whether survivors are chosen from candidates, not drawn."""
+    return system.algorithm != ALGORITHM_SMC and system.algorithm != ALGORITHM_LEARNING
+
+
 cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept nogil:
     """Make room to score the candidates of one particle with at most that many states."""
     cdef Scratch* scratch = &system.scratch
@@ -68,11 +73,14 @@ cdef inline Status reserve_step(
     """Make room to choose from that many candidates of particles with at most that many states."""
     cdef Scratch* scratch = &system.scratch
     cdef bint ahead = system.algorithm == ALGORITHM_MDVPA
-    cdef size_t n = <size_t>(n_candidates if n_candidates > system.budget else system.budget)
+    # How many can survive: all K are drawn, but no more are chosen than there are.
+    cdef int64_t n_kept = min(system.budget, n_candidates) if is_choosing(system) else system.budget
+    cdef size_t kept = <size_t>n_kept
+    cdef size_t n = <size_t>max(n_candidates, n_kept)
     if reserve_scores(system, n_states) != OK or reserve_each(system, system.n_particles) != OK:
         return NO_MEMORY
     if system.n_threads > 1:  # parts leave gaps between what they collect
-        n = <size_t>system.budget * (n_states + 2)
+        n = kept * (n_states + 2)
         if reserve_parts(system, n_states) != OK:
             return NO_MEMORY
     if resize(&system.memory, &system.part_sizes, system.n_threads * sizeof(int64_t)) != OK:
@@ -81,9 +89,9 @@ cdef inline Status reserve_step(
         return NO_MEMORY
     if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
-    if reserve_survivors(system, &system.chosen, system.budget + 1) != OK:
+    if reserve_survivors(system, &system.chosen, n_kept + 1) != OK:
         return NO_MEMORY
-    if system.algorithm != ALGORITHM_SMC and system.algorithm != ALGORITHM_LEARNING:
+    if is_choosing(system):
         if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
             return NO_MEMORY
     if system.algorithm == ALGORITHM_VPA:
@@ -92,14 +100,14 @@ cdef inline Status reserve_step(
         if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
             return NO_MEMORY
     if ahead or system.algorithm == ALGORITHM_SMC:
-        if reserve_survivors(system, &system.shown, system.budget + 1) != OK:
+        if reserve_survivors(system, &system.shown, n_kept + 1) != OK:
             return NO_MEMORY
     if ahead or system.algorithm == ALGORITHM_LEARNING:
-        if resize(&system.memory, &system.foresight, system.budget * sizeof(double)) != OK:
+        if resize(&system.memory, &system.foresight, kept * sizeof(double)) != OK:
             return NO_MEMORY
-        if resize(&system.memory, &system.match, system.budget * sizeof(int64_t)) != OK:
+        if resize(&system.memory, &system.match, kept * sizeof(int64_t)) != OK:
             return NO_MEMORY
-    return reserve_lookahead(system, n_candidates, n_states + 1) if ahead else OK
+    return reserve_lookahead(system, n_kept, n_candidates, n_states + 1) if ahead else OK
 
 
 # ---- reports -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from mdvpf._types cimport (
 cdef inline Status step(
     System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
 ) noexcept nogil:
-    """Absorb one symbol, or change nothing.
+    """Absorb one symbol, or change nothing. Settle after some of them.
 
     Once MD-VPA has completed the pending step nothing can fail: room was made, and potentials
     of particles that have counts are positive numbers (see the limits in `_types.pxd`).
@@ -37,7 +37,7 @@ cdef inline Status step(
     if status != OK:
         uniforms.used = used
         system.margin = margin
-    elif system.n_steps % system.settle_interval == 0:
+    elif system.n_steps and system.n_steps % system.settle_interval == 0:
         settle(system, True)
     return status
 

@@ -119,7 +119,7 @@ cdef struct Pool:
 cdef struct Record:
     uint32_t refs           # blocks and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
-    uint32_t note           # in a commit: first note about it, or where it is moved; else 0
+    uint32_t note           # in a commit: the first note about it; in a move: where it is; else 0
 
 # What a commit made of a shared record by adding one to a count.
 cdef struct Change:
@@ -317,14 +317,16 @@ cdef struct System:
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
     Buffer n_children       # uint32_t[]: of each particle
     Changes changes         # of the commit under way
-    int64_t settle_interval  # steps after which equal records are merged
+    int64_t settle_interval  # steps after which equal records are merged, and all is settled
     Scratch scratch
     Lookahead lookahead
     Buffer part_space       # what `for_part` gives to parts after the first
     uint32_t part_states    # for how many states
     Buffer part_sizes       # int64_t[]: candidates that each part has collected
-    int64_t most_collected  # candidates in any step: work space beyond them was never written
-    int64_t most_shares     # the same for `scratch.shares`, where that is more
+    # The most in any step since the work space was made: beyond that it was never written.
+    int64_t most_collected  # candidates
+    int64_t most_sampled    # scores of the sample
+    int64_t most_shares     # potentials of ParticleLearning
     double margin           # MD-VPA: how far below the K best candidates are collected, as a log
 
 # What a step reports.

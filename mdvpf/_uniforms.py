@@ -30,9 +30,8 @@ def drawn(
         yield NONE, progress
         return
     state = generator.bit_generator.state
-    uniforms = generator.random(most)
     try:
-        yield uniforms, progress
+        yield generator.random(most), progress
     finally:
         used = int(progress[1])
         if used < most:

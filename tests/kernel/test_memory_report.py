@@ -27,9 +27,10 @@ def resident():
 def make(name, n_particles):
     algorithm = getattr(mdvpf, name)()
     model = mdvpf.InfiniteHMM(27, beta=0.01)
-    return mdvpf.ParticleFilter(model, algorithm, n_particles=n_particles, rng=0)
+    return mdvpf.ParticleFilter(model, algorithm, n_particles, rng=0, history=history)
 
 name, n, by = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+history = json.loads(sys.argv[4])
 rng = np.random.default_rng(0)
 # Each symbol has three likely successors.
 successors = rng.integers(27, size=(27, 3))
@@ -61,9 +62,9 @@ print(json.dumps({
 """
 
 
-def measure(algorithm: str, n: int, by: str) -> dict[str, int]:
+def measure(algorithm: str, n: int, by: str, history: int | str | None = None) -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, "-c", GROWTH, algorithm, str(n), by],
+        [sys.executable, "-c", GROWTH, algorithm, str(n), by, json.dumps(history)],
         cwd=ROOT,
         # Arrays of any size worth counting go back to the system when they are freed.
         env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "PYTHONPATH": str(ROOT)},
@@ -83,9 +84,14 @@ ALGORITHMS = ["VPA", "MDVPA", "OptimalResampling", "SMC", "ParticleLearning"]
 
 @reads_proc
 @unsanitized
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_after_a_run_both_figures_are_what_the_process_has_grown_by(algorithm: str) -> None:
-    found = measure(algorithm, 300, "run")
+@pytest.mark.parametrize(
+    ("algorithm", "history"),
+    [*((name, None) for name in ALGORITHMS), ("VPA", "full"), ("VPA", 50), ("SMC", "full")],
+)
+def test_after_a_run_both_figures_are_what_the_process_has_grown_by(
+    algorithm: str, history: int | str | None
+) -> None:
+    found = measure(algorithm, 300, "run", history)
     assert found["allocated"] == pytest.approx(found["grown"], rel=0.15)
     # SMC may have so few particles that differ that tables of the model matter: 20 kB.
     assert found["live"] == pytest.approx(found["grown"] - found["fixed"], rel=0.15)

@@ -101,3 +101,24 @@ def test_settling_without_memory_changes_nothing(n_symbols: int, algorithm: str)
         if n > 8:  # more than it asks for
             break
     assert_same(twin, seen)
+
+
+@pytest.mark.parametrize("algorithm", ["VPA", "MD-VPA", "OptimalResampling", "SMC"])
+@pytest.mark.parametrize("history", ["full", 20, 1])
+def test_nodes_of_histories_move_together(history: int | str, algorithm: str) -> None:
+    twin = make_filter(algorithm, n_particles=2000, history=history)
+    pf = make_filter(algorithm, n_particles=2000, history=history)
+    n_packed = 0
+    for n, event in enumerate(events(120)):
+        feed(twin, [event])
+        feed(pf, [event])
+        if n % 20 == 19:
+            pf._core.settle()
+            pf._core.verify()
+            assert pf._core.snapshot() == twin._core.snapshot()
+            node = 20 if history != "full" else 12  # bytes
+            n_packed += sys.getsizeof(twin.copy()) - sys.getsizeof(pf.copy()) > 1000 * node
+    for k in range(0, len(pf.weights), 100):
+        np.testing.assert_array_equal(pf.path(k), twin.path(k))
+    if history == "full" or algorithm != "SMC":  # which has few nodes otherwise
+        assert n_packed > 0

@@ -381,3 +381,22 @@ def test_the_design_page_draws_every_file_above_those_that_it_imports() -> None:
 )
 def test_the_reader_of_imports_sees(line: str) -> None:
     assert core_imports(f"from libc.math cimport log\n{line}\n") == (set(), {line})
+
+
+def test_every_buffer_is_listed() -> None:
+    # Lost ones would leak, or be shared with copies.
+    source = PACKAGE.joinpath("_types.pxd").read_text(encoding="utf-8")
+    structs = dict(re.findall(r"^cdef struct (\w+):\n((?:(?: +.*)?\n)+)", source, re.MULTILINE))
+
+    def n_buffers(name: str) -> int:
+        fields = re.findall(r"^ +(\w+) +\w+", structs[name], re.MULTILINE)
+        return sum(
+            1 if kind == "Buffer" else n_buffers(kind)
+            for kind in fields
+            if kind == "Buffer" or (kind in structs and kind not in {"Pool", "Buffer"})
+        )
+
+    listed = PACKAGE.joinpath("_settle.pxd").read_text(encoding="utf-8")
+    places = [int(place) for place in re.findall(r"^    out\[(\d+)\] = &", listed, re.MULTILINE)]
+    assert places == list(range(n_buffers("System")))
+    assert f"N_BUFFERS = {len(places)} " in listed

@@ -1,0 +1,43 @@
+"""Uniforms that were drawn ahead and not used go back to the generator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mdvpf import _uniforms
+
+
+class Interrupted:
+    """A generator that is interrupted just after it has drawn, once."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+        self.bit_generator = generator.bit_generator
+        self.n_interrupts = 1
+
+    def random(self, n: int) -> NDArray[np.float64]:
+        uniforms = self.generator.random(n)
+        if self.n_interrupts:
+            self.n_interrupts -= 1
+            raise KeyboardInterrupt
+        return uniforms
+
+
+def test_an_interrupt_while_drawing_leaves_the_generator_as_it_was() -> None:
+    generator: Any = Interrupted(np.random.default_rng(4))
+    with pytest.raises(KeyboardInterrupt), _uniforms.drawn(generator, 100):
+        raise AssertionError("nothing was drawn")
+    assert generator.generator.random() == np.random.default_rng(4).random()
+
+
+@pytest.mark.parametrize("used", [0, 3, 100])
+def test_what_was_not_used_is_put_back(used: int) -> None:
+    generator = np.random.default_rng(4)
+    with _uniforms.drawn(generator, 100) as (uniforms, progress):
+        assert len(uniforms) == 100
+        progress[1] = used
+    assert generator.random() == np.random.default_rng(4).random(used + 1)[used]
