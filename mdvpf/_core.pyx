@@ -24,7 +24,7 @@ from mdvpf._score cimport (
 )
 from mdvpf._settle cimport (
     FIRST_PENDING_BUFFER, N_BUFFERS, N_STATE_BUFFERS, SETTLE_INTERVAL,
-    is_of_nodes, list_buffers, settle, shelf_bytes, state_bytes,
+    forget_extents, is_of_nodes, list_buffers, settle, shelf_bytes, state_bytes,
 )
 from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot
 from mdvpf._step cimport Uniforms, reserve_scores
@@ -76,6 +76,7 @@ cdef Status copy_system(System* target, const System* source) noexcept nogil:
     cdef int i
     memcpy(target, source, sizeof(System))
     target.memory.allocated = 0
+    forget_extents(target)
     target.memory.fail_after = source.memory.fail_after
     open_pool(&target.pool, &target.memory)
     list_buffers(target, into)
@@ -550,7 +551,7 @@ cdef class ParticleSystem:
     def settle(self):
         """Give back work space and free room, as a run should at its end if it was long.
 
-        Nothing is done if another thread uses the system.
+        Nothing is done if another thread uses the system: its run will settle.
         """
         if self.busy:
             return
@@ -602,6 +603,7 @@ cdef class ParticleSystem:
     cdef int64_t allocated(self):
         """Bytes held, but for those that were only claimed: nothing was ever written there."""
         cdef System* system = &self.system
+        cdef size_t threads = <size_t>system.n_threads
         cdef size_t collected = <size_t>system.most_collected
         cdef size_t compared = <size_t>max(
             system.most_collected, system.most_sampled, system.n_particles
@@ -610,7 +612,11 @@ cdef class ParticleSystem:
         cdef int i
         cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
         claimed += unwritten(&system.blocks, shelf_bytes(system, system.n_shelves))
-        claimed += unwritten(&system.candidates.items, collected * sizeof(Candidate))
+        # Parts after the first write elsewhere, before all is moved together.
+        claimed += unwritten(
+            &system.candidates.items,
+            collected * (2 * threads - 1) // threads * sizeof(Candidate),
+        )
         claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
         claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
         claimed += unwritten(&system.scratch.keys, compared * sizeof(uint64_t))
@@ -636,7 +642,7 @@ cdef class ParticleSystem:
         self.system.memory.fail_after = n
 
     def _settle_every(self, int64_t n_steps):
-        """Merge equal records after every so many steps from now on, for tests."""
+        """Settle, and merge equal records, after every so many steps from now on, for tests."""
         if n_steps < 1:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.settle_interval = n_steps

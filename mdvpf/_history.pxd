@@ -141,13 +141,15 @@ cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcep
     """Number the nodes that are not free from 1, in the order in which they are; the others 0."""
     cdef uint32_t node = history.freed
     cdef uint32_t n = 0
-    memset(numbers, 0, history.n_touched * sizeof(uint32_t))
+    memset(numbers, 0xFF, history.n_touched * sizeof(uint32_t))
+    numbers[NONE] = NONE
     while node != NONE:
-        numbers[node] = 1  # free
+        numbers[node] = NONE
         node = (<const uint32_t*>history.parent.data)[node]
     for node in range(1, history.n_touched):
-        n += numbers[node] == 0
-        numbers[node] = n if numbers[node] == 0 else 0
+        if numbers[node] != NONE:
+            n += 1
+            numbers[node] = n
 
 
 cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:

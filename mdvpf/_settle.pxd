@@ -44,7 +44,7 @@ cdef inline void list_buffers(System* system, Buffer** out) noexcept nogil:
     out[11] = &system.history.next
     out[12] = &system.history.previous
     out[13] = &system.history.heads
-    out[14] = &system.candidates.items
+    out[FIRST_PENDING_BUFFER] = &system.candidates.items
     out[15] = &system.lookahead.row_total
     out[16] = &system.shown.parent
     out[17] = &system.shown.state
@@ -153,6 +153,14 @@ cdef inline void fit(System* system, Buffer* buffer, size_t used) noexcept nogil
         buffer[0] = fitting
 
 
+cdef inline void forget_extents(System* system) noexcept nogil:
+    """Note that nothing is written to the work space."""
+    system.most_collected = system.candidates.n if system.pending else 0
+    system.most_sampled = 0
+    system.most_shares = 0
+    system.changes.most = 0
+
+
 cdef inline void release_work(System* system) noexcept nogil:
     """Give back the work space, but for what is too small to matter."""
     cdef Buffer* buffers[N_BUFFERS]
@@ -166,10 +174,7 @@ cdef inline void release_work(System* system) noexcept nogil:
         # What is at least half used has room to grow, no more.
         if buffers[i].bytes > PAGE_BYTES and used < buffers[i].bytes // 2:
             fit(system, buffers[i], used)
-    system.most_collected = system.candidates.n if system.pending else 0
-    system.most_sampled = 0
-    system.most_shares = 0
-    system.changes.most = 0
+    forget_extents(system)
 
 
 cdef inline void move_nodes(System* system) noexcept nogil:

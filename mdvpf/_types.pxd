@@ -252,6 +252,7 @@ cdef struct History:
     bint enabled
     int64_t lag             # 0: full
     int64_t generation      # of the leaves; the first step is 1
+    # From `parent` to `previous`, and nothing else there: an entry a node.
     Buffer parent           # uint32_t[]; chain of freed nodes through it as well
     Buffer refs             # uint32_t[]: children and particles
     Buffer state            # uint32_t[]
