@@ -166,6 +166,7 @@ def accounting(n_particles: int = 10_000, n: int = 10_000) -> Result:
 def profile(n_particles: int = 10_000, n: int = 20_000) -> Result:
     """Live, allocated and resident bytes as a stream goes on; and what memray sees."""
     text = load_text(n)
+    mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=10).run(text[:100])
     before = resident()
     pf = mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=n_particles)
     result: Result = []
