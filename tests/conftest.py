@@ -31,7 +31,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TORTURE_SCALES = {"sample": 0.05, "full": 1.0}
+TORTURE_SCALES = {"sample": 0.03, "full": 1.0}
 
 # Tests of pages, layers and benchmarks. All others also run where only the package is installed.
 ABOUT_THE_SOURCE_TREE = ("test_benchmarks.py", "test_layers.py", "test_readme.py")

@@ -205,7 +205,7 @@ def test_light_candidates_are_thinned_as_if_all_were_at_hand(
 def test_tens_of_thousands_of_candidates_are_selected_as_if_all_were_sorted(
     oracle: str, name: str, torture_scale: float
 ) -> None:
-    compare_bounded(BOUNDED[name], 5000, int(14 + 40 * torture_scale), oracle=oracle)
+    compare_bounded(BOUNDED[name], 5000, int(10 + 44 * torture_scale), oracle=oracle)
 
 
 # --- Ties
@@ -280,7 +280,7 @@ def test_masses_of_ties_are_broken_by_order_over_longer_streams(
 ) -> None:
     model = mdvpf.InfiniteHMM(2, beta=1.0)
     pair = Pair(model, TIED[name], n_particles, history=None, verify=False)
-    length = int(4 + 38 * torture_scale)
+    length = int(3 + 39 * torture_scale)
     edge = pair.follow([0, 0, 1, 1] * length, predictions=1000, tables=1000)
     assert edge is None or edge[0] in ("grid", "heavy or light")
     assert pair.core._core.n_steps > 10

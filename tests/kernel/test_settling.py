@@ -37,7 +37,7 @@ def test_a_filter_that_settles_after_every_event_is_the_same_filter(
 ) -> None:
     twin = make_filter(algorithm, n_symbols, history=history)
     pf = make_filter(algorithm, n_symbols, history=history)
-    for event in events(60, n_symbols):
+    for event in events(40, n_symbols):
         feed(twin, [event])
         feed(pf, [event])
         pf._core.settle()
