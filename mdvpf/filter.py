@@ -27,7 +27,7 @@ History = int | Literal["full"] | None
 
 _MAX_THREADS = 1024  # more would only wait for each other
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
-_LONG_RUN = 64  # symbols: after fewer, to make the work space of steps anew costs too much
+_LONG_RUN = 256  # symbols: after fewer, to make the work space of steps anew costs too much
 
 
 @register("ParticleFilter")

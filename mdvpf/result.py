@@ -215,7 +215,7 @@ class MemoryReport:
         Bytes of particles, count rows and history in use.
     allocated : int
         Bytes that the filter takes of the machine: those, free space between them and work
-        space, but not what was only claimed and never written. A `run` of 64 symbols or more
+        space, but not what was only claimed and never written. A `run` of 256 symbols or more
         gives the work space of its steps back at the end, and most of the free space; between
         single calls of `update` it stays, for the next.
     dense_equivalent : int

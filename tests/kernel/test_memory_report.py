@@ -40,8 +40,7 @@ for choice, stray in zip(rng.integers(3, size=n), rng.random(n), strict=True):
 
 def feed(pf, symbols):
     if by == "run":
-        for start in range(0, len(symbols), 100):
-            pf.run(symbols[start : start + 100])
+        pf.run(symbols)
     else:
         for symbol in symbols:
             pf.update(symbol)

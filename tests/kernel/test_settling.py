@@ -66,13 +66,17 @@ def test_settling_gives_back_what_only_steps_need(algorithm: str) -> None:
 
 @every_algorithm
 def test_a_long_run_settles_and_a_short_one_does_not(algorithm: str) -> None:
-    symbols = [event for event in events(130) if not isinstance(event, str)]
+    symbols = [event for event in events(257) if not isinstance(event, str)]
     in_one, by_one = (make_filter(algorithm, n_particles=1000, history=None) for _ in range(2))
+    assert len(symbols) == 256
     in_one.run(symbols)
-    feed(by_one, symbols)
     by_one.run(symbols[:1])
-    in_one.run(symbols[:64])
-    by_one.run(symbols[1:64])
+    by_one.run(symbols[1:])
+    for pf in (in_one, by_one):
+        pf.run(symbols[:20])  # the rest ends some steps after the 512 at which all settle
+    in_one.run(symbols)
+    by_one.run(symbols[:255])
+    by_one.run(symbols[255:])
     assert in_one._core.n_steps == by_one._core.n_steps
     assert sys.getsizeof(in_one) < 0.8 * sys.getsizeof(by_one)
     assert in_one._core.snapshot() == by_one._core.snapshot()
