@@ -78,7 +78,8 @@ def test_a_long_run_settles_and_a_short_one_does_not(algorithm: str) -> None:
     by_one.run(symbols[:255])
     by_one.run(symbols[255:])
     assert in_one._core.n_steps == by_one._core.n_steps
-    assert sys.getsizeof(in_one) < 0.8 * sys.getsizeof(by_one)
+    # Whatever the algorithm, a step works with more than 40 bytes a particle.
+    assert sys.getsizeof(in_one) + 40 * 1000 < sys.getsizeof(by_one)
     assert in_one._core.snapshot() == by_one._core.snapshot()
 
 
