@@ -7,25 +7,26 @@ buffers, and what goes out is copied into arrays that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._buffers cimport (
+    FIRST_PENDING_BUFFER, N_BUFFERS, N_STATE_BUFFERS,
+    allocated_bytes, forget_extents, list_buffers, state_bytes,
+)
 from mdvpf._counts cimport children, count_in, row_end, row_start, state_in
 from mdvpf._emission cimport add_predictive, find_tables, make_tables
 from mdvpf._history cimport path_length, write_path
 from mdvpf._log_tables cimport make_log_tables
 from mdvpf._parts cimport watch_forks
-from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool, used_bytes
+from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool
 from mdvpf._restore cimport restore
 from mdvpf._room cimport groups_for, grow_particles, reserve_shelves, stride_for, take_slot
 from mdvpf._score cimport (
     block_in, block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of,
     transition_row, transition_scores, used_groups, view_moved, view_particle,
 )
-from mdvpf._settle cimport (
-    FIRST_PENDING_BUFFER, N_BUFFERS, N_STATE_BUFFERS, SETTLE_INTERVAL,
-    forget_extents, is_of_nodes, list_buffers, settle, shelf_bytes, state_bytes,
-)
+from mdvpf._settle cimport SETTLE_INTERVAL, settle
 from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot
 from mdvpf._step cimport Uniforms, reserve_scores
 from mdvpf._steps cimport restore_pending, start_sequence, step
@@ -33,7 +34,7 @@ from mdvpf._types cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
     GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
     PAGE_BITS,
-    AlgorithmKind, Buffer, Candidate, Change, History, NormalizerKind, Record, Report,
+    AlgorithmKind, Buffer, History, NormalizerKind, Record, Report,
     ResamplingKind, Row, Status, System, View, handle_t,
 )
 from mdvpf._verify cimport (
@@ -62,10 +63,6 @@ cdef int raise_for(Status status) except -1:
     if status == COUNT_LIMIT:
         raise OverflowError("a count is 2**32 - 1; the filter is as it was before the step")
     raise ValueError("uniforms: expected one for every draw of the step")
-
-
-cdef size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
-    return buffer.bytes - written if buffer.bytes > written else 0
 
 
 cdef Status copy_system(System* target, const System* source) noexcept nogil:
@@ -596,46 +593,12 @@ cdef class ParticleSystem:
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
             for i in range(<uint32_t>FIRST_PENDING_BUFFER, <uint32_t>N_STATE_BUFFERS):
                 live += state_bytes(system, buffers[i], <int>i)
-            return (live, self.allocated(), dense, rows, shared, system.history.n_live)
+            return (live, allocated_bytes(&self.system), dense, rows, shared, system.history.n_live)
         finally:
             self.busy = False
 
-    cdef int64_t allocated(self):
-        """Bytes held, but for those that were only claimed: nothing was ever written there."""
-        cdef System* system = &self.system
-        cdef size_t threads = <size_t>system.n_threads
-        cdef size_t collected = <size_t>system.most_collected
-        cdef size_t compared = <size_t>max(
-            system.most_collected, system.most_sampled, system.n_particles
-        )
-        cdef Buffer* buffers[N_BUFFERS]
-        cdef int i
-        cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
-        claimed += unwritten(&system.blocks, shelf_bytes(system, system.n_shelves))
-        # Parts after the first write elsewhere, before all is moved together.
-        claimed += unwritten(
-            &system.candidates.items,
-            collected * (2 * threads - 1) // threads * sizeof(Candidate),
-        )
-        claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
-        claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
-        claimed += unwritten(&system.scratch.keys, compared * sizeof(uint64_t))
-        claimed += unwritten(&system.scratch.order, compared * sizeof(uint64_t))
-        compared = max(compared, <size_t>system.most_shares)
-        claimed += unwritten(&system.scratch.shares, compared * sizeof(double))
-        claimed += unwritten(&system.changes.notes, system.changes.most * sizeof(Change))
-        if not system.logarithmic:
-            claimed += system.log_weight.bytes + system.chosen.log_weight.bytes
-        if not system.shown.logarithmic:
-            claimed += system.shown.log_weight.bytes
-        list_buffers(system, buffers)
-        for i in range(N_STATE_BUFFERS):
-            if is_of_nodes(system, buffers[i]):
-                claimed += unwritten(buffers[i], state_bytes(system, buffers[i], i))
-        return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
-
     def __sizeof__(self):
-        return object.__sizeof__(self) - <int64_t>sizeof(System) + self.allocated()
+        return object.__sizeof__(self) - <int64_t>sizeof(System) + allocated_bytes(&self.system)
 
     def _fail_allocation_after(self, int64_t n):
         """Make the allocation after the next n fail, for tests; -1 for none."""

@@ -25,7 +25,7 @@ from mdvpf._types cimport (
 cdef enum:
     FETCH_ROWS = 8          # particles ahead whose rows are asked for
     FETCH_BLOCK = 16        # and, before those, their blocks,
-    FETCH_FROM = 32768      # of so many particles
+    FETCH_FROM = 32768      # of so many particles; those of fewer are near
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -298,13 +298,11 @@ cdef inline uint32_t particle_potentials(
 
 
 cdef inline void fetch_block(const System* system, int64_t particle) noexcept nogil:
-    """Ask for the memory of a block, or of its beginning if it is long; of few, it is near."""
-    cdef const uint32_t* block
-    if system.n_particles >= FETCH_FROM and particle < system.n_particles:
-        block = block_of(system, particle)
-        prefetch(block)
-        prefetch(block + 16)
-        prefetch(block + 32)
+    """Ask for the memory of a block, or of its beginning if it is long."""
+    cdef const uint32_t* block = block_of(system, particle)
+    prefetch(block)
+    prefetch(block + 16)
+    prefetch(block + 32)
 
 
 cdef inline void fetch_rows(
@@ -326,7 +324,8 @@ cdef inline void fetch_ahead(
     const System* system, int64_t particle, int64_t stride, int32_t symbol
 ) noexcept nogil:
     """Ask for the memory of particles that will be scored soon, every `stride`-th of them."""
-    fetch_block(system, particle + FETCH_BLOCK * stride)
+    if system.n_particles >= FETCH_FROM and particle + FETCH_BLOCK * stride < system.n_particles:
+        fetch_block(system, particle + FETCH_BLOCK * stride)
     if particle + FETCH_ROWS * stride < system.n_particles:
         fetch_rows(system, particle + FETCH_ROWS * stride, symbol)
 

@@ -234,6 +234,7 @@ PYTHON_LAYERS["__main__"] = {"cli.__init__"}
 CORE_LAYERS = [
     "_types.pxd",
     "_pool.pxd",
+    "_buffers.pxd",
     "_counts.pxd",
     "_emission.pxd",
     "_select.pxd",
@@ -396,7 +397,7 @@ def test_every_buffer_is_listed() -> None:
             if kind == "Buffer" or (kind in structs and kind not in {"Pool", "Buffer"})
         )
 
-    listed = PACKAGE.joinpath("_settle.pxd").read_text(encoding="utf-8")
+    listed = PACKAGE.joinpath("_buffers.pxd").read_text(encoding="utf-8")
     constants = dict(re.findall(r"^    (\w+) = (\d+) ", listed, re.MULTILINE))
     names = re.findall(r"^    out\[(\w+)\] = &", listed, re.MULTILINE)
     places = [int(constants.get(name, name)) for name in names]
