@@ -1,21 +1,47 @@
 """Particle filters for the infinite hidden Markov model, on streams that change under you."""
 
+import sys as _sys
 from importlib.metadata import version as _version
 
-from mdvpf import datasets, regret
-from mdvpf._auto import auto
+from mdvpf import coding, datasets, plots, regret
+from mdvpf._support import progress as _progress
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.checkpoint import CheckpointError
+from mdvpf.datasets import hmm_sources as _hmm_sources
 from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture import Mixture
+from mdvpf.mixture import Mixture, Restart
+from mdvpf.mixture import restart as _restart
+from mdvpf.mixture.auto import auto
 from mdvpf.model import InfiniteHMM
-from mdvpf.monitor import Monitor
-from mdvpf.predictor import Predictor
-from mdvpf.restart import Restart
-from mdvpf.result import Counts, FilterResult, MemoryReport, MixtureResult, Step
-from mdvpf.vocabulary import Vocabulary
+from mdvpf.predictor import (
+    Counts,
+    FilterResult,
+    MemoryReport,
+    MixtureResult,
+    Predictor,
+    Step,
+    Vocabulary,
+)
+from mdvpf.predictor import results as _results
+from mdvpf.predictor import vocabulary as _vocabulary
+from mdvpf.streams import Monitor
+from mdvpf.streams import monitor as _monitor
+
+# Modules of version 0.1 that have moved since: their old names can still be imported.
+_MOVED = {
+    "filter_plots": plots.filter_plots,
+    "hmm": _hmm_sources,
+    "monitor": _monitor,
+    "packing": coding.files,
+    "progress": _progress,
+    "restart": _restart,
+    "result": _results,
+    "vocabulary": _vocabulary,
+}
+globals().update(_MOVED)
+_sys.modules.update({f"{__name__}.{name}": module for name, module in _MOVED.items()})
 
 __version__ = _version("mdvpf")
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mdvpf import _validate
+from mdvpf._support import validate
 
 Normalizer = Literal["geometric", "sum", "none"]
 Selection = Literal["top", "optimal"]
@@ -34,7 +34,7 @@ _LARGEST_STEP = 2**62
 
 
 def _discount_value(name: str, value: Any, also: str = "") -> float:
-    return _validate.real(name, value, low=0.0, high=_LARGEST_DISCOUNT, also=also)
+    return validate.real(name, value, low=0.0, high=_LARGEST_DISCOUNT, also=also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class MDVPA:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "discount", _checked_discount(self.discount))
-        _validate.choice("normalizer", self.normalizer, NORMALIZERS)
+        validate.choice("normalizer", self.normalizer, NORMALIZERS)
         object.__setattr__(
-            self, "carry_weights", _validate.flag("carry_weights", self.carry_weights)
+            self, "carry_weights", validate.flag("carry_weights", self.carry_weights)
         )
-        _validate.choice("selection", self.selection, SELECTIONS)
+        validate.choice("selection", self.selection, SELECTIONS)
 
     def discounts(self, steps: Iterable[int]) -> NDArray[np.float64]:
         """Return the discount of each of the given steps, counted from 1.
@@ -91,7 +91,7 @@ class MDVPA:
         >>> mdvpf.MDVPA(discount="1/n").discounts([1, 2, 4]).tolist()
         [1.0, 0.5, 0.25]
         """
-        n = _validate.integers("steps", steps, low=1, high=_LARGEST_STEP)
+        n = validate.integers("steps", steps, low=1, high=_LARGEST_STEP)
         if self.discount == "1/n":
             return 1.0 / n
         if self.discount == "1/sqrt(n)":
@@ -108,7 +108,7 @@ class MDVPA:
         0.5
         """
         if type(step) is not int or step < 1:  # seldom, and this is asked at every symbol
-            step = _validate.integer("step", step, low=1, high=_LARGEST_STEP)
+            step = validate.integer("step", step, low=1, high=_LARGEST_STEP)
         discount = self.discount
         if isinstance(discount, str):
             return 1.0 / step if discount == "1/n" else 1.0 / math.sqrt(step)
@@ -126,7 +126,7 @@ class MDVPA:
 
 def _checked_discount(discount: Any) -> Discount:
     if isinstance(discount, str):
-        return _validate.choice("discount", discount, NAMED_DISCOUNTS)
+        return validate.choice("discount", discount, NAMED_DISCOUNTS)
     if callable(discount):
         checked: Callable[[int], float] = discount
         return checked
@@ -156,7 +156,7 @@ class VPA:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "carry_weights", _validate.flag("carry_weights", self.carry_weights)
+            self, "carry_weights", validate.flag("carry_weights", self.carry_weights)
         )
 
 
@@ -183,9 +183,9 @@ class SMC:
     ess_threshold: float | None = None
 
     def __post_init__(self) -> None:
-        _validate.choice("resampling", self.resampling, RESAMPLINGS)
+        validate.choice("resampling", self.resampling, RESAMPLINGS)
         if self.ess_threshold is not None:
-            threshold = _validate.real(
+            threshold = validate.real(
                 "ess_threshold", self.ess_threshold, low=0.0, high=1.0, also=", or None"
             )
             object.__setattr__(self, "ess_threshold", threshold)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mdvpf import _validate
+from mdvpf._support import validate
 
 Oracle = Literal["unvisited", "any"]
 ORACLES: tuple[Oracle, ...] = ("unvisited", "any")
@@ -60,11 +60,11 @@ class InfiniteHMM:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "n_symbols", _validate.integer("n_symbols", self.n_symbols, low=1))
-        put(self, "alpha", _validate.hyper_parameter("alpha", self.alpha))
-        put(self, "gamma", _validate.hyper_parameter("gamma", self.gamma))
-        put(self, "beta", _validate.hyper_parameter("beta", self.beta))
-        _validate.choice("oracle", self.oracle, ORACLES)
+        put(self, "n_symbols", validate.integer("n_symbols", self.n_symbols, low=1))
+        put(self, "alpha", validate.hyper_parameter("alpha", self.alpha))
+        put(self, "gamma", validate.hyper_parameter("gamma", self.gamma))
+        put(self, "beta", validate.hyper_parameter("beta", self.beta))
+        validate.choice("oracle", self.oracle, ORACLES)
         if self.max_states is not None:
-            most = _validate.integer("max_states", self.max_states, low=1, also=", or None")
+            most = validate.integer("max_states", self.max_states, low=1, also=", or None")
             put(self, "max_states", most)

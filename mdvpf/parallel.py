@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from mdvpf import _validate
-from mdvpf._extras import needed
-from mdvpf.progress import progress_bar
+from mdvpf._support import validate
+from mdvpf._support.extras import needed
+from mdvpf._support.progress import progress_bar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,8 +79,8 @@ class Executor:
 
     def __post_init__(self) -> None:
         if self.jobs != -1:
-            _validate.integer("jobs", self.jobs, low=1, also=", or -1 for all cores")
-        _validate.choice("backend", self.backend, BACKENDS)
+            validate.integer("jobs", self.jobs, low=1, also=", or -1 for all cores")
+        validate.choice("backend", self.backend, BACKENDS)
         if (self.backend == "dask") != (self.scheduler is not None):
             raise ValueError(
                 f"backend={self.backend!r}, scheduler={self.scheduler!r}: expected the address of "

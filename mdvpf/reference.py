@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mdvpf import _validate
+from mdvpf._support import validate
 from mdvpf.algorithms import (
     ALGORITHMS,
     DUPLICATING,
@@ -55,7 +55,7 @@ from mdvpf.algorithms import (
     Resampling,
 )
 from mdvpf.model import InfiniteHMM
-from mdvpf.result import Counts, Step
+from mdvpf.predictor import Counts, Step
 
 START = -1
 """The state before the first symbol of a sequence: it has a transition row, and no way in."""
@@ -660,10 +660,10 @@ class ReferenceFilter:
             )
         self.model = model
         self.algorithm: Algorithm = algorithm
-        self.n_particles = _validate.integer("n_particles", n_particles, low=1)
+        self.n_particles = validate.integer("n_particles", n_particles, low=1)
         self.log_evidence = 0.0
         self.n_steps = 0
-        self._rng = _validate.generator("rng", rng)
+        self._rng = validate.generator("rng", rng)
         self._committed = self._empty_particles()
         self._pending: Pending | None = None
 
@@ -692,7 +692,7 @@ class ReferenceFilter:
     def update(self, symbol: Symbol) -> Step:
         """Absorb one symbol, None if it is missing, and report on the set shown after it."""
         if symbol is not None:
-            symbol = _validate.integer("symbol", symbol, low=0, high=self.model.n_symbols - 1)
+            symbol = validate.integer("symbol", symbol, low=0, high=self.model.n_symbols - 1)
         before = log_predictive(self.model, self.particles, symbol)
         if isinstance(self.algorithm, MDVPA):
             after = self._wait_for_lookahead(self.algorithm, symbol)

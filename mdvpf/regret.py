@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdvpf import _validate
+from mdvpf._support import validate
 
 __all__ = [
     "regret",
@@ -118,7 +118,7 @@ def best_sequence(comparators: ArrayLike, n_switches: int) -> BestSequence:
     gains = _log_predictives("comparators", comparators)
     if gains.ndim != 2:
         raise ValueError(f"comparators of shape {gains.shape}: expected (comparators, symbols)")
-    most = _validate.integer("n_switches", n_switches, low=0)
+    most = validate.integer("n_switches", n_switches, low=0)
     n_experts, n = gains.shape
     s = min(most, n - 1)  # more cannot be made
     best = np.tile(gains[:, 0], (s + 1, 1))  # by switches allowed, by the comparator at the end
@@ -262,7 +262,7 @@ def growth_exponent(
     curves = _numbers("regrets", regrets, "an array of regrets, one row a run")
     if curves.ndim != 2 or len(curves) < 2 or curves.shape[1] < 2:
         raise ValueError(f"regrets of shape {curves.shape}: expected two runs or more, as rows")
-    confidence = _validate.real("confidence", confidence, low=1e-6, high=1 - 1e-6)
+    confidence = validate.real("confidence", confidence, low=1e-6, high=1 - 1e-6)
     points = _read_checkpoints(checkpoints, curves.shape[1])
     values = curves[:, points - 1]
     if not np.all(np.isfinite(values)):
@@ -289,7 +289,7 @@ def growth_exponent(
 def _read_checkpoints(checkpoints: ArrayLike | None, n: int) -> NDArray[np.int64]:
     if checkpoints is None:
         return np.unique(np.geomspace(max(n / 100, 1), n, 9).round().astype(np.int64))
-    points = np.unique(_validate.integers("checkpoints", checkpoints, low=1, high=n))
+    points = np.unique(validate.integers("checkpoints", checkpoints, low=1, high=n))
     if len(points) < 2:
         raise ValueError(f"checkpoints={points.tolist()}: expected two or more, different ones")
     return points

@@ -1,7 +1,7 @@
 """The states that a filter finds in the clicks of the tutorial, and the moves between them."""
 
 import mdvpf
-from mdvpf.filter_plots import transition_graph
+from mdvpf.plots.filter_plots import transition_graph
 
 look = ["home", "search", "item", "search", "item"]
 buy = ["home", "item", "basket", "pay"]

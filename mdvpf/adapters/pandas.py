@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdvpf._extras import needed
+from mdvpf._support.extras import needed
 from mdvpf.filter import ParticleFilter
 
 if TYPE_CHECKING:

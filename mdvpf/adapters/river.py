@@ -11,11 +11,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from mdvpf._extras import needed
+from mdvpf._support.extras import needed
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
-from mdvpf.predictor import MISSING, Predictor, read_symbol
-from mdvpf.vocabulary import Label
+from mdvpf.predictor import MISSING, Label, Predictor, read_symbol
 
 with needed("mdvpf.adapters.river", "river", "river"):
     from river import base

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from mdvpf import _durable
+from mdvpf.checkpoint import atomic_write
 from mdvpf.cli import shared
-from mdvpf.packing import pack, unpack
+from mdvpf.coding.files import pack, unpack
 
 SUFFIX = ".mdvpf"
 
@@ -44,7 +44,7 @@ def compress(
     content = file.read_bytes()
     with shared.usage():
         packed = pack(content, particles, progress=True)
-    _durable.replace(_free(target), [packed])
+    atomic_write.replace(_free(target), [packed])
     rate = 8 * len(packed) / len(content) if content else 0.0
     print(f"{target}: {len(content):,} bytes in {len(packed):,}, {rate:.3f} bits a byte")
     return 0
@@ -63,7 +63,7 @@ def decompress(file: _Source, out: _Target = None) -> int:
         out = file.with_suffix("")
     target = _free(out)
     content = unpack(file.read_bytes(), progress=True)
-    _durable.replace(_free(target), [content])
+    atomic_write.replace(_free(target), [content])
     print(f"{target}: {len(content):,} bytes")
     return 0
 

@@ -10,7 +10,7 @@ import typer
 from mdvpf.cli import shared
 from mdvpf.experiments import compare as experiments
 from mdvpf.experiments.experiment import carry_out
-from mdvpf.experiments.files import read_file
+from mdvpf.streams.readers import read_file
 
 
 def compare(

@@ -14,14 +14,14 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from mdvpf import _validate
+from mdvpf._support import validate
+from mdvpf._support.progress import progress_bar
+from mdvpf._support.tables import Column, Table
 from mdvpf.cli import predictors, shared
 from mdvpf.detect import DetectionResult, SurpriseDetector
-from mdvpf.experiments.files import read_file
+from mdvpf.detect.roc import Curve
 from mdvpf.experiments.methods import AUTO
-from mdvpf.experiments.roc import Curve
-from mdvpf.experiments.tables import Column, Table
-from mdvpf.progress import progress_bar
+from mdvpf.streams.readers import read_file
 
 CHUNK = 256  # symbols between two looks at the progress bar
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
@@ -69,7 +69,7 @@ def detect(
     """
     given = {"false_alarms": false_alarms, "smoothing": smoothing}
     with shared.usage():
-        _validate.choice("method", method, predictors.METHODS)
+        validate.choice("method", method, predictors.METHODS)
         if label is not None and column is None:
             raise ValueError(f"label={label!r}: expected only with --column")
     data = read_file(file, column=column, breaks=breaks)

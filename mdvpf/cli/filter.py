@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from mdvpf import _validate
-from mdvpf._auto import N_FILTERS, described
+from mdvpf._support import validate
 from mdvpf.cli import live, predictors, shared
 from mdvpf.detect import SurpriseDetector
 from mdvpf.experiments.methods import ALGORITHMS, AUTO
 from mdvpf.filter import ParticleFilter
-from mdvpf.monitor import Monitor
-from mdvpf.vocabulary import Vocabulary
+from mdvpf.mixture.auto import N_FILTERS, described
+from mdvpf.predictor import Vocabulary
+from mdvpf.streams.monitor import Monitor
 
 
 def filter_stream(
@@ -95,7 +95,7 @@ def filter_stream(
     mdvpf filter clicks.txt --symbols 17 --algorithm MD-VPA --beta 0.03
     """
     with shared.usage():
-        _validate.integer("every", every, low=1)
+        validate.integer("every", every, low=1)
         if file != live.STDIN and not file.exists():
             raise ValueError(f"{file}: there is no such file")
         if checkpoint is None and resume:
@@ -192,7 +192,7 @@ def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | Non
 
 
 def _read_algorithm(name: str | None) -> str | None:
-    return name if name is None else _validate.choice("algorithm", name, predictors.FILTERS)
+    return name if name is None else validate.choice("algorithm", name, predictors.FILTERS)
 
 
 def _begun(given: dict[str, Any], seed: int | None) -> Monitor:

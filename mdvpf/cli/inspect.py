@@ -11,17 +11,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from mdvpf._auto import described
-from mdvpf._leaves import leaves, mean_states
+from mdvpf._support.tables import Cell, Column, Table
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.cli import shared
 from mdvpf.experiments.methods import AUTO
-from mdvpf.experiments.tables import Cell, Column, Table
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
-from mdvpf.monitor import Monitor
-from mdvpf.predictor import Predictor
-from mdvpf.vocabulary import label_text
+from mdvpf.mixture.auto import described
+from mdvpf.mixture.leaves import leaves, mean_states
+from mdvpf.predictor import Predictor, label_text
+from mdvpf.streams.monitor import Monitor
 
 
 def inspect(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdvpf._auto import auto
 from mdvpf.baselines import ContextTree, Markov
 from mdvpf.experiments.methods import ALGORITHMS, AUTO, GENERATOR, NAMES
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.auto import auto
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
 

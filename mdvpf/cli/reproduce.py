@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdvpf import _validate
+from mdvpf._support import validate
 from mdvpf.cli import shared
 from mdvpf.experiments.adversarial import ADVERSARIAL
 from mdvpf.experiments.artificial import ARTIFICIAL
@@ -66,7 +66,7 @@ def reproduce(
     mdvpf reproduce webclick --backend dask --scheduler tcp://localhost:8786
     """
     with shared.usage():
-        _validate.choice("NAME", name, [*EXPERIMENTS, ALL])
+        validate.choice("NAME", name, [*EXPERIMENTS, ALL])
         chosen = EXPERIMENTS if name == ALL else {name: EXPERIMENTS[name]}
         where = shared.executor(jobs, backend, scheduler)
         all_options = {

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._support.tables import Cell, Column, Table
 from mdvpf.datasets import HMM, random_hmm, sample_hmms
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
@@ -29,7 +30,6 @@ from mdvpf.experiments.results import (
     redundancy,
 )
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.experiments.tables import Cell, Column, Table
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
 from mdvpf.regret import growth_exponent

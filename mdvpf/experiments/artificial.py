@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.algorithms import MDVPA, SMC, Algorithm, OptimalResampling
 from mdvpf.datasets import switching_hmm
 from mdvpf.experiments.data import Data
@@ -29,7 +30,6 @@ from mdvpf.experiments.results import (
     redundancy,
 )
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.experiments.tables import Cell, Column, Estimate, Table
 from mdvpf.parallel import spawn
 from mdvpf.plots import Panel, with_band
 

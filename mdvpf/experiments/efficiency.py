@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.experiments import artificial, books, webclick
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
@@ -14,7 +15,6 @@ from mdvpf.experiments.methods import ALGORITHMS, BASE, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group, comparison, counted, difference
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.experiments.tables import Cell, Column, Estimate, Table
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
 

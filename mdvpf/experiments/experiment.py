@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import plots
+from mdvpf._support.progress import progress_bar
+from mdvpf._support.tables import Table
 from mdvpf.experiments.methods import plain
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
 from mdvpf.experiments.runs import Outcome, Run, Store, execute
-from mdvpf.experiments.tables import Table
 from mdvpf.parallel import Executor, Failure
 from mdvpf.plots import Panel
-from mdvpf.progress import progress_bar
 
 Groups = dict[str, Group]
 

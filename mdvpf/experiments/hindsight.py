@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.baselines import KnownHMM
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import MARKOV_ORDERS, TREE_DEPTHS
 from mdvpf.experiments.results import Group
-from mdvpf.experiments.tables import Cell, Column, Estimate, Table
 from mdvpf.regret import growth_exponent, shifting_regret
 
 LEARNERS = (

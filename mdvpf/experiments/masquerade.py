@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import datasets
-from mdvpf._auto import N_FILTERS
-from mdvpf._threshold import Threshold
+from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.detect import SurpriseDetector
+from mdvpf.detect.roc import Curve, area
+from mdvpf.detect.threshold import Threshold
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import shown_labels
 from mdvpf.experiments.methods import AUTO, BASE, Auto, Chain, Entry
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
-from mdvpf.experiments.roc import Curve, area
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.experiments.tables import Cell, Column, Estimate, Table
+from mdvpf.mixture.auto import N_FILTERS
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
 from mdvpf.predictor import Predictor

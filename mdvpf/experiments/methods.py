@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mdvpf._auto import DEFAULT_PARTICLES, auto
 from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.experiments.data import Data
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.auto import DEFAULT_PARTICLES, auto
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
-from mdvpf import _validate
+from mdvpf._support import validate
 from mdvpf.experiments.methods import ALGORITHMS, BASE, EXPERIMENT_NAMES, NAMES, Entry, entries
 
 MOST_SEEDS = 100_000
@@ -54,14 +54,14 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in ("particles", "most_particles"):
-            _validate.integer(name, getattr(self, name), low=1)
-        _validate.integer("seeds", self.seeds, low=1, high=MOST_SEEDS)
-        _validate.integer("length", self.length, low=20)
-        _validate.integer("seed", self.seed, low=0)
+            validate.integer(name, getattr(self, name), low=1)
+        validate.integer("seeds", self.seeds, low=1, high=MOST_SEEDS)
+        validate.integer("length", self.length, low=20)
+        validate.integer("seed", self.seed, low=0)
         for name in ("alpha", "gamma", "beta"):
-            _validate.hyper_parameter(name, getattr(self, name))
+            validate.hyper_parameter(name, getattr(self, name))
         for method in self.methods:
-            _validate.choice("methods", method, NAMES)
+            validate.choice("methods", method, NAMES)
         wanted = {BASE, *self.methods}
         object.__setattr__(self, "methods", tuple(name for name in NAMES if name in wanted))
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import BASE, GENERATOR
 from mdvpf.experiments.runs import Outcome, Run
-from mdvpf.experiments.tables import Cell, Column, Estimate, Table
 
 COSTS = (
     Column("processor time (s)", ".3g", volatile=True),

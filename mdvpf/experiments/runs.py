@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import Entry, Filter, Method, plain
-from mdvpf.experiments.spread import particle_variance
+from mdvpf.experiments.particle_variance import particle_variance
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.predictor import Predictor

@@ -48,7 +48,7 @@ def test_a_failure_leaves_no_part_of_a_file(
     file = tmp_path / "a"
     file.write_bytes(b"abc")
     with monkeypatch.context() as patch:
-        patch.setattr("mdvpf._durable.os.fsync", fail)
+        patch.setattr("mdvpf.checkpoint.atomic_write.os.fsync", fail)
         assert main(["compress", str(file), "--particles", "100"]) == 1
     assert "No space left" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdvpf.cli import main
-from mdvpf.experiments.files import read_file
+from mdvpf.streams.readers import read_file
 
 WORDS = [["b", "a", "c"], ["a", "a"], ["c"]]
 SYMBOLS = [1, 0, 2, 0, 0, 2]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf._auto import described
 from mdvpf.cli import main
+from mdvpf.detect.roc import Curve, area
 from mdvpf.experiments import masquerade
 from mdvpf.experiments.masquerade import BLOCK, MASQUERADE, judged, naive_bayes
-from mdvpf.experiments.roc import Curve, area
 from mdvpf.experiments.runs import execute
+from mdvpf.mixture.auto import described
 
 LEARNT, BLOCKS = 1000, 12
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"

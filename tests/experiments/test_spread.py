@@ -7,7 +7,7 @@ import pytest
 
 from mdvpf import SMC, VPA, InfiniteHMM, ParticleFilter
 from mdvpf.algorithms import ALGORITHMS
-from mdvpf.experiments.spread import particle_predictives, particle_variance
+from mdvpf.experiments.particle_variance import particle_predictives, particle_variance
 
 MODELS = [
     InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2),

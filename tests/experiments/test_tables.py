@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdvpf.experiments.tables import Column, Estimate, Table
+from mdvpf._support.tables import Column, Estimate, Table
 
 TABLE = Table(
     "scores",

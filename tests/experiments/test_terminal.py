@@ -131,7 +131,7 @@ sys.exit(main(["reproduce", "artificial", "--out", {str(tmp_path)!r}]))
 def test_a_terminal_gets_a_progress_bar_with_rate_and_time() -> None:
     script = """
 import time
-from mdvpf.progress import progress_bar
+from mdvpf._support.progress import progress_bar
 with progress_bar(True, 4, "walking", "steps") as advance:
     for _ in range(4):
         advance(1)

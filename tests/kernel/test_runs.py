@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import mdvpf
 from mdvpf.algorithms import Algorithm
-from mdvpf.result import FilterResult, Step
+from mdvpf.predictor import FilterResult, Step
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import (
     Symbol,

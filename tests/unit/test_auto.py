@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import mdvpf
-from mdvpf._auto import described
+from mdvpf.mixture.auto import described
 
 
 def filters_of(predictor: mdvpf.Predictor) -> list[mdvpf.ParticleFilter]:

@@ -22,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mdvpf
-from mdvpf import _durable, checkpoint
+from mdvpf import checkpoint
 from mdvpf.algorithms import Algorithm
+from mdvpf.checkpoint import atomic_write
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, generator_state, laid_open
 from tests.kernel.sealing import loaded, saved, sealed, unsealed
@@ -448,8 +449,8 @@ def test_the_new_file_is_on_disk_before_it_takes_the_name(
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         replace(source, target)
 
-    monkeypatch.setattr(_durable.os, "fsync", noted_fsync)
-    monkeypatch.setattr(_durable.os, "replace", noted_replace)
+    monkeypatch.setattr(atomic_write.os, "fsync", noted_fsync)
+    monkeypatch.setattr(atomic_write.os, "replace", noted_replace)
     pf = fed_filter()
     pf.save(path)
     assert calls == [f"file of {len(saved(pf))}", "replace", "folder"]
@@ -470,7 +471,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_no_other(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(_durable.os, call, fail)
+        patch.setattr(atomic_write.os, call, fail)
         with pytest.raises(type(error)):
             pf.save(path)
     assert path.read_bytes() == old
@@ -486,7 +487,7 @@ def test_a_folder_that_cannot_be_read_is_not_swept(
 
     pf = fed_filter()
     with monkeypatch.context() as patch:
-        patch.setattr(_durable.os, "listdir", refuse)
+        patch.setattr(atomic_write.os, "listdir", refuse)
         pf.save(tmp_path / "filter")
     assert_same(mdvpf.ParticleFilter.load(tmp_path / "filter"), laid_open(pf))
 
@@ -498,7 +499,7 @@ def test_litter_of_the_dead_is_swept_and_of_the_living_not(tmp_path: Path) -> No
     others = [tmp_path / ".filter.two.0123456789abcdef.tmp", tmp_path / ".filter.mine.tmp"]
     for other in others:
         other.touch()
-    living = _durable._temporary(path)
+    living = atomic_write._temporary(path)
     with living:
         make_filter().save(path)
         names = {".filter.two.0123456789abcdef.tmp", ".filter.mine.tmp", "filter"}
@@ -696,4 +697,4 @@ def test_nested_predictors_are_saved_in_the_same_way() -> None:
             found, expected = twin.parts["first"].parts[name], inner.parts[name]
             assert_same(found, laid_open(expected))
     finally:
-        del checkpoint._CLASSES["Pair of the tests"]
+        del checkpoint.saveable._CLASSES["Pair of the tests"]

@@ -17,7 +17,7 @@ import pytest
 
 import mdvpf
 from mdvpf.cli import live, main
-from mdvpf.monitor import Monitor
+from mdvpf.streams.monitor import Monitor
 
 pytest.importorskip("typer")
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf import coding, packing
-from mdvpf._baseline import Baseline
+from mdvpf.baselines.base import Baseline
 
 pytest.importorskip("constriction")
 
@@ -144,7 +144,7 @@ def test_what_was_compressed_elsewhere_is_refused(
     name: str, value: Any, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(coding, name, lambda *_: value)
+        patch.setattr(coding.coder, name, lambda *_: value)
         data = coding.compress([0, 1, 1], mdvpf.Markov(2))
     with pytest.raises(coding.CodingError, match=words):
         coding.decompress(data, mdvpf.Markov(2))
@@ -259,7 +259,7 @@ def test_damaged_files_are_refused() -> None:
 
 def test_another_process_decodes() -> None:
     packed = packing.pack(b"abracadabra", 100)
-    code = "import sys; from mdvpf.packing import unpack; " \
+    code = "import sys; from mdvpf.coding.files import unpack; " \
         "sys.stdout.buffer.write(unpack(sys.stdin.buffer.read()))"  # fmt: skip
     found = subprocess.run([sys.executable, "-c", code], input=packed, capture_output=True)
     assert found.stdout == b"abracadabra", found.stderr

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf import _files, _logs, _texts, datasets
-from mdvpf.datasets import HMM
+from mdvpf import datasets
+from mdvpf.datasets import HMM, book_texts, files, masquerade_commands, msnbc_clicks
 
 # -- finite HMMs ---------------------------------------------------------------------------
 
@@ -310,9 +310,9 @@ CLICKS = b"% Different categories:\r\n\r\nnews tech on-air\r\n\r\n\r\n% Sequence
 @pytest.fixture
 def few_clicks(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Have a file of 4 users pass for the real one."""
-    monkeypatch.setattr(_logs, "_MSNBC_USERS", 4)
-    monkeypatch.setattr(_logs, "_MSNBC_EVENTS", 8)
-    monkeypatch.setattr(_logs, "_MSNBC_CATEGORIES", 3)
+    monkeypatch.setattr(msnbc_clicks, "_MSNBC_USERS", 4)
+    monkeypatch.setattr(msnbc_clicks, "_MSNBC_EVENTS", 8)
+    monkeypatch.setattr(msnbc_clicks, "_MSNBC_CATEGORIES", 3)
     return CLICKS
 
 
@@ -391,9 +391,9 @@ def test_msnbc(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def few_commands(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Have files of 2 users with 20 commands pass for the real ones: 10 their own, blocks of 5."""
     for name, value in (("_USERS", 2), ("_COMMANDS", 20), ("_OWN", 10), ("_BLOCK", 5)):
-        monkeypatch.setattr(_logs, name, value)
-    monkeypatch.setattr(_logs, "_DISTINCT", 3)
-    monkeypatch.setattr(_logs, "_MASQUERADES", 1)
+        monkeypatch.setattr(masquerade_commands, name, value)
+    monkeypatch.setattr(masquerade_commands, "_DISTINCT", 3)
+    monkeypatch.setattr(masquerade_commands, "_MASQUERADES", 1)
     return {
         "User1": b"ls\ncat\n" * 10,
         "User2": b"ls\n" * 15 + b"sh\n" * 5,
@@ -523,8 +523,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server(monkeypatch: pytest.MonkeyPatch, cache: Path, few_clicks: bytes) -> Iterator[Server]:
     server = Server()
     server.content = packings(few_clicks)["web.zip"]
-    source = _files.Source(_logs._MSNBC.title, _logs._MSNBC.files, (f"{server.url}/web.zip",))
-    monkeypatch.setattr(_logs, "_MSNBC", source)
+    source = files.Source(
+        msnbc_clicks._MSNBC.title, msnbc_clicks._MSNBC.files, (f"{server.url}/web.zip",)
+    )
+    monkeypatch.setattr(msnbc_clicks, "_MSNBC", source)
     yield server
     server.close()
 
@@ -624,10 +626,10 @@ def test_wrong_content_in_the_folder_is_an_error_and_stays(
 def test_a_book_is_cut_out_of_what_is_downloaded(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    book = _texts._Book("A Book", "a.txt", 1, "It was so", 20)
-    source = _files.Source(book.title, (("a.txt",),), (f"{server.url}/1-0.txt",))
-    monkeypatch.setattr(_texts._Book, "source", property(lambda self: source))
-    monkeypatch.setattr(_texts, "_BOOKS", (book,))
+    book = book_texts._Book("A Book", "a.txt", 1, "It was so", 20)
+    source = files.Source(book.title, (("a.txt",),), (f"{server.url}/1-0.txt",))
+    monkeypatch.setattr(book_texts._Book, "source", property(lambda self: source))
+    monkeypatch.setattr(book_texts, "_BOOKS", (book,))
     body = "It was,\r\nso it was, and that is all.\r\n\r\n"
     around = "\ufeffPreface: it was hard.\r\n\r\n“{}*** END OF THE PROJECT ***\r\nIt was so."
     server.content = around.format("It was not so.").encode()
@@ -648,15 +650,15 @@ def test_commands_need_two_downloads(
     # One content for both addresses: the archive has the labels too.
     server.content = zipped(**few_commands)
     urls = (f"{server.url}/masquerade-data.zip", f"{server.url}/masquerade_summary.txt")
-    source = _files.Source("commands", (("nothing",),), urls)
-    monkeypatch.setattr(_logs, "_MASQUERADE", source)
+    source = files.Source("commands", (("nothing",),), urls)
+    monkeypatch.setattr(masquerade_commands, "_MASQUERADE", source)
     assert datasets.masquerade().n_symbols == 3
     assert server.requests == ["/masquerade-data.zip", "/masquerade_summary.txt"]
     assert len(list(cache.iterdir())) == 2
 
 
 def test_sources_are_where_they_are_published() -> None:
-    addresses = [url for book in _texts._BOOKS for url in book.source.urls]
-    addresses += [*_logs._MSNBC.urls, *_logs._MASQUERADE.urls]
+    addresses = [url for book in book_texts._BOOKS for url in book.source.urls]
+    addresses += [*msnbc_clicks._MSNBC.urls, *masquerade_commands._MASQUERADE.urls]
     assert len(set(addresses)) == 6
     assert all(url.startswith(("https://", "http://www.schonlau.net/")) for url in addresses)

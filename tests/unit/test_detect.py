@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf import Detection, SurpriseDetector, detect
-from mdvpf._threshold import CLIP, DRIFT, SUSTAINED, Rise, Threshold
+from mdvpf import Detection, SurpriseDetector
+from mdvpf.detect.threshold import CLIP, DRIFT, SUSTAINED, Rise, Threshold
 
 RNG_SYMBOLS = np.random.default_rng(1).choice(4, size=600, p=[0.4, 0.3, 0.2, 0.1])
 
@@ -143,7 +143,7 @@ def test_a_run_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (show, total, label) == (True, 45, "SurpriseDetector")
         yield steps.append
 
-    monkeypatch.setattr(detect, "progress_bar", noted)
+    monkeypatch.setattr("mdvpf.detect.detector.progress_bar", noted)
     detector = SurpriseDetector(chain(), block=10, learn="unflagged")
     detector.run(RNG_SYMBOLS[:45], [25, 20], progress=True)
     assert steps == [10, 10, 5, 5, 10, 5]

@@ -10,7 +10,7 @@ import pytest
 
 import mdvpf
 from mdvpf import plots
-from mdvpf.filter_plots import emission_table, run_figure, transition_graph
+from mdvpf.plots.filter_plots import emission_table, run_figure, transition_graph
 
 pytest.importorskip("matplotlib")
 

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 import mdvpf
-from mdvpf._baseline import Baseline
+from mdvpf.baselines.base import Baseline
 from mdvpf.predictor import MISSING
 
 SYMBOLS = [0, 1, 2, 1, 0, 0, None, 2, 1, 1, 0, 2, 2, 2, 2, 1, 0, 1, 2, 0] * 3
@@ -271,7 +271,7 @@ def test_threads_and_chunks_change_nothing(
     lengths = [100, 130, 70]
     results = []
     for n_threads, chunk in [(1, 256), (2, 256), (5, 7), (1, 1)]:
-        monkeypatch.setattr("mdvpf.mixture._CHUNK", chunk)
+        monkeypatch.setattr("mdvpf.mixture.mixture._CHUNK", chunk)
         mixture = mdvpf.Mixture(some_members(), restart=restart, n_threads=n_threads)
         results.append((mixture.run(symbols, lengths), mixture.predict_proba()))
     first, proba = results[0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mdvpf import _uniforms
+from mdvpf.filter.uniforms import drawn_uniforms
 
 
 class Interrupted:
@@ -29,7 +29,7 @@ class Interrupted:
 
 def test_an_interrupt_while_drawing_leaves_the_generator_as_it_was() -> None:
     generator: Any = Interrupted(np.random.default_rng(4))
-    with pytest.raises(KeyboardInterrupt), _uniforms.drawn(generator, 100):
+    with pytest.raises(KeyboardInterrupt), drawn_uniforms(generator, 100):
         raise AssertionError("nothing was drawn")
     assert generator.generator.random() == np.random.default_rng(4).random()
 
@@ -37,7 +37,7 @@ def test_an_interrupt_while_drawing_leaves_the_generator_as_it_was() -> None:
 @pytest.mark.parametrize("used", [0, 3, 100])
 def test_what_was_not_used_is_put_back(used: int) -> None:
     generator = np.random.default_rng(4)
-    with _uniforms.drawn(generator, 100) as (uniforms, progress):
+    with drawn_uniforms(generator, 100) as (uniforms, progress):
         assert len(uniforms) == 100
         progress[1] = used
     assert generator.random() == np.random.default_rng(4).random(used + 1)[used]

@@ -1,0 +1,151 @@
+"""`KnownHMM`: the generator of a stream as its own predictor, the best that anybody can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mdvpf._support import validate
+from mdvpf.baselines.base import Baseline
+from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.datasets.hmm_sources import HMM, read_hmms
+from mdvpf.predictor import MISSING
+
+_LARGEST_TIME = 2**62
+_MATRICES = ("start", "transition", "emission")
+
+
+@register("KnownHMM")
+class KnownHMM(Baseline):
+    """Exact forward filter of given HMMs that switch at given times: the generator itself.
+
+    With an HMM the next state starts afresh from its start distribution, and so it does in a new
+    sequence. A symbol of probability zero has log predictive -inf; what it says about the state
+    is contradictory, and is ignored.
+
+    Parameters
+    ----------
+    hmms : HMM or sequence of HMM
+        The HMM of each segment.
+    change_points : array_like of int, optional
+        Where the second and later segments start: before symbol so many of the life of the
+        predictor, counted from 0, missing symbols included.
+    n_symbols : int, optional
+        Size of the alphabet; that of the HMM with the largest by default. What is not in the
+        alphabet of the HMM of a segment has probability zero.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> stream = mdvpf.datasets.switching_hmm(rng=0)
+    >>> generator = mdvpf.KnownHMM(stream.hmms, stream.change_points)
+    >>> result = generator.run(stream.symbols)
+    >>> bool(result.log_predictive.mean() > -1.45)
+    True
+    """
+
+    def __init__(
+        self,
+        hmms: HMM | Sequence[HMM],
+        change_points: ArrayLike = (),
+        *,
+        n_symbols: int | None = None,
+    ) -> None:
+        self.hmms = read_hmms([hmms] if isinstance(hmms, HMM) else hmms)
+        points = validate.integers("change_points", change_points, low=1).tolist()
+        if len(points) != len(self.hmms) - 1:
+            raise ValueError(
+                f"change_points has {len(points)} entries: expected {len(self.hmms) - 1}, "
+                "one less than hmms"
+            )
+        if any(later <= earlier for earlier, later in pairwise(points)):
+            raise ValueError(f"change_points={points}: expected increasing numbers")
+        largest = max(hmm.n_symbols for hmm in self.hmms)
+        super().__init__(largest if n_symbols is None else n_symbols)
+        if self._n_symbols < largest:
+            raise ValueError(f"n_symbols={n_symbols}: expected {largest} or more, as hmms have")
+        self.change_points = tuple(points)
+        self._time = 0
+        self._segment = 0
+        self._state = self.hmms[0].start  # distribution of the state that emits the next symbol
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{hmm.n_states} states" for hmm in self.hmms)
+        return f"KnownHMM([{sizes}], change_points={list(self.change_points)})"
+
+    def _size(self) -> int:
+        return self.hmms[self._segment].n_states
+
+    def predict_proba(self) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol."""
+        emission = self.hmms[self._segment].emission
+        out = np.zeros(self._n_symbols)
+        out[: emission.shape[1]] = self._state @ emission
+        return out
+
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol comes from the start of the present HMM."""
+        self._state = self.hmms[self._segment].start
+
+    def _advance(self, symbol: int) -> float:
+        hmm = self.hmms[self._segment]
+        state = self._state
+        log_predictive = 0.0
+        if symbol != MISSING:
+            emitted = hmm.emission[:, symbol] if symbol < hmm.n_symbols else np.zeros(len(state))
+            probability = float(state @ emitted)
+            if probability > 0.0:
+                log_predictive = math.log(probability)
+                state = state * emitted / probability
+            else:
+                log_predictive = -math.inf
+        self._time += 1
+        if self._segment < len(self.change_points) and (
+            self._time == self.change_points[self._segment]
+        ):
+            self._segment += 1
+            self._state = self.hmms[self._segment].start
+        else:
+            self._state = state @ hmm.transition
+        return log_predictive
+
+    def _to_state(self) -> State:
+        values = {
+            "n_symbols": self._n_symbols,
+            "change_points": list(self.change_points),
+            "time": self._time,
+        }
+        arrays = {"state": self._state}
+        for i, hmm in enumerate(self.hmms):
+            arrays |= {f"{name} {i}": getattr(hmm, name) for name in _MATRICES}
+        return State(values, arrays)
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        time = validate.integer("time", values.pop("time"), low=0, high=_LARGEST_TIME)
+        n_hmms = len(values["change_points"]) + 1
+        self = object.__new__(cls)
+        KnownHMM.__init__(self, [_exact_hmm(state, i) for i in range(n_hmms)], **values)
+        self._time = time
+        self._segment = sum(point <= time for point in self.change_points)
+        self._state = taken(state, "state", "<f8", (self._size(),))
+        require(np.all(self._state >= 0), "a probability is negative")
+        require(abs(self._state.sum() - 1.0) < 1e-6, "probabilities do not sum to one")
+        return self
+
+
+def _exact_hmm(state: State, i: int) -> HMM:
+    """Return an HMM with the very numbers saved: its constructor would divide by sums again."""
+    start = taken(state, f"start {i}", "<f8", (None,))
+    others = [taken(state, f"{name} {i}", "<f8", (len(start), None)) for name in _MATRICES[1:]]
+    hmm = HMM(start, *others)
+    for name, saved in zip(_MATRICES, (start, *others), strict=True):
+        saved.setflags(write=False)
+        object.__setattr__(hmm, name, saved)
+    return hmm

@@ -1,0 +1,34 @@
+"""Checkpoints: how predictors, detectors and monitors become a file, and come back from it.
+
+`saveable` has the base class of everything that can be saved, `file_format` the bytes of the file,
+`atomic_write` puts them on disk, and `rng_state` turns generators of random numbers into values.
+What is saved of a class is said by that class.
+"""
+
+from mdvpf.checkpoint.file_format import CheckpointError
+from mdvpf.checkpoint.saveable import (
+    File,
+    Saveable,
+    State,
+    load,
+    narrowed,
+    register,
+    require,
+    taken,
+    unpickled,
+    widened,
+)
+
+__all__ = [
+    "CheckpointError",
+    "File",
+    "Saveable",
+    "State",
+    "load",
+    "narrowed",
+    "register",
+    "require",
+    "taken",
+    "unpickled",
+    "widened",
+]

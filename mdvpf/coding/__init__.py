@@ -1,0 +1,9 @@
+"""Lossless compression with any predictor: a symbol of probability p takes -log2 p bits.
+
+`coder` compresses arrays of symbols with a predictor of yours, `files` whole files with `auto`.
+"""
+
+from mdvpf.coding.coder import CodingError, compress, decompress
+from mdvpf.coding.files import pack, unpack
+
+__all__ = ["CodingError", "compress", "decompress", "pack", "unpack"]

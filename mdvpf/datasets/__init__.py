@@ -1,0 +1,34 @@
+"""Streams to try the predictors on: HMMs that switch, books, web clicks, shell commands.
+
+The first are drawn, the others are real and none of them is bundled. Each loader takes the path
+of a file, else looks in the folder that the environment variable ``MDVPF_DATA`` names, else
+downloads into a cache with the package pooch (``mdvpf[data]``); and each checks what it has read.
+"""
+
+from mdvpf.datasets.book_texts import LETTERS, TextStream, books
+from mdvpf.datasets.hmm_sources import (
+    EXPANSIVE,
+    HMM,
+    HMMStream,
+    random_hmm,
+    sample_hmms,
+    switching_hmm,
+)
+from mdvpf.datasets.masquerade_commands import Masquerade, masquerade
+from mdvpf.datasets.msnbc_clicks import Clicks, msnbc
+
+__all__ = [
+    "HMM",
+    "HMMStream",
+    "EXPANSIVE",
+    "random_hmm",
+    "sample_hmms",
+    "switching_hmm",
+    "LETTERS",
+    "TextStream",
+    "books",
+    "Clicks",
+    "msnbc",
+    "Masquerade",
+    "masquerade",
+]

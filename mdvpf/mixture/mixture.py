@@ -1,0 +1,374 @@
+"""`Mixture`: predictors combined by how well each has predicted, so that none has to be chosen.
+
+The mixture is the exponentially weighted average of its members under log loss, with a share of
+the weight spread evenly after each symbol (`_share.py`), and copies of the members that start
+afresh (`restart.py`). It knows of its members what the protocol says: what a member does never
+depends on the weights or on the other members. So each of them can run over many symbols on a
+thread of its own, and their log predictives are combined afterwards, symbol by symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.algorithms import MDVPA, Algorithm
+from mdvpf.checkpoint import State, register
+from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.combine import combine, pooled
+from mdvpf.mixture.grid import filters
+from mdvpf.mixture.members import Population, read_members
+from mdvpf.mixture.regret_bound import regret_bound
+from mdvpf.mixture.restart import Restart, read_restart
+from mdvpf.mixture.saved_state import mixture_state, population_of, read_weights
+from mdvpf.mixture.weights import Rate, Weights, read_rate
+from mdvpf.predictor import (
+    MISSING,
+    N_FIELDS,
+    FilterResult,
+    MemoryReport,
+    MixtureResult,
+    Predictor,
+    Step,
+    Stream,
+    read_reports,
+    read_symbol,
+)
+
+_CHUNK = 256  # symbols that each member runs over before the predictions are combined
+
+
+@register("Mixture")
+class Mixture(Predictor):
+    """Weighted average of predictors, by fixed share.
+
+    With weights w, the probability of a symbol y is ``sum_i w[i] p_i(y)``. When y has come, the
+    weights become ``w[i] p_i(y)``, normalised, and then ``(1 - a) w[i] + a / N`` for N members and
+    a share a. A missing symbol leaves the weights as they are.
+
+    On any stream, the sum of the log predictives of the mixture is below that of any one member by
+    no more than ``log(N) - sum log(1 - a)`` over the symbols but the last: ``log(N)`` without a
+    share, ``log(N) + log(n)`` after n symbols with the decreasing one, ``log(N) + 0.01005 (n - 1)``
+    with a share of 0.01. It is below that of any *sequence* of members that switches m times by
+    ``m log(N / a)`` more. See `regret_bound`, also for what restarts add.
+
+    Parameters
+    ----------
+    members : sequence of Predictor
+        At least one, all with the same alphabet. They are copied.
+    share : float or "1/n", default 0.01
+        The share a: constant, or 1/(n + 1) after the n-th symbol that is not missing.
+    restart : Restart or int, optional
+        Add copies of all members that start afresh, from the state in which the members are passed,
+        on a geometric cover of time; an integer is its `every`. N is then the number of all that
+        live. Copies that draw random numbers get generators of their own.
+    n_threads : int, default 1
+        How many threads run the members. Results do not depend on it.
+
+    Attributes
+    ----------
+    share, restart, n_threads
+        As passed.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> chains = [mdvpf.Markov(3, order=order) for order in (0, 1, 2)]
+    >>> mixture = mdvpf.Mixture(chains)
+    >>> _ = mixture.run([0, 1, 0, 2] * 30)
+    >>> mixture.weights.round(1).tolist()
+    [0.0, 0.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Predictor],
+        *,
+        share: Rate = 0.01,
+        restart: Restart | int | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        found = read_members(members)
+        self.share = read_rate("share", share)
+        self.restart = read_restart(restart)
+        self.n_threads = validate.integer("n_threads", n_threads, low=1)
+        self._population = Population(found, self.restart)
+        self._weights = Weights(len(found), self.share)
+
+    def __repr__(self) -> str:
+        members = ", ".join(repr(member) for member in self.members)
+        return f"Mixture([{members}], share={self.share!r}, restart={self.restart!r})"
+
+    @classmethod
+    def grid(
+        cls,
+        n_symbols: int,
+        *,
+        alpha: Iterable[float] = (1.0, 10.0),
+        gamma: Iterable[float] = (1.0, 10.0, 50.0),
+        beta: Iterable[float] = (0.1, 0.01, 0.003),
+        algorithm: Iterable[Algorithm] = (MDVPA(),),
+        n_particles: int = 100,
+        rng: Any = None,
+        max_states: int | None = None,
+        share: Rate = 0.01,
+        restart: Restart | int | None = None,
+        n_threads: int = 1,
+    ) -> Self:
+        """Return the mixture of the filters of all combinations of hyper-parameters.
+
+        Parameters
+        ----------
+        n_symbols : int
+            Size of the alphabet.
+        alpha, gamma, beta : iterable of float, optional
+            Values of the hyper-parameters of `InfiniteHMM`: by default 1 and 10; 1, 10 and 50;
+            0.1, 0.01 and 0.003.
+        algorithm : iterable of algorithms, optional
+            Which filters; by default ``MDVPA()`` alone.
+        n_particles : int, default 100
+            The budget of each.
+        rng : None, int, SeedSequence, BitGenerator or Generator, optional
+            As for `ParticleFilter`; every filter gets a generator of its own.
+        max_states : int, optional
+            As for `InfiniteHMM`.
+        share, restart, n_threads
+            As for `Mixture`.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture.grid(4, alpha=[1], gamma=[1], beta=[0.3, 0.01], n_particles=20)
+        >>> _ = mixture.run([0, 1, 2, 3] * 20)
+        >>> [member.model.beta for member in mixture.members], int(mixture.weights.argmax())
+        ([0.3, 0.01], 1)
+        """
+        members = filters(n_symbols, alpha, gamma, beta, algorithm, n_particles, rng, max_states)
+        return cls(members, share=share, restart=restart, n_threads=n_threads)
+
+    # -- what is inside --------------------------------------------------------------------
+
+    @property
+    def members(self) -> tuple[Predictor, ...]:
+        """The members, without the copies that restart. To look at: they belong to the mixture."""
+        return tuple(self._population.rows[0])
+
+    @property
+    def living(self) -> tuple[Predictor, ...]:
+        """The members and all copies that live."""
+        return tuple(self._population.living)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weight of each member, its copies included, in the prediction of the next symbol."""
+        weights: NDArray[np.float64] = np.exp(self._weights.log).sum(axis=0)
+        return weights
+
+    def memory(self) -> MemoryReport:
+        """Return where the memory of all living filters goes: the sum of what they report.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Mixture.grid(2, n_particles=10).memory().rows
+        0
+        """
+        reports = [astuple(MemoryReport(0, 0, 0, 0, 0, 0))]
+        reports += [
+            astuple(member.memory())
+            for member in self.living
+            if isinstance(member, (ParticleFilter, Mixture))
+        ]
+        return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
+
+    def regret_bound(self, stop: int, start: int = 0, n_switches: int = 0) -> float:
+        """Return how far the mixture can fall behind, whatever the symbols, in nats.
+
+        The sum of its log predictives of symbols `start` to `stop` (counted from 0, `stop`
+        excluded) is never below that of a sequence of living members, which begins with a member
+        born at `start` and switches so many times, by more than this.
+
+        A member born at ``start`` lives until the next of its level is born. Any interval of n
+        symbols that begins at a multiple of `Restart.every` is covered by about ``log2(n / every)``
+        members born in it, each twice as long as the one before: on every interval, the mixture
+        is as good as filters started there, up to the sum of their bounds, which with
+        ``"1/n"`` for `share` and `Restart.mass` grows like the square of the log of time.
+
+        Parameters
+        ----------
+        stop : int
+            The end.
+        start : int, default 0
+            0 for the members themselves, or a time at which copies are born.
+        n_switches : int, default 0
+            How often the sequence of members switches.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> chains = [mdvpf.Markov(2, order=order) for order in (0, 1)]
+        >>> round(mdvpf.Mixture(chains, share=0).regret_bound(1000), 3)
+        0.693
+        >>> mixture = mdvpf.Mixture(chains, share="1/n", restart=mdvpf.Restart(100, mass="1/n"))
+        >>> round(mixture.regret_bound(400, start=200), 3)
+        2.768
+        """
+        stop = validate.integer("stop", stop, low=1)
+        start = validate.integer("start", start, low=0, high=stop - 1)
+        n_switches = validate.integer("n_switches", n_switches, low=0)
+        return regret_bound(len(self.members), self.share, self.restart, start, stop, n_switches)
+
+    # -- the protocol ----------------------------------------------------------------------
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return self._population.rows[0][0].n_symbols
+
+    def predict_proba(self) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(4), mdvpf.ContextTree(4)])
+        >>> mixture.predict_proba().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+        """
+        self._population.check_whole()
+        out = np.zeros(self.n_symbols)
+        for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
+            out += weight * member.predict_proba()
+        return out
+
+    def update(self, symbol: int | None) -> Step:
+        """Absorb one symbol; None is a missing one.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(4), mdvpf.ContextTree(4)])
+        >>> round(mixture.update(3).log_predictive, 6)
+        -1.386294
+        """
+        self._population.check_whole()
+        code = read_symbol(symbol, self.n_symbols)
+        if self._population.wary:
+            one = Stream(np.array([code], dtype=np.int32), np.zeros(1, dtype=np.uint8))
+            for member in self._population.wary:
+                member._plan(one)  # refuses what `update` would, before anything has changed
+        with self._population.together():
+            log_predictive, mean_states, ess, n_particles, discarded = self._step(code)
+        return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
+
+    def _step(self, symbol: int) -> Sequence[float]:
+        found, born = self._population.step(symbol)
+        weights = self._weights
+        log_predictive = 0.0 if symbol == MISSING else weights.absorb(found[..., 0])
+        fields = pooled(np.exp(weights.log)[np.newaxis], found[np.newaxis])
+        if born:
+            assert self.restart is not None
+            weights.replace(born, self.restart.mass_at(self._population.time))
+        return log_predictive, *fields[0].tolist()
+
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol starts a new one, for all members.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)])
+        >>> _ = mixture.run([0, 1, 1, 1])
+        >>> mixture.new_sequence()
+        >>> bool(mixture.predict_proba()[0] > 0.5)
+        True
+        """
+        self._population.check_whole()
+        with self._population.together():
+            for member in self.living:
+                member.new_sequence()
+
+    def copy(self) -> Self:
+        """Return an independent copy.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)])
+        >>> other = mixture.copy()
+        >>> _ = other.update(0)
+        >>> mixture.predict_proba().tolist()
+        [0.5, 0.5]
+        """
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._population = self._population.copy()
+        other._weights = self._weights.copy()
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        self._population.check_whole()
+        self._left_out()
+        options = {"share": self.share, "n_threads": self.n_threads}
+        return mixture_state(options, self._population, self._weights)
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = state.values
+        population = population_of(state)
+        self = object.__new__(cls)
+        options = {"share": values["share"], "n_threads": values["n_threads"]}
+        Mixture.__init__(self, population.rows[0], restart=population.restart, **options)
+        self._population = population
+        read_weights(state, self._weights)
+        return self
+
+    def _left_out(self) -> dict[str, Any]:
+        found = [member._left_out() for member in self.members]
+        discounts = [each["discount"] for each in found if each]
+        if any(discount is not discounts[0] for discount in discounts):
+            raise TypeError("members with different callables as discounts cannot be saved")
+        return {"discount": discounts[0]} if discounts else {}
+
+    # -- one run ---------------------------------------------------------------------------
+
+    def _plan(self, stream: Stream) -> None:
+        """Let the members look for whatever they might refuse: copies are never ahead of them."""
+        self._population.check_whole()
+        for member in self._population.rows[0]:
+            member._plan(stream)
+
+    @property
+    def _may_refuse(self) -> bool:
+        return bool(self._population.wary)
+
+    @property
+    def _chunk(self) -> int:
+        return _CHUNK
+
+    @property
+    def _n_fields(self) -> int:
+        return N_FIELDS + 2 * len(self._population.rows[0])
+
+    def _result(self, reports: NDArray[np.float64]) -> FilterResult:
+        weights, scores = np.split(reports[:, N_FIELDS:].copy(), 2, axis=1)
+        return MixtureResult(**read_reports(reports), weights=weights, member_log_predictive=scores)
+
+    def _absorb(
+        self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
+    ) -> None:
+        now = Stream(stream.symbols[part], stream.starts[part])
+        time = self._population.time
+        with self._population.together():
+            found = self._population.run(now, self.n_threads)
+            combine(self._weights, self.restart, time, now.symbols, found, reports)

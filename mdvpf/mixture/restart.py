@@ -1,0 +1,113 @@
+"""When the members of a mixture start afresh: a geometric cover of time.
+
+Counts never decay, so a predictor that has seen much is slow to see change. One that starts after
+the change is not, but nobody knows when that will be. So copies are started all the time, and most
+of them die young: after every `every` symbols one is born, and it lives the longer the rounder its
+time of birth. After ``r * 2**k * every`` symbols, r odd, the *level* of the newborn is k + 1, and
+it lives until ``(r + 2) * 2**k * every``, when the next of its level is born. At any time there is
+one of each level, about log2(n / every) in all, and whatever the time of the change, some member
+was born after it and is at least about a quarter as old as the change (Hazan and Seshadhri 2009,
+"Efficient learning algorithms for changing environments"; Daniely, Gonen and Shalev-Shwartz 2015,
+"Strongly adaptive online learning").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mdvpf._support import validate
+from mdvpf.mixture.weights import Rate, rate_at, read_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Times at which the members of a `Mixture` start afresh.
+
+    Parameters
+    ----------
+    every : int, default 16
+        After how many symbols the next copies are born. The shortest life is twice as long.
+    mass : float or "1/n", default 0.02
+        Share of the weight that the copies born at one time get together; ``"1/n"`` is 1/(i + 1)
+        for those of time ``i * every``, for regrets that grow with the log of time only.
+    levels : int, optional
+        How many levels there are at the most: the longest life is ``2**levels * every``. Without
+        it there is one more whenever the stream has doubled.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> restart = mdvpf.Restart(every=16)
+    >>> [restart.level_at(n) for n in (16, 32, 48, 64, 65)]
+    [1, 2, 1, 3, 0]
+    """
+
+    every: int = 16
+    mass: Rate = 0.02
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "every", validate.integer("every", self.every, low=1))
+        object.__setattr__(self, "mass", read_rate("mass", self.mass, zero=False))
+        if self.levels is not None:
+            levels = validate.integer("levels", self.levels, low=1, high=64, also=", or None")
+            object.__setattr__(self, "levels", levels)
+
+    def level_at(self, n: int) -> int:
+        """Return the level of the copies born after n symbols, from 1; 0 where none are.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Restart(every=10, levels=2).level_at(40)
+        0
+        """
+        count, rest = divmod(n, self.every)
+        if rest or not count:
+            return 0
+        level = (count & -count).bit_length()
+        return 0 if self.levels is not None and level > self.levels else level
+
+    def n_levels(self, n: int) -> int:
+        """Return how many levels have a living member after n symbols.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> [mdvpf.Restart(every=16).n_levels(n) for n in (15, 16, 1_000, 1_000_000)]
+        [0, 1, 6, 16]
+        """
+        reached = (n // self.every).bit_length()
+        return reached if self.levels is None else min(reached, self.levels)
+
+    def next_birth(self, n: int, level: int) -> int:
+        """Return the first time after n symbols, n excluded, at which one of a level is born.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Restart(every=10).next_birth(50, level=1)
+        70
+        """
+        step = self.every << (level - 1)
+        count = n // step + 1
+        return step * (count | 1)
+
+    def mass_at(self, n: int) -> float:
+        """Return the share of the weight that those born after n symbols get.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Restart(every=10, mass="1/n").mass_at(30)
+        0.25
+        """
+        return rate_at(self.mass, n // self.every)
+
+
+def read_restart(restart: Any) -> Restart | None:
+    """Return restarts, of which an integer is the `every`; None is for none."""
+    if restart is None or isinstance(restart, Restart):
+        return restart
+    return Restart(every=validate.integer("restart", restart, low=1, also=", a Restart or None"))

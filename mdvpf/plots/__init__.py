@@ -1,0 +1,17 @@
+"""Pictures, with Matplotlib: lines in panels, and what is inside of a filter."""
+
+from mdvpf.plots.filter_plots import emission_table, run_figure, transition_graph
+from mdvpf.plots.panels import Line, Panel, figure, require, save, trailing_mean, with_band
+
+__all__ = [
+    "Line",
+    "Panel",
+    "emission_table",
+    "figure",
+    "require",
+    "run_figure",
+    "save",
+    "trailing_mean",
+    "transition_graph",
+    "with_band",
+]
