@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from mdvpf.cli import shared
+from mdvpf.cli import experiment_options, shared
 from mdvpf.experiments import compare as experiments
+from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import carry_out
 from mdvpf.streams.readers import read_file
 
@@ -18,17 +19,17 @@ def compare(
     column: shared.Column = None,
     breaks: shared.Breaks = None,
     text: Annotated[bool, typer.Option("--text", help="The symbols are characters.")] = False,
-    particles: shared.Particles = None,
-    methods: shared.Methods = None,
+    particles: experiment_options.Particles = None,
+    methods: experiment_options.Methods = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
     seed: shared.Seed = None,
-    jobs: shared.Jobs = 1,
-    out: shared.Out = Path("results/compare"),
-    backend: shared.Backend = "processes",
-    scheduler: shared.Scheduler = None,
-    resume: shared.Resume = False,
+    jobs: experiment_options.Jobs = 1,
+    out: experiment_options.Out = Path("results/compare"),
+    backend: experiment_options.Backend = "processes",
+    scheduler: experiment_options.Scheduler = None,
+    resume: experiment_options.Resume = False,
 ) -> int:
     """Compare the filters, Markov chains and context trees on a file of your own.
 
@@ -43,16 +44,17 @@ def compare(
     mdvpf compare alice.txt --text --particles 200
     """
     with shared.usage():
-        where = shared.executor(jobs, backend, scheduler)
+        where = experiment_options.executor(jobs, backend, scheduler)
         options = experiments.DEFAULTS.changed(
             particles=particles,
-            methods=shared.split_names(methods),
+            methods=experiment_options.split_names(methods),
             alpha=alpha,
             gamma=gamma,
             beta=beta,
             seed=seed,
         )
-    data = read_file(file, column=column, breaks=breaks, text=text)
+    stream = read_file(file, column=column, breaks=breaks, text=text)
+    data = Data(stream.name, stream.symbols, stream.n_symbols, stream.lengths)
     experiment = experiments.compare(data)
     finished = carry_out(experiment, options, out, where, resume=resume, progress=True)
-    return shared.show(finished)
+    return experiment_options.show(finished)

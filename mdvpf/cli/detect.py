@@ -17,10 +17,10 @@ from rich.console import Console
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.tables import Column, Table
-from mdvpf.cli import predictors, shared
+from mdvpf.cli import shared
 from mdvpf.detect import DetectionResult, SurpriseDetector
 from mdvpf.detect.roc import Curve
-from mdvpf.experiments.methods import AUTO
+from mdvpf.streams.methods import AUTO, METHODS, make_predictor
 from mdvpf.streams.readers import read_file
 
 CHUNK = 256  # symbols between two looks at the progress bar
@@ -48,7 +48,7 @@ def detect(
         str, typer.Option(help="With --block: learn from all, unflagged or none of the blocks.")
     ] = "all",
     false_alarms: shared.FalseAlarms = None,
-    method: Annotated[str, typer.Option(help=f"One of: {', '.join(predictors.METHODS)}.")] = AUTO,
+    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = AUTO,
     particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
@@ -69,7 +69,7 @@ def detect(
     """
     given = {"false_alarms": false_alarms, "smoothing": smoothing}
     with shared.usage():
-        validate.choice("method", method, predictors.METHODS)
+        validate.choice("method", method, METHODS)
         if label is not None and column is None:
             raise ValueError(f"label={label!r}: expected only with --column")
     data = read_file(file, column=column, breaks=breaks)
@@ -81,7 +81,7 @@ def detect(
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
         hyper = {"alpha": alpha, "gamma": gamma, "beta": beta}
         detector = SurpriseDetector(
-            predictors.make(method, data.n_symbols, particles, seed, _given(hyper)),
+            make_predictor(method, data.n_symbols, particles, seed, **_given(hyper)),
             block=block,
             learn=learn,
             **_given(given),

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from mdvpf._support import validate
-from mdvpf.cli import live, predictors, shared
+from mdvpf.cli import live, shared
 from mdvpf.detect import SurpriseDetector
-from mdvpf.experiments.methods import ALGORITHMS, AUTO
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.auto import N_FILTERS, described
 from mdvpf.predictor import Vocabulary
+from mdvpf.streams.methods import ALGORITHMS, AUTO, FILTERS, make_predictor
 from mdvpf.streams.monitor import Monitor
 
 
@@ -43,7 +43,7 @@ def filter_stream(
     ] = None,
     algorithm: Annotated[
         str | None,
-        typer.Option(help=f"One of: {', '.join(predictors.FILTERS)}. [default: {AUTO}]"),
+        typer.Option(help=f"One of: {', '.join(FILTERS)}. [default: {AUTO}]"),
     ] = None,
     particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
@@ -192,19 +192,19 @@ def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | Non
 
 
 def _read_algorithm(name: str | None) -> str | None:
-    return name if name is None else validate.choice("algorithm", name, predictors.FILTERS)
+    return name if name is None else validate.choice("algorithm", name, FILTERS)
 
 
 def _begun(given: dict[str, Any], seed: int | None) -> Monitor:
     vocabulary = given.get("vocabulary")
     if (vocabulary is None) == ("symbols" not in given):
         raise ValueError("expected --symbols or --vocabulary, one of them")
-    predictor = predictors.make(
+    predictor = make_predictor(
         given.get("algorithm", AUTO),
         given["symbols"] if vocabulary is None else vocabulary.n_symbols,
         given.get("particles"),
         seed,
-        {name: given[name] for name in ("alpha", "gamma", "beta", "max_states") if name in given},
+        **{name: given[name] for name in ("alpha", "gamma", "beta", "max_states") if name in given},
     )
     predictor.vocabulary = vocabulary
     settings = {name: given[name] for name in ("false_alarms", "smoothing") if name in given}

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from mdvpf._support.tables import Cell, Column, Table
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.cli import shared
-from mdvpf.experiments.methods import AUTO
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.mixture.auto import described
 from mdvpf.mixture.leaves import leaves, mean_states
 from mdvpf.predictor import Predictor, label_text
+from mdvpf.streams.methods import AUTO
 from mdvpf.streams.monitor import Monitor
 
 

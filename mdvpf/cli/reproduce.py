@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mdvpf._support import validate
-from mdvpf.cli import shared
+from mdvpf.cli import experiment_options, shared
 from mdvpf.experiments.adversarial import ADVERSARIAL
 from mdvpf.experiments.artificial import ARTIFICIAL
 from mdvpf.experiments.books import BOOKS
@@ -27,7 +27,7 @@ _LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERI
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL} of them.")],
-    particles: shared.Particles = None,
+    particles: experiment_options.Particles = None,
     seeds: Annotated[
         int | None, typer.Option(help="Number of streams: data seeds, windows, blocks or users.")
     ] = None,
@@ -42,16 +42,16 @@ def reproduce(
         int | None,
         typer.Option(help="The largest K: of the reference (artificial) or the grid (efficiency)."),
     ] = None,
-    methods: shared.Methods = None,
+    methods: experiment_options.Methods = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
     seed: shared.Seed = None,
-    jobs: shared.Jobs = 1,
-    out: shared.Out = Path("results"),
-    backend: shared.Backend = "processes",
-    scheduler: shared.Scheduler = None,
-    resume: shared.Resume = False,
+    jobs: experiment_options.Jobs = 1,
+    out: experiment_options.Out = Path("results"),
+    backend: experiment_options.Backend = "processes",
+    scheduler: experiment_options.Scheduler = None,
+    resume: experiment_options.Resume = False,
 ) -> int:
     """Redo an experiment of the paper: table, figures, arrays and configuration in one folder.
 
@@ -68,14 +68,14 @@ def reproduce(
     with shared.usage():
         validate.choice("NAME", name, [*EXPERIMENTS, ALL])
         chosen = EXPERIMENTS if name == ALL else {name: EXPERIMENTS[name]}
-        where = shared.executor(jobs, backend, scheduler)
+        where = experiment_options.executor(jobs, backend, scheduler)
         all_options = {
             key: experiment.defaults.changed(
                 particles=particles,
                 seeds=seeds,
                 length=length,
                 most_particles=most_particles,
-                methods=shared.split_names(methods),
+                methods=experiment_options.split_names(methods),
                 alpha=alpha,
                 gamma=gamma,
                 beta=beta,
@@ -88,5 +88,5 @@ def reproduce(
         options = all_options[key]
         folder = out / experiment.name
         finished = carry_out(experiment, options, folder, where, resume=resume, progress=True)
-        code = max(code, shared.show(finished))
+        code = max(code, experiment_options.show(finished))
     return code

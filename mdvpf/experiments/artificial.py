@@ -18,7 +18,7 @@ from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import band_note, course, shown_labels
 from mdvpf.experiments.hindsight import shifting_table
-from mdvpf.experiments.methods import ALGORITHMS, BASE, GENERATOR, Entry, Filter
+from mdvpf.experiments.methods import GENERATOR, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
     Group,
@@ -32,6 +32,7 @@ from mdvpf.experiments.results import (
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.parallel import spawn
 from mdvpf.plots import Panel, with_band
+from mdvpf.streams.methods import ALGORITHMS, BASE
 
 FILTER_SEEDS = 5  # runs on a stream of each filter that draws
 VARIANCE_EVERY = 10  # symbols

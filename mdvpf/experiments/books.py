@@ -13,12 +13,12 @@ from mdvpf.datasets import books
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import course, shown_labels
-from mdvpf.experiments.methods import BASE
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import comparison, counted, final_states
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.experiments.settings import GROUP, Setting, setting_runs, setting_table
 from mdvpf.parallel import spawn
+from mdvpf.streams.methods import BASE
 
 BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 SMOOTHING = 100  # characters

@@ -13,11 +13,12 @@ import numpy as np
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import course, shown_labels
-from mdvpf.experiments.methods import AUTO, BASE, NAMES
+from mdvpf.experiments.methods import NAMES
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group, comparison, final_states
 from mdvpf.experiments.runs import Outcome, Run, Seed
 from mdvpf.parallel import spawn
+from mdvpf.streams.methods import AUTO, BASE
 
 BLOCKS = 20
 MOST_BREAKS = 20  # marked in the figure

@@ -11,12 +11,13 @@ from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.experiments import artificial, books, webclick
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.methods import ALGORITHMS, BASE, Entry, Filter
+from mdvpf.experiments.methods import Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group, comparison, counted, difference
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
+from mdvpf.streams.methods import ALGORITHMS, BASE
 
 FEWEST = 10
 DEFAULTS = {

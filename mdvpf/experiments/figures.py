@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdvpf.experiments.methods import ALGORITHMS, BASE
 from mdvpf.experiments.results import Group
 from mdvpf.plots import Line, Panel, trailing_mean, with_band
+from mdvpf.streams.methods import ALGORITHMS, BASE
 
 MOST_POINTS = 300  # of a line: with more, jags hide the dashes that tell lines apart
 

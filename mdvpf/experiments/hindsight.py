@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.baselines import KnownHMM
 from mdvpf.experiments.data import Data
-from mdvpf.experiments.methods import MARKOV_ORDERS, TREE_DEPTHS
 from mdvpf.experiments.results import Group
 from mdvpf.regret import growth_exponent, shifting_regret
+from mdvpf.streams.methods import MARKOV_ORDERS, TREE_DEPTHS
 
 LEARNERS = (
     *(f"Markov {order}" for order in MARKOV_ORDERS),

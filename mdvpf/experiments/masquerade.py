@@ -23,7 +23,7 @@ from mdvpf.detect.threshold import Threshold
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import shown_labels
-from mdvpf.experiments.methods import AUTO, BASE, Auto, Chain, Entry
+from mdvpf.experiments.methods import Auto, Chain, Entry
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
 from mdvpf.experiments.runs import Run, Seed
@@ -31,6 +31,7 @@ from mdvpf.mixture.auto import N_FILTERS
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
 from mdvpf.predictor import Predictor
+from mdvpf.streams.methods import AUTO, BASE
 
 BLOCK = 100  # commands
 RATES = (0.01, 0.05, 0.1)

@@ -12,35 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
+from mdvpf.algorithms import MDVPA, VPA, Algorithm
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.experiments.data import Data
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.auto import DEFAULT_PARTICLES, auto
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
+from mdvpf.streams.methods import ALGORITHMS, AUTO, MARKOV_ORDERS, METHODS, TREE_DEPTHS
 
-BASE = "MD-VPA"  # what the others are compared with
-
-ALGORITHMS: dict[str, Algorithm] = {
-    "SMC": SMC(),
-    "VPA": VPA(),
-    BASE: MDVPA(),
-    "ParticleLearning": ParticleLearning(),
-    "OptimalResampling": OptimalResampling(),
-}
 MARKOV_BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
-MARKOV_ORDERS = (0, 1, 2)
-TREE_DEPTHS = (1, 2, 3)
 GENERATOR = "generator"
-AUTO = "auto"
 
-EXPERIMENT_NAMES = (  # what the experiments of the paper compare
-    *ALGORITHMS,
-    *(f"Markov {order}" for order in MARKOV_ORDERS),
-    *(f"ContextTree {depth}" for depth in TREE_DEPTHS),
-    GENERATOR,
-)
+# What the experiments of the paper compare, in the order of their tables.
+EXPERIMENT_NAMES = (*(name for name in METHODS if name != AUTO), GENERATOR)
 NAMES = (*EXPERIMENT_NAMES, AUTO)
 
 

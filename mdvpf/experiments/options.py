@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from mdvpf._support import validate
-from mdvpf.experiments.methods import ALGORITHMS, BASE, EXPERIMENT_NAMES, NAMES, Entry, entries
+from mdvpf.experiments.methods import EXPERIMENT_NAMES, NAMES, Entry, entries
+from mdvpf.streams.methods import ALGORITHMS, BASE
 
 MOST_SEEDS = 100_000
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.experiments.data import Data
-from mdvpf.experiments.methods import BASE, GENERATOR
+from mdvpf.experiments.methods import GENERATOR
 from mdvpf.experiments.runs import Outcome, Run
+from mdvpf.streams.methods import BASE
 
 COSTS = (
     Column("processor time (s)", ".3g", volatile=True),

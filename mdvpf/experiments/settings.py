@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.experiments.data import Data
-from mdvpf.experiments.methods import ALGORITHMS, BASE, Entry, Filter
+from mdvpf.experiments.methods import Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import COSTS, Group, difference, final_states
 from mdvpf.experiments.runs import Run, Seed
+from mdvpf.streams.methods import ALGORITHMS, BASE
 
 GROUP = "settings"
 FILTERS = ("SMC", "VPA", BASE)

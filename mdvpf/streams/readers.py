@@ -7,19 +7,46 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
-
-from mdvpf.experiments.data import Data
+from numpy.typing import NDArray
 
 Sequences = list[list[str]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FileStream:
+    """The stream in a file.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file.
+    symbols : ndarray of int64
+        The symbols, as indices of `labels`.
+    labels : tuple of str
+        What the symbols stand for, in alphabetical order.
+    lengths : ndarray of int64 or None
+        Lengths of the sequences that `symbols` joins; None if there is one.
+    """
+
+    name: str
+    symbols: NDArray[np.int64]
+    labels: tuple[str, ...]
+    lengths: NDArray[np.int64] | None
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return len(self.labels)
+
+
 def read_file(
     path: Path, *, column: str | None = None, breaks: str | None = None, text: bool = False
-) -> Data:
+) -> FileStream:
     r"""Return the stream in a file.
 
     Parameters
@@ -65,7 +92,7 @@ def read_file(
         )
     symbols = np.array([vocabulary[word] for s in sequences for word in s], dtype=np.int64)
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    return Data(path.name, symbols, len(vocabulary), lengths if len(lengths) > 1 else None)
+    return FileStream(path.name, symbols, tuple(vocabulary), lengths if len(lengths) > 1 else None)
 
 
 def _read_lines(path: Path, text: bool) -> Sequences:
