@@ -61,7 +61,7 @@ class Baseline(Predictor):
     def __copy__(self) -> Self:
         return self.copy()
 
-    _may_refuse = False
+    _may_reject = False
 
     @property
     def _chunk(self) -> int:

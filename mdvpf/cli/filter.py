@@ -12,7 +12,7 @@ from mdvpf._support import validate
 from mdvpf.cli import live, shared
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture.auto import N_FILTERS, described
+from mdvpf.mixture import Mixture
 from mdvpf.predictor import Vocabulary
 from mdvpf.streams.methods import ALGORITHMS, AUTO, FILTERS, make_predictor
 from mdvpf.streams.monitor import Monitor
@@ -218,10 +218,9 @@ def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
         "vocabulary": predictor.vocabulary,
         "symbols": predictor.n_symbols,
         "missing": monitor.missing,
-        **monitor.detector._settings(),
+        **monitor.detector.settings,
     }
     given = dict(given)
-    default = described(predictor)
     if isinstance(predictor, ParticleFilter):
         found["algorithm"] = predictor.algorithm
         found["particles"] = predictor.n_particles
@@ -231,11 +230,10 @@ def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
         }
         if given.get("algorithm") in ALGORITHMS:
             given["algorithm"] = ALGORITHMS[given["algorithm"]]
-    elif default is not None:
+    elif isinstance(predictor, Mixture) and predictor.recipe is not None:
         found["algorithm"] = AUTO
-        found["particles"], found["max_states"] = default
-        if "particles" in given:  # of which every filter has the same number
-            given["particles"] -= given["particles"] % N_FILTERS
+        found["particles"] = predictor.recipe["n_particles"]
+        found["max_states"] = predictor.recipe["max_states"]
     for name, value in given.items():
         if name not in found or found[name] != value:
             raise ValueError(

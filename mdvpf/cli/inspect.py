@@ -16,8 +16,6 @@ from mdvpf.checkpoint import CheckpointError
 from mdvpf.cli import shared
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
-from mdvpf.mixture.auto import described
-from mdvpf.mixture.leaves import leaves, mean_states
 from mdvpf.predictor import Predictor, label_text
 from mdvpf.streams.methods import AUTO
 from mdvpf.streams.monitor import Monitor
@@ -97,7 +95,7 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
         ("symbols", str(predictor.n_symbols)),
         ("vocabulary", str(predictor.vocabulary)),
         ("lines read", f"{monitor.n_lines:,}"),
-        ("detector", ", ".join(f"{k}={v!r}" for k, v in monitor.detector._settings().items())),
+        ("detector", ", ".join(f"{k}={v!r}" for k, v in monitor.detector.settings.items())),
         ("threshold (nats)", f"{monitor.detector.threshold:.4g}"),
         ("missing symbol", repr(monitor.missing)),
         ("bytes of the file", f"{file.stat().st_size:,}"),
@@ -111,14 +109,14 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
         ]
     if isinstance(predictor, Mixture):
         rows[1:1] = [("share", str(predictor.share)), ("restart", str(predictor.restart))]
-        if described(predictor) is not None:  # mixtures in which others have shares and restarts
+        if predictor.recipe is not None:  # mixtures in which others have shares and restarts
             rows[:3] = [("predictor", f"{AUTO}, the default mixture")]
     return rows
 
 
 def _filters(mixture: Mixture) -> list[tuple[Cell, ...]]:
-    filters = [leaf for _, leaf in leaves(mixture) if isinstance(leaf, ParticleFilter)]
-    mean = mean_states(mixture)
+    filters = [leaf for _, leaf in mixture.flatten() if isinstance(leaf, ParticleFilter)]
+    mean = mixture.mean_states()
     return [
         ("filters, copies that restart included", f"{len(filters):,}"),
         ("particles", f"{sum(len(pf.weights) for pf in filters):,}"),
@@ -131,7 +129,7 @@ def _members(mixture: Mixture, top: int) -> list[Table]:
     """Return the weights of the kinds of members, and of the heaviest ones."""
     kinds: dict[str, list[float]] = {}
     members: dict[str, list[float]] = {}
-    for weight, leaf in leaves(mixture):
+    for weight, leaf in mixture.flatten():
         kinds.setdefault(_kind(leaf), []).append(weight)
         members.setdefault(_name(leaf), []).append(weight)
     shown = sorted(members.items(), key=lambda item: -sum(item[1]))

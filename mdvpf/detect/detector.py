@@ -1,10 +1,10 @@
 """When a stream looks strange: surprise, alarms at a wanted rate, and change points.
 
 Belief, then threshold (Raginsky et al. 2012). The belief is any predictor: what it thought of the
-symbol that came is its surprise, -log predictive (``_belief.py``: what it learns from). Surprise is
-averaged into *levels*, symbol by symbol with fading memory or block by block (``_level.py``), and a
+symbol that came is its surprise, -log predictive (`learning.py`: what it learns from). Surprise is
+averaged into *levels*, symbol by symbol with fading memory or block by block (`level.py`), and a
 level above a threshold is an alarm. The threshold follows the stream, such that the share of alarms
-is the wanted one, and what the user says about past alarms (``_threshold.py``). A sustained rise of
+is the wanted one, and what the user says about past alarms (`threshold.py`). A sustained rise of
 the surprise is a change point.
 """
 
@@ -23,7 +23,7 @@ from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.level import Level
 from mdvpf.detect.results import Detection, DetectionResult
 from mdvpf.detect.threshold import Rise, Threshold, from_values, to_values
-from mdvpf.predictor import MISSING, Predictor, Stream, read_symbol
+from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_symbol
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
@@ -105,7 +105,7 @@ class SurpriseDetector(checkpoint.Saveable):
         self.learn = learn
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings().items())
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"SurpriseDetector({self.predictor!r}, {settings})"
 
     @property
@@ -115,6 +115,28 @@ class SurpriseDetector(checkpoint.Saveable):
         Inside of a block it is without that block, unless `learn` is "all".
         """
         return self._belief.predictor
+
+    @property
+    def reader(self) -> Predictor:
+        """What absorbs the next symbol: `predictor`, or inside of a block the copy that reads it.
+
+        Ask for it anew before every symbol.
+        """
+        return self._belief.reader(self._level.in_block)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the detector, apart from the predictor."""
+        return {
+            "block": self.block,
+            "smoothing": self.smoothing,
+            "false_alarms": self._threshold.false_alarms,
+            "learn": self.learn,
+            "warm_up": self._threshold.warm_up,
+            "memory": self._threshold.memory,
+            "gain": self._threshold.gain,
+            "change_limit": self._rise.limit,
+        }
 
     @property
     def learn(self) -> str:
@@ -152,9 +174,31 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> round(detector.update(1).surprise, 3)  # both were equally likely: log 2
         0.693
         """
-        symbol = read_symbol(symbol, self.n_symbols)
-        missing = symbol == MISSING
-        step = self._reader().update(None if missing else symbol)
+        code = read_symbol(symbol, self.n_symbols)
+        return self.judge(self.reader.update(symbol), missing=code == MISSING)
+
+    def judge(self, step: Step, *, missing: bool = False) -> Detection:
+        """Judge a symbol that `reader` has just absorbed: the second half of `update`.
+
+        For callers that look at the predictor before it absorbs a symbol, or at its report.
+
+        Parameters
+        ----------
+        step : Step
+            What ``reader.update(symbol)`` returned.
+        missing : bool, default False
+            Whether the symbol was missing.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> import numpy as np
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=0, beta=1.0))
+        >>> expected = detector.reader.predict_proba()
+        >>> detection = detector.judge(detector.reader.update(1))
+        >>> bool(np.isclose(detection.surprise, -np.log(expected[1])))
+        True
+        """
         return self._observe(-step.log_predictive, missing)
 
     def run(
@@ -182,7 +226,7 @@ class SurpriseDetector(checkpoint.Saveable):
         """
         stream = Stream.read(symbols, lengths, self.n_symbols)
         show = validate.flag("progress", progress)
-        if self.learn == "all" and self.predictor._may_refuse:
+        if self.learn == "all" and self.predictor._may_reject:
             self.predictor._plan(stream)  # refuses what it would on the way
         starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
         detections: list[Detection] = []
@@ -258,16 +302,12 @@ class SurpriseDetector(checkpoint.Saveable):
         True
         """
         belief = self._belief.copy()
-        twin = type(self)(belief.predictor, **self._settings())
+        twin = type(self)(belief.predictor, **self.settings)
         twin._restore(self._running(), belief.other)
         return twin
 
     def __copy__(self) -> Self:
         return self.copy()
-
-    def _reader(self) -> Predictor:
-        """Return what absorbs the next symbol."""
-        return self._belief.reader(self._level.in_block)
 
     def _until_judged(self) -> int:
         """Return how many symbols can be absorbed before a judgement may change the predictor."""
@@ -278,7 +318,7 @@ class SurpriseDetector(checkpoint.Saveable):
     def _absorb(self, symbols: NDArray[np.int32]) -> list[Detection]:
         """Absorb symbols after whose last one a judgement may change the predictor."""
         missing = symbols == MISSING
-        found = self._reader().run(np.ma.masked_array(symbols, missing)).log_predictive
+        found = self.reader.run(np.ma.masked_array(symbols, missing)).log_predictive
         pairs = zip(found.tolist(), missing.tolist(), strict=True)
         return [self._observe(-log_predictive, absent) for log_predictive, absent in pairs]
 
@@ -309,18 +349,6 @@ class SurpriseDetector(checkpoint.Saveable):
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "block": self.block,
-            "smoothing": self.smoothing,
-            "false_alarms": self._threshold.false_alarms,
-            "learn": self.learn,
-            "warm_up": self._threshold.warm_up,
-            "memory": self._threshold.memory,
-            "gain": self._threshold.gain,
-            "change_limit": self._rise.limit,
-        }
-
     def _running(self) -> dict[str, Any]:
         return {
             "time": self._level.time,
@@ -346,7 +374,7 @@ class SurpriseDetector(checkpoint.Saveable):
         if self._belief.other is not None:
             parts["other"] = self._belief.other
         return checkpoint.State(
-            {"settings": self._settings(), "running": self._running()}, parts=parts
+            {"settings": self.settings, "running": self._running()}, parts=parts
         )
 
     @classmethod

@@ -1,7 +1,7 @@
 """When a level of surprise is too high: a scale, a threshold on it, and sustained rises.
 
-Levels are measured against their own recent past: `Threshold` keeps a centre and a spread, with
-fading memory, and calls ``(level - centre) / spread`` the score. An alarm is a score above a cut,
+Levels are measured against their own recent past: `Threshold` keeps their mean and standard
+deviation, with fading memory, and calls ``(level - centre) / deviation`` the score. An alarm is a score above a cut,
 and the cut is moved by every level: up by ``gain * (1 - false_alarms)`` after an alarm, down by
 ``gain * false_alarms`` otherwise. Since the cut cannot go where no clipped score is, the share of
 alarms comes to what was wanted on any stream whatever, within ``(2 * CLIP + gain) / (gain * n)``
@@ -23,7 +23,7 @@ from mdvpf._support import validate
 CLIP = 10.0  # scores beyond are as good as this
 SUSTAINED = 3.0
 DRIFT = 0.5  # what Page's test takes off every score
-SMALLEST_SPREAD = 1e-9
+SMALLEST_DEVIATION = 1e-9
 
 
 @dataclass(slots=True)
@@ -35,9 +35,9 @@ class Threshold:
     false_alarms : float
         The wanted share of alarms.
     gain : float
-        By how much, in spreads, an alarm raises the cut.
+        By how much, in standard deviations, an alarm raises the cut.
     memory : int
-        How many levels the centre and the spread remember.
+        How many levels the mean and the deviation remember.
     warm_up : int
         So many levels are not judged.
     seen : int
@@ -67,18 +67,18 @@ class Threshold:
         return self.seen >= self.warm_up
 
     @property
-    def spread(self) -> float:
+    def deviation(self) -> float:
         """Standard deviation of the remembered levels."""
-        return max(math.sqrt(self.variance), SMALLEST_SPREAD)
+        return max(math.sqrt(self.variance), SMALLEST_DEVIATION)
 
     @property
     def level(self) -> float:
         """The level above which there is an alarm; infinite in the warm-up."""
-        return self.centre + self.cut * self.spread if self.judges else math.inf
+        return self.centre + self.cut * self.deviation if self.judges else math.inf
 
     def score(self, level: float) -> float:
-        """Return how far a level is from the centre, in spreads; 0 before there is one."""
-        return (level - self.centre) / self.spread if self.seen > 1 else 0.0
+        """Return a level as deviations from the centre; 0 before there is a centre."""
+        return (level - self.centre) / self.deviation if self.seen > 1 else 0.0
 
     def judge(self, level: float) -> bool:
         """Return whether a level is an alarm, and learn from it."""

@@ -243,7 +243,7 @@ class ParticleFilter(Predictor):
         return discounts
 
     @property
-    def _may_refuse(self) -> bool:
+    def _may_reject(self) -> bool:
         if not isinstance(self.algorithm, MDVPA):
             return False
         return not isinstance(self.algorithm.discount, (str, float))

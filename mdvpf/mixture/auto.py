@@ -13,7 +13,6 @@ from typing import Any
 from mdvpf._support import validate
 from mdvpf.algorithms import MDVPA, OptimalResampling
 from mdvpf.baselines import ContextTree, Markov
-from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.mixture import Mixture
 from mdvpf.mixture.restart import Restart
 from mdvpf.predictor import Predictor
@@ -106,26 +105,20 @@ def auto(
         restart=RESTART,
         n_threads=n_threads,
     )
-    if not validate.flag("baselines", baselines):
-        return Mixture([filters, restarted], share=SHARE)
-    old, young = _baselines(n_symbols)
-    steady = Mixture([filters, old], share=STEADY_SHARE)
-    return Mixture([steady, Mixture([restarted, young], share=YOUNG_SHARE)], share=SHARE)
-
-
-def described(predictor: Predictor) -> tuple[int, int | None] | None:
-    """Return the particles and states that a default mixture was made with; None of another."""
-    found = predictor
-    while isinstance(found, Mixture):
-        found = found.members[0]
-    if not (isinstance(predictor, Mixture) and isinstance(found, ParticleFilter)):
-        return None
-    budget, max_states = found.n_particles * N_FILTERS, found.model.max_states
-    for baselines in (True, False):
-        alike = auto(predictor.n_symbols, budget, baselines=baselines, rng=0, max_states=max_states)
-        if repr(alike) == repr(predictor):
-            return budget, max_states
-    return None
+    members = [filters, restarted]
+    if validate.flag("baselines", baselines):
+        old, young = _baselines(n_symbols)
+        members = [
+            Mixture([filters, old], share=STEADY_SHARE),
+            Mixture([restarted, young], share=YOUNG_SHARE),
+        ]
+    mixture = Mixture(members, share=SHARE)
+    mixture.recipe = {
+        "n_particles": n_particles,
+        "baselines": bool(baselines),
+        "max_states": max_states,
+    }
+    return mixture
 
 
 def _baselines(n_symbols: int) -> tuple[Mixture, Mixture]:

@@ -1,7 +1,8 @@
-"""Everybody in a mixture: the members and their copies, level by level, always at the same symbol.
+"""The predictors in a mixture: its members, and the copies of them that start afresh.
 
-What one of them does depends on nobody else. So over many symbols each place of a level runs on
-its own, on one of several threads (`_lives.py`). One symbol goes through all of them in turn.
+What one predictor does depends on no other, and not on the weights. So over many symbols each seat
+(a restart level and a member, with the predictor that lives there now and those that will replace
+it) runs by itself, on any of several threads. A single symbol goes through all of them in turn.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, product
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,17 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
-from mdvpf.mixture.lives import newborn, run_life, run_lives
+from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.restart import Restart
 from mdvpf.predictor import N_FIELDS, Predictor, Step, Stream
 
 _N_STEP = len(Step._fields)
+
+# The report of a predictor that is not born yet: it has no weight, so anything finite will do.
+_UNBORN = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+# Seats of several levels copy the same template, which only one thread at a time can use.
+_COPYING = Lock()
 
 
 def read_members(members: Any) -> list[Predictor]:
@@ -38,48 +46,57 @@ def read_members(members: Any) -> list[Predictor]:
     return [member.copy() for member in found]
 
 
-class Population:
-    """The members of a mixture, and the copies of them that start afresh.
+class Members:
+    """All predictors of a mixture, always at the same symbol.
 
     Attributes
     ----------
     rows : list of lists of Predictor
-        Who lives, one row a level: row 0 are the members that never restart.
+        The living predictors, one row a restart level: row 0 are the members that never restart.
     templates : list of Predictor
-        What copies start from; none without restarts.
+        What restarts are copied from; none without restarts.
     time : int
         Symbols so far, missing ones included.
     """
 
-    def __init__(self, members: Sequence[Predictor], restart: Restart | None) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Sequence[Predictor]],
+        restart: Restart | None,
+        templates: Sequence[Predictor],
+        time: int = 0,
+    ) -> None:
+        self.rows = [list(row) for row in rows]
         self.restart = restart
-        self.rows = [list(members)]
-        self.templates = [member.copy() for member in members] if restart else []
-        self.time = 0
-        # Who may refuse a symbol has to be asked before anybody absorbs it.
-        self.wary = [member for member in self.rows[0] if member._may_refuse]
+        self.templates = list(templates)
+        self.time = time
+        # Members that may reject a symbol are asked before any of them absorbs it.
+        self.may_reject = [member for member in self.rows[0] if member._may_reject]
         self._is_broken = False
+
+    @classmethod
+    def first(cls, members: Sequence[Predictor], restart: Restart | None) -> Members:
+        """Return the members at the start of a stream."""
+        return cls([members], restart, [member.copy() for member in members] if restart else [])
 
     @property
     def living(self) -> list[Predictor]:
-        """The members and all copies that live."""
+        """The members and all restarts that live."""
         return [member for row in self.rows for member in row]
 
-    def copy(self) -> Population:
-        """Return an independent copy."""
+    def copy(self) -> Members:
+        """Return an independent copy; templates are never changed, so they are shared."""
         self.check_whole()
-        other = Population([member.copy() for member in self.rows[0]], None)
-        other.restart = self.restart
-        other.rows += [[member.copy() for member in row] for row in self.rows[1:]]
-        other.templates = self.templates  # they are only copied
-        other.time = self.time
-        return other
+        rows = [[member.copy() for member in row] for row in self.rows]
+        return Members(rows, self.restart, self.templates, self.time)
+
+    # -- one symbol ------------------------------------------------------------------------
 
     def step(self, symbol: int) -> tuple[NDArray[np.float64], int]:
-        """Let everybody absorb a symbol.
+        """Let all predictors absorb a symbol.
 
-        Returns the fields of `Step` by level and member, and the level of those who were born
-        after it; 0 if nobody was.
+        Returns the fields of `Step` by restart level and member, and the level of the restarts
+        that were born after it; 0 if none were.
         """
         steps = [member._step(symbol) for row in self.rows for member in row]
         found = np.fromiter(chain.from_iterable(steps), np.float64, _N_STEP * len(steps))
@@ -87,39 +104,59 @@ class Population:
         self.time += 1
         level = self.restart.level_at(self.time) if self.restart else 0
         if level:
-            born = [newborn(template, self.time) for template in self.templates]
+            born = [_newborn(template, self.time) for template in self.templates]
             self.rows[level : level + 1] = [born]
         return found, level
 
+    # -- many symbols ----------------------------------------------------------------------
+
     def run(self, stream: Stream, n_threads: int) -> NDArray[np.float64]:
-        """Let everybody absorb a stream; return a report for each symbol, level and member."""
-        n, n_members, restart, time = len(stream), len(self.rows[0]), self.restart, self.time
-        n_rows = 1 if restart is None else 1 + restart.n_levels(time + n)
+        """Let all predictors absorb a stream; return a report by symbol, level and member."""
+        n, n_members = len(stream), len(self.rows[0])
+        n_rows = 1 if self.restart is None else 1 + self.restart.n_levels(self.time + n)
         reports = np.empty((n, n_rows, n_members, N_FIELDS))
 
-        def run(place: tuple[int, int]) -> Predictor:
-            i, j = place
-            if i == 0 or restart is None:
-                run_life(self.rows[0][j], stream, reports[:, 0, j])
-                return self.rows[0][j]
-            member = self.rows[i][j] if i < len(self.rows) else None
-            return run_lives(member, self.templates[j], restart, i, time, stream, reports[:, i, j])
+        def run(seat: tuple[int, int]) -> Predictor:
+            level, j = seat
+            return self._run_seat(level, j, stream, reports[:, level, j])
 
-        places = list(product(range(n_rows), range(n_members)))
+        seats = list(product(range(n_rows), range(n_members)))
         if n_threads == 1:
-            living = list(map(run, places))
+            living = list(map(run, seats))
         else:
             with ThreadPoolExecutor(n_threads) as pool:
-                living = list(pool.map(run, places))
+                living = list(pool.map(run, seats))
         self.rows = [living[i : i + n_members] for i in range(0, len(living), n_members)]
         self.time += n
         return reports
+
+    def _run_seat(
+        self, level: int, j: int, stream: Stream, reports: NDArray[np.float64]
+    ) -> Predictor:
+        """Let those who live in a seat, one after another, absorb a stream; return the last."""
+        member = self.rows[level][j] if level < len(self.rows) else None
+        start, n = 0, len(stream)
+        while start < n:
+            birth = self.time + n + 1  # of the next restart in this seat: after the stream
+            if level and self.restart is not None:
+                birth = self.restart.next_birth(self.time + start, level)
+            stop = min(n, birth - self.time)
+            part = stream[start:stop]
+            if member is None:
+                reports[start:stop] = _UNBORN
+            else:
+                reports[start:stop] = member._run(part, member._plan(part))[:, :N_FIELDS]
+            if birth == self.time + stop:
+                member = _newborn(self.templates[j], birth)
+            start = stop
+        assert member is not None  # seats are counted up to the levels that are born by then
+        return member
 
     # -- failures --------------------------------------------------------------------------
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Let Ctrl-C wait, and remember if what happens inside fails: some are then ahead."""
+        """Defer Ctrl-C, and remember if the body fails: some predictors are then ahead."""
         with interrupts_held():
             try:
                 yield
@@ -128,9 +165,19 @@ class Population:
                 raise
 
     def check_whole(self) -> None:
-        """Raise if somebody is ahead of the others."""
+        """Raise if some predictors are ahead of the others."""
         if self._is_broken:
             raise RuntimeError(
                 "a member of the mixture failed on the way: it cannot go on; make it anew, "
                 "or load it from a checkpoint"
             )
+
+
+def _newborn(template: Predictor, time: int) -> Predictor:
+    """Return a copy that starts afresh; those of different times draw different numbers."""
+    with _COPYING:
+        member = template.copy()
+    if isinstance(member, ParticleFilter):
+        words = member.rng.integers(2**32, size=4)  # a copy of the template's
+        member.rng = np.random.default_rng([time, *words.tolist()])
+    return member

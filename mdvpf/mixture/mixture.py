@@ -1,16 +1,17 @@
 """`Mixture`: predictors combined by how well each has predicted, so that none has to be chosen.
 
 The mixture is the exponentially weighted average of its members under log loss, with a share of
-the weight spread evenly after each symbol (`_share.py`), and copies of the members that start
-afresh (`restart.py`). It knows of its members what the protocol says: what a member does never
-depends on the weights or on the other members. So each of them can run over many symbols on a
-thread of its own, and their log predictives are combined afterwards, symbol by symbol.
+the weight returned to everybody after each symbol (`weights.py`), and copies of the members that
+start afresh (`restart.py`). What a member does depends neither on the weights nor on the others. So
+each of them can run over many symbols on a thread of its own (`members.py`), and their log
+predictives are combined afterwards, symbol by symbol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -20,13 +21,12 @@ from mdvpf._support import validate
 from mdvpf.algorithms import MDVPA, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture.combine import combine, pooled
-from mdvpf.mixture.grid import filters
-from mdvpf.mixture.members import Population, read_members
+from mdvpf.mixture.members import Members, read_members
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
-from mdvpf.mixture.saved_state import mixture_state, population_of, read_weights
-from mdvpf.mixture.weights import Rate, Weights, read_rate
+from mdvpf.mixture.saved_state import mixture_state, read_saved_members, read_weights
+from mdvpf.mixture.weights import Rate, Weights, pool, read_rate
+from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import (
     MISSING,
     N_FIELDS,
@@ -74,6 +74,8 @@ class Mixture(Predictor):
     ----------
     share, restart, n_threads
         As passed.
+    recipe : dict or None
+        The arguments of `auto`, if that made the mixture.
 
     Examples
     --------
@@ -97,7 +99,8 @@ class Mixture(Predictor):
         self.share = read_rate("share", share)
         self.restart = read_restart(restart)
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
-        self._population = Population(found, self.restart)
+        self._members = Members.first(found, self.restart)
+        self.recipe: dict[str, Any] | None = None
         self._weights = Weights(len(found), self.share)
 
     def __repr__(self) -> str:
@@ -148,7 +151,22 @@ class Mixture(Predictor):
         >>> [member.model.beta for member in mixture.members], int(mixture.weights.argmax())
         ([0.3, 0.01], 1)
         """
-        members = filters(n_symbols, alpha, gamma, beta, algorithm, n_particles, rng, max_states)
+        generator = validate.generator("rng", rng)
+        axes = [
+            validate.entries("algorithm", algorithm, of="algorithms"),
+            validate.entries("alpha", alpha, of="numbers"),
+            validate.entries("gamma", gamma, of="numbers"),
+            validate.entries("beta", beta, of="numbers"),
+        ]
+        members = [
+            ParticleFilter(
+                InfiniteHMM(n_symbols, alpha=a, gamma=g, beta=b, max_states=max_states),
+                kind,
+                n_particles,
+                rng=int(generator.integers(2**63)),
+            )
+            for kind, a, g, b in product(*axes)
+        ]
         return cls(members, share=share, restart=restart, n_threads=n_threads)
 
     # -- what is inside --------------------------------------------------------------------
@@ -156,18 +174,50 @@ class Mixture(Predictor):
     @property
     def members(self) -> tuple[Predictor, ...]:
         """The members, without the copies that restart. To look at: they belong to the mixture."""
-        return tuple(self._population.rows[0])
+        return tuple(self._members.rows[0])
 
     @property
     def living(self) -> tuple[Predictor, ...]:
         """The members and all copies that live."""
-        return tuple(self._population.living)
+        return tuple(self._members.living)
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """Weight of each member, its copies included, in the prediction of the next symbol."""
         weights: NDArray[np.float64] = np.exp(self._weights.log).sum(axis=0)
         return weights
+
+    def flatten(self) -> Iterator[tuple[float, Predictor]]:
+        """Yield the predictors that are no mixtures, and the weight of each in the next prediction.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> inner = mdvpf.Mixture([mdvpf.Markov(2, order=0), mdvpf.Markov(2, order=1)])
+        >>> mixture = mdvpf.Mixture([inner, mdvpf.ContextTree(2)])
+        >>> [(weight, type(leaf).__name__) for weight, leaf in mixture.flatten()]
+        [(0.25, 'Markov'), (0.25, 'Markov'), (0.5, 'ContextTree')]
+        """
+        for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
+            if isinstance(member, Mixture):
+                yield from ((float(weight) * share, leaf) for share, leaf in member.flatten())
+            else:
+                yield float(weight), member
+
+    def mean_states(self) -> float | None:
+        """Return the mean number of states of all filters, by weight; None if there are none.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture.grid(2, n_particles=10)
+        >>> _ = mixture.update(0)
+        >>> mixture.mean_states()
+        1.0
+        """
+        filters = [(w, leaf) for w, leaf in self.flatten() if isinstance(leaf, ParticleFilter)]
+        mass = sum(weight for weight, _ in filters)
+        return sum(w * pf._mean_states() for w, pf in filters) / mass if mass > 0.0 else None
 
     def memory(self) -> MemoryReport:
         """Return where the memory of all living filters goes: the sum of what they report.
@@ -228,7 +278,7 @@ class Mixture(Predictor):
     @property
     def n_symbols(self) -> int:
         """Size of the alphabet."""
-        return self._population.rows[0][0].n_symbols
+        return self._members.rows[0][0].n_symbols
 
     def predict_proba(self) -> NDArray[np.float64]:
         """Return the distribution of the next symbol.
@@ -240,7 +290,7 @@ class Mixture(Predictor):
         >>> mixture.predict_proba().tolist()
         [0.25, 0.25, 0.25, 0.25]
         """
-        self._population.check_whole()
+        self._members.check_whole()
         out = np.zeros(self.n_symbols)
         for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
             out += weight * member.predict_proba()
@@ -256,24 +306,24 @@ class Mixture(Predictor):
         >>> round(mixture.update(3).log_predictive, 6)
         -1.386294
         """
-        self._population.check_whole()
+        self._members.check_whole()
         code = read_symbol(symbol, self.n_symbols)
-        if self._population.wary:
+        if self._members.may_reject:
             one = Stream(np.array([code], dtype=np.int32), np.zeros(1, dtype=np.uint8))
-            for member in self._population.wary:
+            for member in self._members.may_reject:
                 member._plan(one)  # refuses what `update` would, before anything has changed
-        with self._population.together():
+        with self._members.together():
             log_predictive, mean_states, ess, n_particles, discarded = self._step(code)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
 
     def _step(self, symbol: int) -> Sequence[float]:
-        found, born = self._population.step(symbol)
+        found, born = self._members.step(symbol)
         weights = self._weights
         log_predictive = 0.0 if symbol == MISSING else weights.absorb(found[..., 0])
-        fields = pooled(np.exp(weights.log)[np.newaxis], found[np.newaxis])
+        fields = pool(np.exp(weights.log)[np.newaxis], found[np.newaxis])
         if born:
             assert self.restart is not None
-            weights.replace(born, self.restart.mass_at(self._population.time))
+            weights.replace(born, self.restart.mass_at(self._members.time))
         return log_predictive, *fields[0].tolist()
 
     def new_sequence(self) -> None:
@@ -288,8 +338,8 @@ class Mixture(Predictor):
         >>> bool(mixture.predict_proba()[0] > 0.5)
         True
         """
-        self._population.check_whole()
-        with self._population.together():
+        self._members.check_whole()
+        with self._members.together():
             for member in self.living:
                 member.new_sequence()
 
@@ -307,7 +357,7 @@ class Mixture(Predictor):
         """
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        other._population = self._population.copy()
+        other._members = self._members.copy()
         other._weights = self._weights.copy()
         return other
 
@@ -317,20 +367,21 @@ class Mixture(Predictor):
     # -- checkpoints -----------------------------------------------------------------------
 
     def _to_state(self) -> State:
-        self._population.check_whole()
+        self._members.check_whole()
         self._left_out()
-        options = {"share": self.share, "n_threads": self.n_threads}
-        return mixture_state(options, self._population, self._weights)
+        options = {"share": self.share, "n_threads": self.n_threads, "recipe": self.recipe}
+        return mixture_state(options, self._members, self._weights)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         values = state.values
-        population = population_of(state)
+        members = read_saved_members(state)
         self = object.__new__(cls)
         options = {"share": values["share"], "n_threads": values["n_threads"]}
-        Mixture.__init__(self, population.rows[0], restart=population.restart, **options)
-        self._population = population
+        Mixture.__init__(self, members.rows[0], restart=members.restart, **options)
+        self._members = members
         read_weights(state, self._weights)
+        self.recipe = values.get("recipe")  # files of version 0.1 have none
         return self
 
     def _left_out(self) -> dict[str, Any]:
@@ -344,13 +395,13 @@ class Mixture(Predictor):
 
     def _plan(self, stream: Stream) -> None:
         """Let the members look for whatever they might refuse: copies are never ahead of them."""
-        self._population.check_whole()
-        for member in self._population.rows[0]:
+        self._members.check_whole()
+        for member in self._members.rows[0]:
             member._plan(stream)
 
     @property
-    def _may_refuse(self) -> bool:
-        return bool(self._population.wary)
+    def _may_reject(self) -> bool:
+        return bool(self._members.may_reject)
 
     @property
     def _chunk(self) -> int:
@@ -358,7 +409,7 @@ class Mixture(Predictor):
 
     @property
     def _n_fields(self) -> int:
-        return N_FIELDS + 2 * len(self._population.rows[0])
+        return N_FIELDS + 2 * len(self._members.rows[0])
 
     def _result(self, reports: NDArray[np.float64]) -> FilterResult:
         weights, scores = np.split(reports[:, N_FIELDS:].copy(), 2, axis=1)
@@ -367,8 +418,8 @@ class Mixture(Predictor):
     def _absorb(
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
     ) -> None:
-        now = Stream(stream.symbols[part], stream.starts[part])
-        time = self._population.time
-        with self._population.together():
-            found = self._population.run(now, self.n_threads)
-            combine(self._weights, self.restart, time, now.symbols, found, reports)
+        now, time = stream[part], self._members.time
+        with self._members.together():
+            found = self._members.run(now, self.n_threads)
+            births = {} if self.restart is None else self.restart.births(time, time + len(now))
+            self._weights.combine(now.symbols, found, births, reports)

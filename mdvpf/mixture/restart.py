@@ -94,6 +94,21 @@ class Restart:
         count = n // step + 1
         return step * (count | 1)
 
+    def births(self, start: int, stop: int) -> dict[int, tuple[int, float]]:
+        """Return level and mass of those born after symbol t of ``start..stop-1``, by t - start.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Restart(every=10, mass=0.5).births(5, 25)
+        {4: (1, 0.5), 14: (2, 0.5)}
+        """
+        first = start - start % self.every + self.every
+        times = range(first, stop + 1, self.every)
+        return {
+            n - 1 - start: (self.level_at(n), self.mass_at(n)) for n in times if self.level_at(n)
+        }
+
     def mass_at(self, n: int) -> float:
         """Return the share of the weight that those born after n symbols get.
 

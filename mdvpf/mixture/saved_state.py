@@ -10,7 +10,7 @@ import numpy as np
 
 from mdvpf._support import validate
 from mdvpf.checkpoint import State, require, taken
-from mdvpf.mixture.members import Population
+from mdvpf.mixture.members import Members
 from mdvpf.mixture.restart import Restart
 from mdvpf.mixture.weights import Weights
 from mdvpf.predictor import Predictor
@@ -18,14 +18,14 @@ from mdvpf.predictor import Predictor
 _LARGEST_TIME = 2**62
 
 
-def mixture_state(options: dict[str, Any], population: Population, weights: Weights) -> State:
+def mixture_state(options: dict[str, Any], members: Members, weights: Weights) -> State:
     """Return what a mixture is made of."""
-    restart, rows, templates = population.restart, population.rows, population.templates
+    restart, rows, templates = members.restart, members.rows, members.templates
     values = {
         **options,
         "restart": None if restart is None else asdict(restart),
         "shape": [len(rows), len(rows[0])],
-        "time": population.time,
+        "time": members.time,
         "n_shared": weights.n_shared,
     }
     parts = {f"member {i} {j}": m for i, row in enumerate(rows) for j, m in enumerate(row)}
@@ -33,7 +33,7 @@ def mixture_state(options: dict[str, Any], population: Population, weights: Weig
     return State(values, {"log_weights": weights.log}, parts)
 
 
-def population_of(state: State) -> Population:
+def read_saved_members(state: State) -> Members:
     """Return the members of a state and what they restart from, or raise."""
     given = state.values["restart"]
     restart = None if given is None else Restart(**given)
@@ -53,10 +53,7 @@ def population_of(state: State) -> Population:
     require(all(isinstance(each, Predictor) for each in everyone), "a member predicts nothing")
     sizes = {each.n_symbols for each in everyone}
     require(len(sizes) == 1, "members with different alphabets")
-    population = Population(rows[0], None)
-    population.restart, population.rows, population.templates = restart, rows, templates
-    population.time = time
-    return population
+    return Members(rows, restart, templates, time)
 
 
 def read_weights(state: State, weights: Weights) -> None:

@@ -10,7 +10,7 @@ are made of can be saved, with their vocabulary (see `checkpoint.py`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -43,6 +43,9 @@ class Stream:
 
     def __len__(self) -> int:
         return len(self.symbols)
+
+    def __getitem__(self, part: slice) -> Stream:
+        return Stream(self.symbols[part], self.starts[part])
 
     @classmethod
     def read(cls, symbols: Any, lengths: ArrayLike | None, n_symbols: int) -> Self:
@@ -133,7 +136,7 @@ class Predictor(checkpoint.Saveable):
         """Give back memory that only steps need, if it pays after so many of them."""
 
     @property
-    def _may_refuse(self) -> bool:
+    def _may_reject(self) -> bool:
         """Whether a symbol of the alphabet may be refused, as `_plan` would tell."""
         return True
 
@@ -186,15 +189,23 @@ class Predictor(checkpoint.Saveable):
         stream = Stream.read(symbols, lengths, self.n_symbols)
         show = validate.flag("progress", progress)
         plan = self._plan(stream)
+        with progress_bar(show, len(stream), type(self).__name__) as advance:
+            reports = self._run(stream, plan, advance)
+        return self._result(reports)
+
+    def _run(
+        self, stream: Stream, plan: Any, advance: Callable[[int], None] | None = None
+    ) -> NDArray[np.float64]:
+        """Absorb a stream chunk by chunk, the one loop that does; return the reports."""
         n = len(stream)
         reports = np.empty((n, self._n_fields))
-        with progress_bar(show, n, type(self).__name__) as advance:
-            for start in range(0, n, self._chunk):
-                part = slice(start, min(start + self._chunk, n))
-                self._absorb(stream, plan, part, reports[part])
+        for start in range(0, n, self._chunk):
+            part = slice(start, min(start + self._chunk, n))
+            self._absorb(stream, plan, part, reports[part])
+            if advance is not None:
                 advance(part.stop - part.start)
         self._settle(n)
-        return self._result(reports)
+        return reports
 
     def score(self, symbols: ArrayLike, lengths: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the log predictives of a continuation; the predictor is left unchanged.

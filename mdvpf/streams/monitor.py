@@ -21,7 +21,7 @@ from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture.leaves import mean_states
+from mdvpf.mixture import Mixture
 from mdvpf.predictor import Label, Predictor, Step, label_text
 
 N_EXPECTED = 3  # how many of the likeliest symbols a report names
@@ -186,11 +186,10 @@ class Monitor(checkpoint.Saveable):
             self.n_lines += 1
             return None
         symbol = None if text == self.missing else self._symbol(text)
-        # What `SurpriseDetector.update` does, with a look at the predictor before and after.
-        predictor = self.detector._reader()
+        predictor = self.detector.reader
         expected = _likeliest(predictor.predict_proba())
         step = predictor.update(symbol)
-        detection = self.detector._observe(-step.log_predictive, symbol is None)
+        detection = self.detector.judge(step, missing=symbol is None)
         self.n_lines += 1
         return Report(
             line=self.n_lines,
@@ -313,7 +312,9 @@ def _by_text(labels: list[Label]) -> dict[str, int]:
 
 
 def _mean_states(predictor: Predictor, step: Step) -> float | None:
-    return step.mean_states if isinstance(predictor, ParticleFilter) else mean_states(predictor)
+    if isinstance(predictor, Mixture):
+        return predictor.mean_states()
+    return step.mean_states if isinstance(predictor, ParticleFilter) else None
 
 
 def _likeliest(probabilities: NDArray[np.float64]) -> list[tuple[int, float]]:

@@ -54,7 +54,7 @@ def test_lines_end_where_lines_do(tmp_path: Path, end: str, encoding: str) -> No
     file.write_bytes(end.join(words).encode(encoding))
     assert read_file(file).symbols.tolist() == [0, 1, 2, 3, 0]
     characters = read_file(file, text=True)
-    assert len(characters) == len("\n".join(words))
+    assert len(characters.symbols) == len("\n".join(words))
     assert characters.n_symbols == len(set("\n".join(words)))
 
 

@@ -14,7 +14,6 @@ from mdvpf.detect.roc import Curve, area
 from mdvpf.experiments import masquerade
 from mdvpf.experiments.masquerade import BLOCK, MASQUERADE, judged, naive_bayes
 from mdvpf.experiments.runs import execute
-from mdvpf.mixture.auto import described
 
 LEARNT, BLOCKS = 1000, 12
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
@@ -233,7 +232,7 @@ def test_the_default_mixture_has_the_budget_that_the_table_names(
     options = MASQUERADE.defaults.changed(particles=25, seeds=1, length=300, methods=("auto",))
     run = next(run for run in MASQUERADE.plan(options) if run.entry.label == "auto")
     predictor = run.entry.method.predictor(run.data, np.random.SeedSequence(0))
-    assert described(predictor) == (168, None)
+    assert predictor.recipe["n_particles"] == 168
 
 
 @pytest.mark.usefixtures("commands")

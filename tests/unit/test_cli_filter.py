@@ -271,7 +271,7 @@ def test_options_that_contradict_a_mixture(run: Run, tmp_path: Path) -> None:
         assert run("2\n", *options, *same)[0] == 0
     before = kept.read_bytes()
     for other, message in (
-        (["-K", "200"], "particles=168: the checkpoint has 84"),
+        (["-K", "200"], "particles=200: the checkpoint has 100"),
         (["--algorithm", "SMC"], "algorithm='SMC': the checkpoint has 'auto'"),
         (["--max-states", "9"], "max_states=9: the checkpoint has None"),
         (["--beta", "0.1"], "beta=0.1: the checkpoint has None"),

@@ -24,8 +24,7 @@ MODULES_OF_0_1 = {
     "checkpoint": ["CheckpointError", "Saveable", "State", "register", "unpickled"],
     "cli": ["main"],
     "coding": ["compress", "decompress", "CodingError"],
-    "datasets": ["HMM", "HMMStream", "EXPANSIVE", "random_hmm", "sample_hmms", "switching_hmm"]
-    + ["LETTERS", "TextStream", "books", "Clicks", "msnbc", "Masquerade", "masquerade"],
+    "datasets": ["HMM", "HMMStream", "EXPANSIVE", "switching_hmm", "books", "msnbc", "masquerade"],
     "detect": ["SurpriseDetector", "Detection", "DetectionResult"],
     "filter": ["ParticleFilter"],
     "filter_plots": ["run_figure", "transition_graph", "emission_table"],
