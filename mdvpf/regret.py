@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.extras import needed
 
 __all__ = [
     "regret",
@@ -282,7 +283,7 @@ def growth_exponent(
     if others.min() > 0:
         slopes = np.log(others) @ weights
         error = math.sqrt((n - 1) / n * ((slopes - slopes.mean()) ** 2).sum())
-        width = error * _student(confidence, n - 1)
+        width = error * _student_quantile(confidence, n - 1)
     return Growth(exponent, exponent - width, exponent + width, confidence, points, mean)
 
 
@@ -295,25 +296,11 @@ def _read_checkpoints(checkpoints: ArrayLike | None, n: int) -> NDArray[np.int64
     return points
 
 
-def _student(confidence: float, n: int) -> float:
+def _student_quantile(confidence: float, n: int) -> float:
     """Return t with P(|T| < t) = confidence, for T with Student's distribution of n degrees."""
-    low, high = 0.0, math.pi / 2
-    for _ in range(100):  # halve the interval of the angle atan(t / sqrt(n))
-        angle = (low + high) / 2
-        low, high = (angle, high) if _student_mass(angle, n) < confidence else (low, angle)
-    return math.sqrt(n) * math.tan((low + high) / 2)
-
-
-def _student_mass(angle: float, n: int) -> float:
-    """Return P(|T| < t) for atan(t / sqrt(n)) = angle: a finite sum of powers of its cosine."""
-    cosine = math.cos(angle)
-    term = cosine if n % 2 else 1.0
-    total = 0.0
-    for k in range(2 + n % 2, n + 1, 2):
-        total += term
-        term *= cosine * cosine * (k - 1) / k
-    total *= math.sin(angle)
-    return (angle + total) * 2 / math.pi if n % 2 else total
+    with needed("growth_exponent", "scipy", "experiments"):
+        from scipy.special import stdtrit
+    return float(stdtrit(n, (1 + confidence) / 2))
 
 
 def _log_predictives(name: str, values: Any) -> NDArray[np.float64]:

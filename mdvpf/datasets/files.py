@@ -10,12 +10,15 @@ from __future__ import annotations
 import gzip
 import os
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from mdvpf._support.extras import needed
 
 T = TypeVar("T")
 Named = str | os.PathLike[str]
@@ -76,26 +79,36 @@ def unpack(file: Path) -> Contents:
     """Return what a file holds: one entry, or the members of an archive or folder."""
     try:
         if file.is_dir():
-            files = (each for each in file.iterdir() if each.is_file())
-            return _gunzipped((each.name, each.read_bytes()) for each in files)
+            return _read(file.iterdir())
         if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as members:
-                return _gunzipped((name, members.read(name)) for name in members.namelist())
+            return _read_archive(file, "Unzip")
         if tarfile.is_tarfile(file):
-            with tarfile.open(file) as members:
-                streams = ((each.name, members.extractfile(each)) for each in members)
-                return _gunzipped((name, each.read()) for name, each in streams if each)
-        return _gunzipped([(file.name, file.read_bytes())])
+            return _read_archive(file, "Untar")
+        return _read([file])
     except _DAMAGED as error:
         raise ValueError(f"{file}: damaged, or not what its name says ({error})") from error
 
 
-def _gunzipped(entries: Iterable[tuple[str, bytes]]) -> Contents:
+def _read_archive(file: Path, processor: str) -> Contents:
+    with needed(f"the archive {file.name}", "pooch", "data"):
+        import pooch
+    with tempfile.TemporaryDirectory() as folder:
+        if processor == "Untar":  # which pooch trusts where Python is older than 3.12
+            with tarfile.open(file) as members:
+                for member in members:
+                    tarfile.data_filter(member, folder)
+        getattr(pooch, processor)(extract_dir=folder)(str(file), "download", None)
+        return _read(Path(folder).rglob("*"))
+
+
+def _read(files: Iterable[Path]) -> Contents:
     contents = {}
-    for name, content in entries:
-        packed = content[:2] == b"\x1f\x8b"
-        base = name.rsplit("/", 1)[-1].removesuffix(".gz")
-        contents[base] = gzip.decompress(content) if packed else content
+    for file in files:
+        if file.is_file():
+            content = file.read_bytes()
+            is_packed = content[:2] == b"\x1f\x8b"
+            name = file.name.removesuffix(".gz")
+            contents[name] = gzip.decompress(content) if is_packed else content
     return contents
 
 

@@ -1,11 +1,12 @@
 """When a level of surprise is too high: a scale, a threshold on it, and sustained rises.
 
 Levels are measured against their own recent past: `Threshold` keeps their mean and standard
-deviation, with fading memory, and calls ``(level - centre) / deviation`` the score. An alarm is a score above a cut,
-and the cut is moved by every level: up by ``gain * (1 - false_alarms)`` after an alarm, down by
-``gain * false_alarms`` otherwise. Since the cut cannot go where no clipped score is, the share of
-alarms comes to what was wanted on any stream whatever, within ``(2 * CLIP + gain) / (gain * n)``
-after n levels. What a user says about a judgement afterwards moves the cut as well.
+deviation, with fading memory, and calls ``(level - centre) / deviation`` the score. An alarm is a
+score above a cut, and the cut is moved by every level: up by ``gain * (1 - false_alarms)`` after an
+alarm, down by ``gain * false_alarms`` otherwise. Since the cut cannot go where no clipped score is,
+the share of alarms comes to what was wanted on any stream whatever, within
+``(2 * CLIP + gain) / (gain * n)`` after n levels. What a user says about a judgement afterwards
+moves the cut as well.
 
 `Rise` is Page's test: it adds up by how much scores exceed what chance would give. A score counts
 for `SUSTAINED` at most, so that no single level, strange as it may be, makes a change point.

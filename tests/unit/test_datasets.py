@@ -368,6 +368,32 @@ def test_clicks_that_are_not_the_right_ones(
         datasets.msnbc(file)
 
 
+def tar_with(member: tarfile.TarInfo, file: Path, clicks: bytes) -> Path:
+    with tarfile.open(file, "w:gz") as archive:
+        sequences = tarfile.TarInfo("folder/msnbc990928.seq")
+        sequences.size = len(clicks)
+        archive.addfile(sequences, io.BytesIO(clicks))
+        archive.addfile(member)
+    return file
+
+
+def test_a_link_to_nothing_in_an_archive_is_passed_over(tmp_path: Path, few_clicks: bytes) -> None:
+    link = tarfile.TarInfo("folder/link")
+    link.type, link.linkname = tarfile.SYMTYPE, "nothing"
+    file = tar_with(link, tmp_path / "a.tar.gz", few_clicks)
+    assert len(datasets.msnbc(file).symbols) == 8
+
+
+def test_an_archive_that_would_write_elsewhere_is_refused(
+    tmp_path: Path, few_clicks: bytes
+) -> None:
+    (tmp_path / "inside").mkdir()
+    file = tar_with(tarfile.TarInfo("../escaped"), tmp_path / "inside" / "a.tar.gz", few_clicks)
+    with pytest.raises(ValueError, match="damaged, or not what its name says"):
+        datasets.msnbc(file)
+    assert not list(tmp_path.rglob("escaped"))
+
+
 def test_msnbc(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDVPF_DATA", str(data_dir))
     clicks = datasets.msnbc()

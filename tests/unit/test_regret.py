@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mdvpf.regret import (
-    _student,
     best_sequence,
     growth_exponent,
     regret,
@@ -161,12 +160,6 @@ def test_regret_that_is_not_positive_has_no_exponent() -> None:
     assert growth.high > growth.exponent > growth.low
     growth = growth_exponent([[1, 5], [1, -1]])
     assert (growth.low, growth.high) == (-np.inf, np.inf)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 9, 10, 49, 200])
-@pytest.mark.parametrize("confidence", [0.1, 0.9, 0.95, 0.999])
-def test_quantiles_of_students_t(n: int, confidence: float) -> None:
-    assert _student(confidence, n) == pytest.approx(stats.t.ppf((1 + confidence) / 2, n), rel=1e-9)
 
 
 @pytest.mark.parametrize(
