@@ -7,7 +7,7 @@ MDVPF_TORTURE ?= full
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := $(wildcard mdvpf/*.pyx mdvpf/*.pxd)
+CORE := $(shell find mdvpf -name '*.pyx' -o -name '*.pxd')
 
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
@@ -66,6 +66,7 @@ lint: $(BUILT) ## ruff, cython-lint, mypy and codespell
 	@$(BIN)/ruff format --check .
 	@PATH="$(BIN):$$PATH" cython-lint $(CORE)  # it looks for pycodestyle on the path
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; false; }
 	@$(BIN)/codespell
 
 coverage: $(BUILT) ## lines of Python that tests/unit and tests/experiments run, with a floor
@@ -127,5 +128,6 @@ clean: ## remove everything built, but not .venv
 	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf results benchmarks/results
 	@rm -rf docs/api docs/gallery/figures .coverage
-	@rm -f mdvpf/*.so demo.png $(VENV)/.built* $(BENCHED) $(DOCUMENTED) $(INSTALLED)
+	@find mdvpf -name '*.so' -delete
+	@rm -f demo.png $(VENV)/.built* $(BENCHED) $(DOCUMENTED) $(INSTALLED)
 	@find mdvpf tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

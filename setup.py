@@ -1,4 +1,4 @@
-"""Build of the compiled core; everything else is in pyproject.toml.
+"""Build of the compiled modules; everything else is in pyproject.toml.
 
 Environment variables choose the build:
 
@@ -105,25 +105,28 @@ class BuildCore(build_ext):
         super().build_extensions()
 
 
-def core():
-    """Return the extension, translated to C if a source (or this file) is newer than the C."""
-    sources = "mdvpf/_core.pyx"
-    depends = sorted(path.relative_to(HERE).as_posix() for path in HERE.glob("mdvpf/*.pxd"))
+def extensions():
+    """Return an extension for every .pyx, translated to C if a source or this file is newer."""
+    sources = sorted(path.relative_to(HERE) for path in HERE.glob("mdvpf/**/*.pyx"))
+    depends = sorted(path.relative_to(HERE).as_posix() for path in HERE.glob("mdvpf/**/*.pxd"))
     # Outside the package, and apart for each set of directives: Cython compares times only.
     folder = "build/cython-debug" if DEBUG else "build/cython"
-    translated = HERE / folder / "mdvpf" / "_core.c"
-    stale = translated.exists() and translated.stat().st_mtime < Path(__file__).stat().st_mtime
+    translated = [HERE / folder / source.with_suffix(".c") for source in sources]
+    written = Path(__file__).stat().st_mtime
     return cythonize(
-        [Extension("mdvpf._core", [sources], depends=depends)],
+        [
+            Extension(".".join(source.with_suffix("").parts), [source.as_posix()], depends=depends)
+            for source in sources
+        ],
         build_dir=folder,
         compiler_directives=DIRECTIVES,
-        force=stale,
+        force=any(each.exists() and each.stat().st_mtime < written for each in translated),
         quiet=True,
     )
 
 
 setup(
-    ext_modules=core(),
+    ext_modules=extensions(),
     cmdclass={"build_ext": BuildCore},
     # Times do not tell a debug build from another: compile whenever asked to.
     options={"build_ext": {"force": True}},
