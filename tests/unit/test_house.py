@@ -50,7 +50,7 @@ def is_source(path: Path) -> bool:
 
 
 def test_files_are_short() -> None:
-    long = {"_core.pyx": 800, "reference.py": 800}
+    long = {"_core.pyx": 800}
     for path in PACKAGE.rglob("*"):
         if path.suffix in (".py", ".pyx", ".pxd"):
             most = long.get(path.name, 350 if path.suffix == ".pxd" else 500)

@@ -1,0 +1,114 @@
+"""The five filters in plain Python: the executable specification of the compiled core.
+
+Everything here is slow and says what it does. A particle is a path with its counts in
+dictionaries; a step is a function from a list of particles and a symbol to the next list.
+Nothing is shared with the compiled core, so that where both agree, both are probably right.
+
+The symbols of the paper, and what they are called here:
+
+====================  =================================================================
+``K``                 ``n_particles``, the budget; a set may still be smaller
+``M_k``               ``particle.n_states``; also the label of the state that would be new
+``x_k``               ``particle.state``; `START` before the first symbol of a sequence
+``w_k``               ``particle.weight``, kept as ``particle.log_weight``
+``t[j, c]``           ``particle.transition[j, c]``
+``into[c]``           ``particle.into[c]``
+``e[c, y]``           ``particle.emission[c, y]``
+``y_n``               ``symbol``; None if it is missing
+``y_{n+1}``           ``lookahead``; None if it is missing or the sequence ends
+``p(m | x_k)``        `transition_probabilities`
+``p(y | m)``          `emission_probability`
+``log f(k, m, y)``    `log_potentials`
+``(k, m), b(k, m)``   `Candidate`, its ``log_score``; all of them: `expand`
+``G(m)``              `label_norm`
+``eps_n``             ``discount``
+====================  =================================================================
+
+A step reads top down: `expand` the particles into candidates, select among them (`select_top`,
+`select_optimal`) or draw (`draw`, `resample`), and `move` each chosen parent to its state.
+"""
+
+from mdvpf.reference.filter import Pending, ReferenceFilter
+from mdvpf.reference.particle import (
+    NO_PARENT,
+    START,
+    Particle,
+    Symbol,
+    emission_probability,
+    log_potentials,
+    move,
+    transition_probabilities,
+)
+from mdvpf.reference.selection import (
+    GRID,
+    Candidate,
+    Survivor,
+    draw,
+    expand,
+    heavy_and_light,
+    label_norm,
+    log_predictive,
+    log_sum_exp,
+    lookahead_terms,
+    normalised,
+    resample,
+    residual_resample,
+    select_optimal,
+    select_top,
+    selection_keys,
+    thin,
+)
+from mdvpf.reference.steps import (
+    Advance,
+    advanced,
+    effective_size,
+    is_time_to_resample,
+    lost_share,
+    mdvpa_step,
+    offspring,
+    optimal_resampling_step,
+    particle_learning_step,
+    smc_step,
+    vpa_step,
+)
+
+__all__ = [
+    "Advance",
+    "Candidate",
+    "GRID",
+    "NO_PARENT",
+    "Particle",
+    "Pending",
+    "ReferenceFilter",
+    "START",
+    "Survivor",
+    "Symbol",
+    "advanced",
+    "draw",
+    "effective_size",
+    "emission_probability",
+    "expand",
+    "heavy_and_light",
+    "is_time_to_resample",
+    "label_norm",
+    "log_potentials",
+    "log_predictive",
+    "log_sum_exp",
+    "lookahead_terms",
+    "lost_share",
+    "mdvpa_step",
+    "move",
+    "normalised",
+    "offspring",
+    "optimal_resampling_step",
+    "particle_learning_step",
+    "resample",
+    "residual_resample",
+    "select_optimal",
+    "select_top",
+    "selection_keys",
+    "smc_step",
+    "thin",
+    "transition_probabilities",
+    "vpa_step",
+]

@@ -1,0 +1,200 @@
+"""`ReferenceFilter`: symbols in, steps reported, with the look-ahead of MD-VPA held back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.algorithms import (
+    ALGORITHMS,
+    DUPLICATING,
+    MDVPA,
+    SMC,
+    VPA,
+    Algorithm,
+    OptimalResampling,
+    ParticleLearning,
+)
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import Step
+from mdvpf.reference.particle import START, Particle, Symbol
+from mdvpf.reference.selection import log_predictive
+from mdvpf.reference.steps import (
+    Advance,
+    mdvpa_step,
+    optimal_resampling_step,
+    particle_learning_step,
+    smc_step,
+    vpa_step,
+)
+
+
+class Pending(NamedTuple):
+    """A symbol whose step waits for the one after it, and the set shown in the meantime."""
+
+    symbol: Symbol
+    provisional: list[Particle]
+
+
+class ReferenceFilter:
+    """A particle filter for the infinite hidden Markov model, as plainly as it can be said.
+
+    Parameters
+    ----------
+    model : InfiniteHMM
+        The model and its hyper-parameters.
+    algorithm : MDVPA, VPA, SMC, ParticleLearning or OptimalResampling, optional
+        How particles are chosen; ``MDVPA()`` by default.
+    n_particles : int, default 1000
+        The budget of particles.
+    rng : Generator, int or None, optional
+        The source of random numbers, as `numpy.random.default_rng` takes it. MDVPA (with
+        ``selection="top"``) and VPA draw none.
+
+    Attributes
+    ----------
+    log_evidence : float
+        Log evidence of all symbols so far.
+    n_steps : int
+        How many steps were completed; with MDVPA the last symbol waits for the one after it.
+
+    Examples
+    --------
+    >>> from mdvpf.algorithms import VPA
+    >>> from mdvpf.model import InfiniteHMM
+    >>> from mdvpf.reference import ReferenceFilter
+    >>> pf = ReferenceFilter(InfiniteHMM(n_symbols=2, beta=1.0), VPA(), n_particles=10)
+    >>> pf.predict_proba().tolist()
+    [0.5, 0.5]
+    >>> pf.update(0).n_particles
+    1
+    >>> pf.predict_proba().round(4).tolist()
+    [0.5833, 0.4167]
+    >>> round(pf.update(0).mean_states, 4)
+    1.4286
+    >>> [(particle.path, round(particle.weight, 4)) for particle in pf.particles]
+    [([0, 0], 0.5714), ([0, 1], 0.4286)]
+    """
+
+    def __init__(
+        self,
+        model: InfiniteHMM,
+        algorithm: Algorithm | None = None,
+        n_particles: int = 1000,
+        *,
+        rng: Any = None,
+    ) -> None:
+        if not isinstance(model, InfiniteHMM):
+            raise TypeError(f"model={model!r}: expected an InfiniteHMM")
+        algorithm = MDVPA() if algorithm is None else algorithm
+        if not isinstance(algorithm, ALGORITHMS):
+            raise TypeError(
+                f"algorithm={algorithm!r}: expected one of "
+                + ", ".join(kind.__name__ for kind in ALGORITHMS)
+            )
+        self.model = model
+        self.algorithm: Algorithm = algorithm
+        self.n_particles = validate.integer("n_particles", n_particles, low=1)
+        self.log_evidence = 0.0
+        self.n_steps = 0
+        self._rng = validate.generator("rng", rng)
+        self._committed = self._empty_particles()
+        self._pending: Pending | None = None
+
+    def _empty_particles(self) -> list[Particle]:
+        n = self.n_particles if isinstance(self.algorithm, DUPLICATING) else 1
+        return [Particle(log_weight=-math.log(n)) for _ in range(n)]
+
+    @property
+    def committed(self) -> list[Particle]:
+        """Particles of the completed steps; only MDVPA shows others while a symbol waits."""
+        return list(self._committed)
+
+    @property
+    def particles(self) -> list[Particle]:
+        """Particles of the shown set, in order: of MDVPA, the provisional one if there is one."""
+        return list(self._committed if self._pending is None else self._pending.provisional)
+
+    def predict_proba(self) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol."""
+        particles = self.particles
+        log_probabilities = [
+            log_predictive(self.model, particles, symbol) for symbol in range(self.model.n_symbols)
+        ]
+        return np.array([math.exp(value) for value in log_probabilities])
+
+    def update(self, symbol: Symbol) -> Step:
+        """Absorb one symbol, None if it is missing, and report on the set shown after it."""
+        if symbol is not None:
+            symbol = validate.integer("symbol", symbol, low=0, high=self.model.n_symbols - 1)
+        before = log_predictive(self.model, self.particles, symbol)
+        if isinstance(self.algorithm, MDVPA):
+            after = self._wait_for_lookahead(self.algorithm, symbol)
+        else:
+            after = self._advance(self.algorithm, symbol)
+            self._commit(after.particles)
+        self.log_evidence += before if after.log_evidence is None else after.log_evidence
+        return Step(
+            log_predictive=before,
+            mean_states=math.fsum(p.weight * p.n_states for p in after.particles),
+            ess=after.ess,
+            n_particles=len(after.particles),
+            discarded=after.discarded,
+        )
+
+    def new_sequence(self) -> None:
+        """Let the next symbol start a sequence; counts, weights and steps are kept."""
+        if isinstance(self.algorithm, MDVPA) and self._pending is not None:
+            self._commit(self._completed(self.algorithm, self._pending.symbol, lookahead=None))
+        self._committed = [replace(particle, state=START) for particle in self._committed]
+
+    def _commit(self, particles: list[Particle]) -> None:
+        self._committed = particles
+        self._pending = None
+        self.n_steps += 1
+
+    def _advance(
+        self, algorithm: VPA | SMC | ParticleLearning | OptimalResampling, symbol: Symbol
+    ) -> Advance:
+        model, particles, k = self.model, self._committed, self.n_particles
+        if isinstance(algorithm, VPA):
+            return vpa_step(model, particles, symbol, k, carry_weights=algorithm.carry_weights)
+        if isinstance(algorithm, SMC):
+            return smc_step(model, particles, symbol, algorithm, self._rng)
+        if isinstance(algorithm, ParticleLearning):
+            return particle_learning_step(model, particles, symbol, self._rng)
+        return optimal_resampling_step(model, particles, symbol, k, self._rng.random)
+
+    def _wait_for_lookahead(self, algorithm: MDVPA, symbol: Symbol) -> Advance:
+        """Complete the waiting step, for which `symbol` is the look-ahead, and wait again."""
+        if self._pending is not None:
+            self._commit(self._completed(algorithm, self._pending.symbol, lookahead=symbol))
+        provisional = vpa_step(
+            self.model,
+            self._committed,
+            symbol,
+            self.n_particles,
+            carry_weights=algorithm.carry_weights,
+        )
+        self._pending = Pending(symbol, provisional.particles)
+        return provisional
+
+    def _completed(self, algorithm: MDVPA, symbol: Symbol, lookahead: Symbol) -> list[Particle]:
+        discount = 0.0
+        if lookahead is not None:
+            discount = float(algorithm.discounts([self.n_steps + 1])[0])
+        return mdvpa_step(
+            self.model,
+            self._committed,
+            symbol,
+            lookahead,
+            self.n_particles,
+            algorithm,
+            discount,
+            self._rng.random,
+        )

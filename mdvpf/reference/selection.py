@@ -1,0 +1,215 @@
+"""Candidates, which of them survive and with which weight, and draws from given uniforms."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from mdvpf.algorithms import (
+    Normalizer,
+    Resampling,
+)
+from mdvpf.model import InfiniteHMM
+from mdvpf.reference.particle import Particle, Symbol, log_potentials
+
+GRID = 2.0**32
+"""Scores closer than 1 / GRID are ties: rounding must not decide who survives."""
+
+
+class Candidate(NamedTuple):
+    """A parent, by index, the state it would go to, and the log score of that."""
+
+    parent: int
+    state: int
+    log_score: float
+
+
+def expand(
+    model: InfiniteHMM,
+    particles: Sequence[Particle],
+    symbol: Symbol,
+    *,
+    carry_weights: bool = True,
+) -> list[Candidate]:
+    """Return all candidates with their base scores, ordered by parent and state."""
+    return [
+        Candidate(k, state, (particle.log_weight if carry_weights else 0.0) + log_potential)
+        for k, particle in enumerate(particles)
+        for state, log_potential in enumerate(log_potentials(model, particle, symbol))
+    ]
+
+
+def log_predictive(model: InfiniteHMM, particles: Sequence[Particle], symbol: Symbol) -> float:
+    """Return the log probability of the next symbol: the total weight of its candidates."""
+    if symbol is None:
+        return 0.0
+    return log_sum_exp([candidate.log_score for candidate in expand(model, particles, symbol)])
+
+
+def label_norm(log_values: Sequence[float], normalizer: Normalizer, n_particles: int) -> float:
+    """Return what the look-ahead of a candidate is compared with.
+
+    `log_values` are the log potentials of the look-ahead in all candidates of one label.
+    """
+    if normalizer == "geometric":
+        return math.fsum(log_values) / len(log_values)
+    if normalizer == "sum":
+        return log_sum_exp(log_values) / n_particles
+    return 0.0
+
+
+def lookahead_terms(
+    model: InfiniteHMM,
+    particles: Sequence[Particle],
+    lookahead: int,
+    normalizer: Normalizer,
+    n_particles: int,
+) -> list[float]:
+    """Return, for each candidate, how much better than its label it foresees `lookahead`.
+
+    The candidate is scored as if the look-ahead were emitted in its state at this very step,
+    from the counts of the parent: the paper's regret term before the discount.
+    """
+    candidates = expand(model, particles, lookahead, carry_weights=False)
+    by_label: defaultdict[int, list[float]] = defaultdict(list)
+    for candidate in candidates:
+        by_label[candidate.state].append(candidate.log_score)
+    norm = {
+        label: label_norm(values, normalizer, n_particles) for label, values in by_label.items()
+    }
+    return [candidate.log_score - norm[candidate.state] for candidate in candidates]
+
+
+class Survivor(NamedTuple):
+    """A selected candidate, by index, and the log weight it goes on with."""
+
+    candidate: int
+    log_weight: float
+
+
+def log_sum_exp(values: Sequence[float]) -> float:
+    """Return the log of the sum of the exponentials, without overflow or underflow."""
+    largest = max(values)
+    if math.isinf(largest):
+        return largest
+    return largest + math.log(math.fsum(math.exp(value - largest) for value in values))
+
+
+def normalised(log_scores: Sequence[float]) -> list[float]:
+    """Return the log scores shifted so that their exponentials sum to one."""
+    total = log_sum_exp(log_scores)
+    return [log_score - total for log_score in log_scores]
+
+
+def selection_keys(log_scores: Sequence[float]) -> list[float]:
+    """Return the scores below the largest on a grid, so that near-equal scores are ties."""
+    if any(math.isnan(score) for score in log_scores) or math.isinf(max(log_scores)):
+        raise ValueError(
+            f"the candidates' scores reach {max(log_scores)!r} or are not numbers: "
+            "expected numbers, the largest finite; a smaller discount keeps them so"
+        )
+    largest = max(log_scores)
+    scaled = [(score - largest) * GRID for score in log_scores]
+    return [key if math.isinf(key) else float(round(key)) for key in scaled]
+
+
+def select_top(log_scores: Sequence[float], n_particles: int) -> list[Survivor]:
+    """Keep the best candidates; at the cut the earliest win, and all stay in order."""
+    keys = selection_keys(log_scores)
+    best = sorted(range(len(keys)), key=lambda i: (-keys[i], i))[:n_particles]
+    kept = sorted(best)
+    log_weights = normalised([log_scores[i] for i in kept])
+    return [Survivor(i, log_weight) for i, log_weight in zip(kept, log_weights, strict=True)]
+
+
+def select_optimal(
+    log_scores: Sequence[float], n_particles: int, uniform: Callable[[], float]
+) -> list[Survivor]:
+    """Keep the heavy candidates as they are, and thin the light ones to one common weight.
+
+    The rule of Fearnhead and Clifford (2003). `uniform` is called once, and only if there is
+    something to draw. Over that uniform the mean weight of every candidate is its share.
+    """
+    selection_keys(log_scores)  # only for its error: scores that are not numbers
+    log_shares = normalised(log_scores)
+    shares = [math.exp(log_share) for log_share in log_shares]
+    n_heavy, light_weight = heavy_and_light(shares, n_particles)
+    by_share = sorted(range(len(shares)), key=lambda i: -shares[i])
+    log_weights = {i: log_shares[i] for i in by_share[:n_heavy]}
+    n_draws = n_particles - n_heavy
+    if n_heavy < len(shares) and n_draws > 0:
+        light = sorted(by_share[n_heavy:])
+        for i in thin(light, [shares[i] for i in light], n_draws, uniform()):
+            log_weights[i] = math.log(light_weight)
+    return [Survivor(i, log_weights[i]) for i in sorted(log_weights)]
+
+
+def heavy_and_light(shares: Sequence[float], n_particles: int) -> tuple[int, float]:
+    """Return how many of the largest shares are kept, and the common weight of the rest."""
+    if len(shares) <= n_particles:
+        return len(shares), 0.0
+    largest_first = sorted(shares, reverse=True)
+    tail = list(accumulate(reversed(largest_first), initial=0.0))[::-1]
+    for n_heavy in range(n_particles):
+        light_weight = tail[n_heavy] / (n_particles - n_heavy)
+        if largest_first[n_heavy] < light_weight:
+            return n_heavy, light_weight
+    return n_particles, 0.0
+
+
+def thin(items: Sequence[int], shares: Sequence[float], n_draws: int, uniform: float) -> list[int]:
+    """Draw `n_draws` of the ascending `items`, none twice, at even distances in their shares.
+
+    No share exceeds the distance between two points, so an item holds at most one point. Where
+    rounding puts two on one item, or one past the end, the next or the last free item has it.
+    """
+    cumulative = list(accumulate(shares))
+    points = [(j + uniform) * cumulative[-1] / n_draws for j in range(n_draws)]
+    drawn: list[int] = []
+    for item, end in zip(items, cumulative, strict=True):
+        if len(drawn) < n_draws and points[len(drawn)] < end:
+            drawn.append(item)
+    free = sorted(set(items) - set(drawn))
+    n_missing = n_draws - len(drawn)
+    return sorted(drawn + free[len(free) - n_missing :])
+
+
+def draw(weights: Sequence[float], points: Collection[float]) -> list[int]:
+    """Return, for each point in [0, 1), the first index whose cumulative weight exceeds it."""
+    cumulative = list(accumulate(weights))
+    total = cumulative[-1]
+    last = cumulative.index(total)  # for a point that was rounded up to 1
+    return [min(bisect_right(cumulative, point * total), last) for point in points]
+
+
+def resample(weights: Sequence[float], scheme: Resampling, rng: np.random.Generator) -> list[int]:
+    """Return as many indices as there are weights, drawn in proportion to them and sorted."""
+    n = len(weights)
+    if scheme == "multinomial":
+        return sorted(draw(weights, rng.random(n).tolist()))
+    if scheme == "stratified":
+        return draw(weights, [(j + u) / n for j, u in enumerate(rng.random(n).tolist())])
+    if scheme == "systematic":
+        u = rng.random()
+        return draw(weights, [(j + u) / n for j in range(n)])
+    return residual_resample(weights, rng)
+
+
+def residual_resample(weights: Sequence[float], rng: np.random.Generator) -> list[int]:
+    """Take each index as often as its expected number allows, and draw the remainder."""
+    n = len(weights)
+    expected = [n * weight for weight in weights]
+    # On the grid, so that 0.9999999999999999 counts as one.
+    whole = [math.floor(round(number * GRID) / GRID) for number in expected]
+    indices = [i for i, times in enumerate(whole) for _ in range(times)]
+    n_draws = n - len(indices)
+    if n_draws > 0:
+        remainder = [max(0.0, a - b) for a, b in zip(expected, whole, strict=True)]
+        indices += draw(remainder, rng.random(n_draws).tolist())
+    return sorted(indices)
