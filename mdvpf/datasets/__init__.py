@@ -9,6 +9,7 @@ from mdvpf.datasets.book_texts import LETTERS, TextStream, books
 from mdvpf.datasets.hmm_sources import (
     EXPANSIVE,
     HMM,
+    PAPER_HMMS,
     HMMStream,
     random_hmm,
     sample_hmms,
@@ -21,6 +22,7 @@ __all__ = [
     "HMM",
     "HMMStream",
     "EXPANSIVE",
+    "PAPER_HMMS",
     "random_hmm",
     "sample_hmms",
     "switching_hmm",

@@ -135,6 +135,15 @@ def test_switching_hmm_is_the_papers_by_default() -> None:
     assert (len(stream.symbols), stream.change_points.tolist()) == (300, [150])
     assert set(stream.symbols[:150]) == {0, 1, 2}
     assert set(stream.symbols[150:]) == set(range(8))
+    first, second = stream.hmms
+    assert first.start.tolist() == [1 / 3] * 3 and second.start.tolist() == [1 / 4] * 4
+    half, third = 1 / 2, 1 / 3
+    assert first.transition.tolist() == [[0, half, half], [half, half, 0], [half, 0, half]]
+    assert first.emission.tolist() == [[half, 0, half], [third] * 3, [0, half, half]]
+    moves = [[0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 0, 0]]
+    assert second.transition.tolist() == [[half * x for x in row] for row in moves]
+    emitted = [{0, 6, 7}, {0, 1, 2}, {2, 3, 4}, {4, 5, 6}]
+    assert second.emission.tolist() == [[third * (y in e) for y in range(8)] for e in emitted]
 
 
 def test_switching_hmm_has_the_scores_it_is_known_for() -> None:
