@@ -10,7 +10,7 @@ from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.datasets import hmm_sources as _hmm_sources
 from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
-from mdvpf.filter import ParticleFilter
+from mdvpf.filter import ParticleFilter, estimation_variance
 from mdvpf.mixture import Mixture, Restart
 from mdvpf.mixture import restart as _restart
 from mdvpf.mixture.auto import auto
@@ -53,6 +53,7 @@ __all__ = [
     "ParticleLearning",
     "OptimalResampling",
     "ParticleFilter",
+    "estimation_variance",
     "KnownHMM",
     "Markov",
     "ContextTree",

@@ -43,6 +43,14 @@ def reproduce(
         typer.Option(help="The largest K: of the reference (artificial) or the grid (efficiency)."),
     ] = None,
     methods: experiment_options.Methods = None,
+    literal: Annotated[
+        bool,
+        typer.Option(
+            "--literal",
+            help="Add the literal readings of the paper's Algorithm 1 (artificial; they are in "
+            "plain Python, and take some 20 seconds a stream).",
+        ),
+    ] = False,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
@@ -80,6 +88,7 @@ def reproduce(
                 gamma=gamma,
                 beta=beta,
                 seed=seed,
+                literal=literal or None,
             )
             for key, experiment in chosen.items()
         }

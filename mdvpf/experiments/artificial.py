@@ -16,8 +16,9 @@ from mdvpf.algorithms import MDVPA, SMC, Algorithm, OptimalResampling
 from mdvpf.datasets import switching_hmm
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.figures import band_note, course, shown_labels
+from mdvpf.experiments.figures import band_note, course, paper_panels, shown_labels
 from mdvpf.experiments.hindsight import shifting_table
+from mdvpf.experiments.literal import literal_runs, literal_tables
 from mdvpf.experiments.methods import GENERATOR, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
@@ -72,7 +73,8 @@ def plan(options: Options) -> list[Run]:
     # The first list is that of `streams`.
     _, *filter_seeds = spawn(options.seed, n, *[n] * FILTER_SEEDS)
     runs = []
-    for i, data in enumerate(streams(n, options.length, options.seed)):
+    data_of = streams(n, options.length, options.seed)
+    for i, data in enumerate(data_of):
         seeds = [Seed.of(seeds[i]) for seeds in filter_seeds]
         for entry in _entries(options):
             runs.append(
@@ -95,6 +97,8 @@ def plan(options: Options) -> list[Run]:
             )
         reference = _filter(options, OptimalResampling(), options.most_particles)
         runs.append(Run(REFERENCE, Entry(REFERENCE, reference), data, seeds[0]))
+    if options.literal:
+        runs += literal_runs(options, data_of, [Seed.of(seed) for seed in filter_seeds[0]])
     return runs
 
 
@@ -138,7 +142,10 @@ def report(options: Options, groups: Groups) -> Report:
         "artificial", f"Switching HMM: mean of {size}", _panels(group, length), columns=2
     )
     shifting = shifting_table(group, SHIFTS, size)
-    return Report([table, _errors(options, groups, size), shifting, ablation], [drawing])
+    tables = [table, _errors(options, groups, size), shifting, ablation]
+    if options.literal:
+        tables += literal_tables(groups, length, size)
+    return Report(tables, [drawing])
 
 
 def _errors(options: Options, groups: Groups, size: str) -> Table:
@@ -242,7 +249,7 @@ def _panels(group: Group, length: int) -> list[Panel]:
     prediction, states = course(group, [*drawn, *known], SMOOTHING, marks=points)
     time = np.arange(1.0, 2 * length + 1)
     band = band_note(len(group.streams))
-    panels = [prediction]
+    panels = [*paper_panels(group, SMOOTHING, marks=points, every=VARIANCE_EVERY), prediction]
     if known:
         lines = [
             with_band(group.shown[name], time, _regrets(group, name, GENERATOR)) for name in drawn

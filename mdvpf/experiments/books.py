@@ -12,7 +12,7 @@ import numpy as np
 from mdvpf.datasets import books
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.figures import course, shown_labels
+from mdvpf.experiments.figures import PAPER_FILTERS, course, paper_panels, shown_labels
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import comparison, counted, final_states
 from mdvpf.experiments.runs import Run, Seed
@@ -22,6 +22,7 @@ from mdvpf.streams.methods import BASE
 
 BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 SMOOTHING = 100  # characters
+VARIANCE_EVERY = 20  # characters
 
 
 def streams(n: int, length: int, seed: int) -> list[Data]:
@@ -54,7 +55,10 @@ def plan(options: Options) -> list[Run]:
     for i, data in enumerate(streams(options.seeds, options.length, options.seed)):
         seed = Seed.of(filter_seeds[i])
         for entry in options.entries():
-            runs.append(Run("methods", entry, data, seed, measure_memory=i == 0))
+            every = VARIANCE_EVERY if entry.label in PAPER_FILTERS else 0
+            runs.append(
+                Run("methods", entry, data, seed, variance_every=every, measure_memory=i == 0)
+            )
         runs += setting_runs(options, data, seed, _settings(options), i == 0)
     return runs
 
@@ -82,14 +86,12 @@ def report(options: Options, groups: Groups) -> Report:
     settings = setting_table(
         groups[GROUP], _settings(options), f"Hyper-parameters, nats a character: {size}"
     )
-    panels = course(
-        group,
-        shown_labels(group, "Markov 1"),
-        SMOOTHING,
-        marks=[length + 0.5, 2 * length + 0.5],
-        over="windows",
-    )
-    return Report([table, settings], [Drawing("books", f"Mean of {size}, {hyper}", panels)])
+    marks = [length + 0.5, 2 * length + 0.5]
+    drawn = shown_labels(group, "Markov 1")
+    panels = paper_panels(group, SMOOTHING, marks=marks, every=VARIANCE_EVERY, over="windows")
+    panels += course(group, drawn, SMOOTHING, marks=marks, over="windows")
+    drawing = Drawing("books", f"Mean of {size}, {hyper}", panels, columns=2)
+    return Report([table, settings], [drawing])
 
 
 BOOKS = Experiment(

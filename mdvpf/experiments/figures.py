@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from mdvpf.experiments.results import Group
 from mdvpf.plots import Line, Panel, trailing_mean, with_band
 from mdvpf.streams.methods import ALGORITHMS, BASE
 
+PAPER_FILTERS = ("SMC", "VPA", BASE)  # what the figures of the paper compare
 MOST_POINTS = 300  # of a line: with more, jags hide the dashes that tell lines apart
 
 
@@ -22,6 +24,29 @@ def shown_labels(group: Group, *more: str) -> list[str]:
 def band_note(n: int, over: str = "streams") -> str:
     """Return the line of a title that says what the bands are, where there are any."""
     return f"\n(band: standard error over {over})" if n > 1 else ""
+
+
+def paper_panels(
+    group: Group, window: int, *, marks: Sequence[float] = (), every: int = 0, over: str = "streams"
+) -> list[Panel]:
+    """Return what a figure of the paper shows, of its three filters.
+
+    That is the predictive log-likelihood and, if it was measured (at every so many symbols), the
+    estimation variance.
+    """
+    labels = [label for label in PAPER_FILTERS if label in group.labels]
+    prediction, _ = course(group, labels, window, marks=marks, over=over)
+    panels = [replace(prediction, title=f"as in the paper: {prediction.title}")]
+    if every and all(group.curves(label, "variance").size for label in labels):
+        band = band_note(len(group.streams), over)
+        lines = []
+        for label in labels:
+            values = group.curves(label, "variance")
+            lines.append(with_band(label, every * np.arange(1.0, values.shape[1] + 1), values))
+        title = f"as in the paper: estimation variance{band}"
+        ylabel = "variance within the particles"
+        panels.append(Panel(title, "time (symbols)", ylabel, lines, marks))
+    return panels
 
 
 def course(

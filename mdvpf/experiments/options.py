@@ -32,6 +32,8 @@ class Options:
         Names of the methods; MD-VPA is always among them.
     seed : int, default 0
         The seed that all others come from.
+    literal : bool, default False
+        Whether the literal readings of Algorithm 1 are run as well (artificial).
     given : tuple of str, optional
         Names of the options that were set, not left at the default of the experiment.
 
@@ -51,6 +53,7 @@ class Options:
     most_particles: int = 10_000
     methods: tuple[str, ...] = EXPERIMENT_NAMES
     seed: int = 0
+    literal: bool = False
     given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

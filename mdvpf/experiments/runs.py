@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import Entry, Filter, Method, plain
-from mdvpf.experiments.particle_variance import particle_variance
-from mdvpf.filter import ParticleFilter
+from mdvpf.filter import ParticleFilter, estimation_variance
 from mdvpf.mixture import Mixture
 from mdvpf.predictor import Predictor
 
@@ -146,7 +145,7 @@ def execute(run: Run) -> Outcome:
     variance = np.empty(0)
     if run.variance_every and isinstance(run.entry.method, Filter):
         fresh = run.entry.method.predictor(data, run.seed.sequence())
-        variance = particle_variance(fresh, data.symbols, run.variance_every)
+        variance = _variances(fresh, data.symbols, run.variance_every)
     edges = np.arange(0, len(data), run.block)
     ends = np.minimum(edges + run.block, len(data)) - 1
     has_states = isinstance(predictor, ParticleFilter)
@@ -157,6 +156,15 @@ def execute(run: Run) -> Outcome:
         seconds=seconds,
         peak_bytes=_peak_bytes(run) if run.measure_memory else float("nan"),
     )
+
+
+def _variances(pf: ParticleFilter, symbols: NDArray[np.int64], every: int) -> NDArray[np.float64]:
+    """Run a filter over a sequence; return the variance within its particles at every so many."""
+    variances = []
+    for stop in range(every, len(symbols), every):
+        pf.run(symbols[stop - every : stop])
+        variances.append(estimation_variance(pf, int(symbols[stop])))
+    return np.array(variances)
 
 
 def _peak_bytes(run: Run) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from mdvpf.datasets import msnbc
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.figures import course, shown_labels
+from mdvpf.experiments.figures import course, paper_panels, shown_labels
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import comparison, counted, final_states
 from mdvpf.experiments.runs import Run, Seed
@@ -73,7 +73,7 @@ def plan(options: Options) -> list[Run]:
 def report(options: Options, groups: Groups) -> Report:
     """Return the tables and the figures."""
     half = options.length // 2
-    tables, panels = [], []
+    tables, paper, panels = [], [], []
     for name, file in GROUPS.items():
         group = groups[name]
         blocks = counted(len(group.streams), "block")
@@ -91,6 +91,7 @@ def report(options: Options, groups: Groups) -> Report:
                 ),
             )
         )
+        paper += [_named(panel, name) for panel in paper_panels(group, SMOOTHING, over="blocks")]
         prediction, states = course(
             group, shown_labels(group, "Markov 1"), SMOOTHING, over="blocks"
         )
@@ -98,7 +99,7 @@ def report(options: Options, groups: Groups) -> Report:
     title = f"Hyper-parameters, nats a click, users with breaks: {size}"
     tables.append(setting_table(groups[GROUP], _settings(options), title))
     drawing = Drawing(
-        "webclick", f"MSNBC: mean of {size}, beta = {options.beta:g}", panels, columns=2
+        "webclick", f"MSNBC: mean of {size}, beta = {options.beta:g}", [*paper, *panels], columns=2
     )
     return Report(tables, [drawing])
 

@@ -29,6 +29,7 @@ A step reads top down: `expand` the particles into candidates, select among them
 """
 
 from mdvpf.reference.filter import Pending, ReferenceFilter
+from mdvpf.reference.literal import LiteralFilter, LiteralResult, theorem_regret
 from mdvpf.reference.particle import (
     NO_PARENT,
     START,
@@ -73,6 +74,9 @@ from mdvpf.reference.steps import (
 )
 
 __all__ = [
+    "LiteralFilter",
+    "LiteralResult",
+    "theorem_regret",
     "Advance",
     "Candidate",
     "GRID",

@@ -81,6 +81,17 @@ def test_artificial(artificial: Path) -> None:
     assert ablation["discount=0 (is VPA)"]["whole"] == vpa["whole"]
 
 
+def test_literal_readings_have_tables_of_their_own(tmp_path: Path, artificial: Path) -> None:
+    folder = reproduce("artificial", tmp_path, "--length", "20", *FEW, "--literal")
+    readings = {row["method"]: row for row in rows(folder / "literal.csv")}
+    table = {row["method"]: row for row in rows(artificial / "table.csv")}
+    for method in ("SMC", "VPA", "MD-VPA"):  # the last in plain Python, the others compiled
+        assert float(readings[method]["whole"]) == pytest.approx(float(table[method]["whole"]))
+    assert len(readings) == 10
+    assert [row["method"] for row in rows(folder / "theorem.csv")] == ["VPA", "MD-VPA"]
+    assert len(rows(folder / "first-half.csv")) == 16
+
+
 def test_differences_are_paired(artificial: Path) -> None:
     table = {row["method"]: row for row in rows(artificial / "table.csv")}
     with np.load(artificial / "arrays.npz") as arrays:

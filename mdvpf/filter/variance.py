@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mdvpf.filter import ParticleFilter
+from mdvpf._support import validate
+from mdvpf.filter.particle_filter import ParticleFilter
 
 
 def particle_predictives(pf: ParticleFilter, symbol: int) -> NDArray[np.float64]:
@@ -19,13 +20,16 @@ def particle_predictives(pf: ParticleFilter, symbol: int) -> NDArray[np.float64]
     Examples
     --------
     >>> import mdvpf
-    >>> from mdvpf.experiments.particle_variance import particle_predictives
+    >>> from mdvpf.filter.variance import particle_predictives
     >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
     >>> _ = pf.run([0, 1, 1])
     >>> mean = pf.weights @ particle_predictives(pf, 1)
     >>> bool(abs(mean - pf.predict_proba()[1]) < 1e-12)
     True
     """
+    if not isinstance(pf, ParticleFilter):
+        raise TypeError(f"pf={pf!r}: expected a ParticleFilter")
+    symbol = validate.integer("symbol", symbol, low=0, high=pf.n_symbols - 1)
     return np.array([_predictive(pf, k, state, symbol) for k, state in enumerate(pf.states)])
 
 
@@ -46,26 +50,30 @@ def _predictive(pf: ParticleFilter, k: int, state: int, symbol: int) -> float:
     return float((moves @ emits + new / model.n_symbols) / (moves.sum() + new))
 
 
-def particle_variance(
-    pf: ParticleFilter, symbols: NDArray[np.int64], every: int
-) -> NDArray[np.float64]:
-    """Run a filter over a sequence; return the variance within its particles at every so many.
+def estimation_variance(pf: ParticleFilter, symbol: int) -> float:
+    """Return the variance, within the particles, of the probability of a symbol being the next.
 
-    The variance is of the probabilities of the next symbol, before it is seen.
+    The paper compares filters by an "estimation variance" that it does not define. This one exists
+    for every filter, also for those that draw nothing: the weighted variance of the probabilities
+    that the particles give to one symbol. Take it before the symbol is absorbed.
+
+    Parameters
+    ----------
+    pf : ParticleFilter
+        The filter; it is not changed.
+    symbol : int
+        The symbol, as a rule the one that comes next.
 
     Examples
     --------
     >>> import mdvpf
-    >>> import numpy as np
-    >>> from mdvpf.experiments.particle_variance import particle_variance
     >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
-    >>> particle_variance(pf, np.array([0, 1] * 10), every=5).shape
-    (3,)
+    >>> mdvpf.estimation_variance(pf, 1)  # one particle
+    0.0
+    >>> _ = pf.run([0, 1, 1])
+    >>> mdvpf.estimation_variance(pf, 1) > 0
+    True
     """
-    variances = []
-    for stop in range(every, len(symbols), every):
-        pf.run(symbols[stop - every : stop])
-        values, weights = particle_predictives(pf, int(symbols[stop])), pf.weights
-        mean = weights @ values
-        variances.append(weights @ (values - mean) ** 2)
-    return np.array(variances)
+    values, weights = particle_predictives(pf, symbol), pf.weights
+    mean = weights @ values
+    return float(weights @ (values - mean) ** 2)

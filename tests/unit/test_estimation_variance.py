@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdvpf import SMC, VPA, InfiniteHMM, ParticleFilter
+from mdvpf import SMC, VPA, InfiniteHMM, Markov, ParticleFilter, estimation_variance
 from mdvpf.algorithms import ALGORITHMS
-from mdvpf.experiments.particle_variance import particle_predictives, particle_variance
+from mdvpf.filter.variance import particle_predictives
 
 MODELS = [
     InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2),
@@ -33,19 +33,23 @@ def test_weighted_mean_is_the_predictive(kind: type, model: InfiniteHMM) -> None
 
 def test_variance_is_of_the_symbol_to_come() -> None:
     symbols = np.random.default_rng(3).integers(0, 4, size=25)
-    make = lambda: ParticleFilter(MODELS[0], SMC(), n_particles=15, rng=4)  # noqa: E731
-    found = particle_variance(make(), symbols, every=10)
-    pf = make()
-    expected = []
-    for n, symbol in enumerate(symbols.tolist()):
-        if n in (10, 20):
-            values, weights = particle_predictives(pf, symbol), pf.weights
-            second = weights @ values**2
-            expected.append(second - (weights @ values) ** 2)
+    pf = ParticleFilter(MODELS[0], SMC(), n_particles=15, rng=4)
+    for symbol in symbols.tolist():
+        values, weights = particle_predictives(pf, symbol), pf.weights
+        second = weights @ values**2
+        expected = second - (weights @ values) ** 2
+        assert estimation_variance(pf, symbol) == pytest.approx(expected, abs=1e-12)
         pf.update(symbol)
-    assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_one_particle_agrees_with_itself() -> None:
     pf = ParticleFilter(MODELS[0], VPA(), n_particles=1)
-    assert particle_variance(pf, np.array([0, 1, 2, 3] * 5), every=4) == pytest.approx(0, abs=1e-30)
+    pf.run([0, 1, 2, 3] * 5)
+    assert estimation_variance(pf, 2) == pytest.approx(0, abs=1e-30)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(TypeError, match="pf=Markov"):
+        estimation_variance(Markov(3), 0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="symbol=4: expected"):
+        estimation_variance(ParticleFilter(MODELS[0], VPA(), n_particles=1), 4)

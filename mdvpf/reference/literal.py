@@ -1,0 +1,284 @@
+"""Algorithm 1 of the paper to the letter: the readings that the package does not take.
+
+Each of them can be switched on alone, so that a table can say which claim comes from which:
+
+- `LiteralResult.log_leaked` scores a symbol with the set that was selected by looking at it. It is
+  not a prediction, since the filter has seen the answer.
+- ``initial_states=M_0`` starts from K particles, each in one of M_0 states at random, with weights
+  w_0 drawn uniformly from the simplex. A state that was never entered is offered with weight gamma,
+  as the new one is.
+- ``carry_weights=False`` scores candidates without the weights of their parents.
+- ``normalizer`` is ``"sum"`` (Algorithm 1), ``"mean over K"`` (section 3.1 and Appendix II: the sum
+  of the logs over the particles that have the label, divided by K), ``"geometric"`` (the package's:
+  divided by their number) or ``"none"``.
+
+`theorem_regret` measures the quantity that Theorem 1 bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.algorithms import MDVPA, VPA, Discount
+from mdvpf.model import InfiniteHMM
+from mdvpf.reference.particle import Particle, emission_probability
+from mdvpf.reference.selection import Candidate, label_norm, log_sum_exp, select_top
+from mdvpf.reference.steps import offspring
+
+LiteralNormalizer = Literal["sum", "mean over K", "geometric", "none"]
+NORMALIZERS: tuple[LiteralNormalizer, ...] = ("sum", "mean over K", "geometric", "none")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiteralResult:
+    """What a literal filter reports of a stream.
+
+    Attributes
+    ----------
+    log_predictive : ndarray
+        Log probability of each symbol under the set that had not seen it.
+    log_leaked : ndarray
+        The same under the set that was selected with that symbol as its look-ahead. Not a
+        prediction.
+    mean_states : ndarray
+        Weighted mean number of states that were entered, after each symbol.
+    """
+
+    log_predictive: NDArray[np.float64]
+    log_leaked: NDArray[np.float64]
+    mean_states: NDArray[np.float64]
+
+
+class LiteralFilter:
+    """MD-VPA as Algorithm 1 prints it, in plain Python.
+
+    Parameters
+    ----------
+    model : InfiniteHMM
+        The model; without `max_states`.
+    n_particles : int, default 100
+        The budget K.
+    discount, carry_weights
+        As for `MDVPA`; by default "1/n", and weights are dropped.
+    normalizer : {"sum", "mean over K", "geometric", "none"}, default "sum"
+        What the look-ahead of a candidate is divided by.
+    initial_states : int, default 0
+        M_0; 0 starts as the package does, from one empty particle.
+    rng : None, int, SeedSequence, BitGenerator or Generator, optional
+        Draws the initial states and weights, and nothing else.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.reference import LiteralFilter
+    >>> result = LiteralFilter(mdvpf.InfiniteHMM(2), n_particles=10).run([0, 1, 0, 0, 1, 1] * 3)
+    >>> predicted, leaked = result.log_predictive.sum(), result.log_leaked.sum()
+    >>> print(f"{predicted:.3f} {leaked:.3f}")
+    -13.828 -13.961
+    """
+
+    def __init__(
+        self,
+        model: InfiniteHMM,
+        n_particles: int = 100,
+        *,
+        discount: Discount = "1/n",
+        normalizer: LiteralNormalizer = "sum",
+        carry_weights: bool = False,
+        initial_states: int = 0,
+        rng: Any = None,
+    ) -> None:
+        if not isinstance(model, InfiniteHMM):
+            raise TypeError(f"model={model!r}: expected an InfiniteHMM")
+        if model.max_states is not None:
+            raise ValueError(f"model={model!r}: expected one without max_states")
+        validate.choice("normalizer", normalizer, NORMALIZERS)
+        self.model = model
+        self.n_particles = validate.integer("n_particles", n_particles, low=1)
+        self.algorithm = MDVPA(discount=discount, carry_weights=carry_weights)
+        self.normalizer: LiteralNormalizer = normalizer
+        n_initial = validate.integer("initial_states", initial_states, low=0)
+        self.particles = self._initial(n_initial, validate.generator("rng", rng))
+        self.n_steps = 0
+
+    def _initial(self, n_states: int, rng: np.random.Generator) -> list[Particle]:
+        if n_states == 0:
+            return [Particle()]
+        states = rng.integers(n_states, size=self.n_particles).tolist()
+        weights = rng.dirichlet(np.ones(self.n_particles)).tolist()
+        return [
+            Particle(
+                state=state,
+                n_states=n_states,
+                log_weight=math.log(weight),
+                into=dict.fromkeys(range(n_states), 0),
+            )
+            for state, weight in zip(states, weights, strict=True)
+        ]
+
+    def run(self, symbols: Sequence[int]) -> LiteralResult:
+        """Absorb a sequence of symbols, none of them missing; the last one has no look-ahead."""
+        codes = validate.integers("symbols", symbols, low=0, high=self.model.n_symbols - 1).tolist()
+        honest: list[float] = []
+        leaked: list[float] = []
+        states: list[float] = []
+        for symbol, lookahead in zip(codes, [*codes[1:], None], strict=True):
+            candidates = self._expand(symbol)
+            if not honest:  # of the first symbol there is no look-ahead yet
+                leaked.append(self._log_predictive(self.particles, symbol))
+                honest.append(leaked[0])
+            scores = [candidate.log_score for candidate in candidates]
+            if not self.algorithm.carry_weights:
+                scores = [
+                    score - self.particles[candidate.parent].log_weight
+                    for score, candidate in zip(scores, candidates, strict=True)
+                ]
+            shown = self._children(symbol, candidates, scores)
+            if lookahead is not None:
+                honest.append(self._log_predictive(shown, lookahead))
+                terms = self._terms(candidates, lookahead)
+                discount = self.algorithm.discount_at(self.n_steps + 1)
+                scores = [a + discount * b for a, b in zip(scores, terms, strict=True)]
+                shown = self._children(symbol, candidates, scores)
+                leaked.append(self._log_predictive(shown, lookahead))
+            self.particles = shown
+            self.n_steps += 1
+            entered = [sum(n > 0 for n in particle.into.values()) for particle in shown]
+            states.append(math.fsum(p.weight * n for p, n in zip(shown, entered, strict=True)))
+        return LiteralResult(np.array(honest), np.array(leaked), np.array(states))
+
+    # -- one step --------------------------------------------------------------------------
+
+    def _expand(self, symbol: int) -> list[Candidate]:
+        """Return all candidates; their scores carry the weights of their parents."""
+        return [
+            Candidate(k, state, particle.log_weight + log_potential)
+            for k, particle in enumerate(self.particles)
+            for state, log_potential in enumerate(self._log_potentials(particle, symbol))
+        ]
+
+    def _log_potentials(self, particle: Particle, symbol: int) -> list[float]:
+        return [
+            math.log(move) + math.log(emission_probability(self.model, particle, state, symbol))
+            for state, move in enumerate(literal_transitions(self.model, particle))
+        ]
+
+    def _log_predictive(self, particles: Sequence[Particle], symbol: int) -> float:
+        return log_sum_exp(
+            [
+                particle.log_weight + log_potential
+                for particle in particles
+                for log_potential in self._log_potentials(particle, symbol)
+            ]
+        )
+
+    def _terms(self, candidates: Sequence[Candidate], lookahead: int) -> list[float]:
+        """Return the regret term of each candidate, before the discount."""
+        foreseen = [self._log_potentials(particle, lookahead) for particle in self.particles]
+        by_label: defaultdict[int, list[float]] = defaultdict(list)
+        for candidate in candidates:
+            by_label[candidate.state].append(foreseen[candidate.parent][candidate.state])
+        norm = {label: self._norm(values) for label, values in by_label.items()}
+        return [foreseen[k][state] - norm[state] for k, state, _ in candidates]
+
+    def _norm(self, log_values: Sequence[float]) -> float:
+        if self.normalizer == "mean over K":
+            return math.fsum(log_values) / self.n_particles
+        return label_norm(log_values, self.normalizer, self.n_particles)
+
+    def _children(
+        self, symbol: int, candidates: Sequence[Candidate], scores: Sequence[float]
+    ) -> list[Particle]:
+        survivors = select_top(scores, self.n_particles)
+        return offspring(self.particles, symbol, candidates, survivors)
+
+
+def literal_transitions(model: InfiniteHMM, particle: Particle) -> list[float]:
+    """Return the probability of each next state, the new one last.
+
+    As `transition_probabilities`, but a state that exists and was never entered is offered by the
+    oracle with the weight gamma, as the new one is: "a new state (i.e, one never visited from any
+    state ...)" of Appendix I.
+    """
+    states = range(particle.n_states)
+    seen = [particle.transition.get((particle.state, state), 0) for state in states]
+    offered = [
+        0.0 if seen[c] and model.oracle == "unvisited" else (particle.into[c] or model.gamma)
+        for c in states
+    ]
+    oracle_total = sum(offered) + model.gamma
+    mass = [seen[c] + model.alpha * (offered[c] / oracle_total) for c in states]
+    mass.append(model.alpha * (model.gamma / oracle_total))
+    total = sum(seen) + model.alpha
+    return [part / total for part in mass]
+
+
+def theorem_regret(
+    model: InfiniteHMM, algorithm: MDVPA | VPA, n_particles: int, symbols: Sequence[int]
+) -> NDArray[np.float64]:
+    """Return the regret of the particle weights in the loss of the paper's Eq. 8, symbol by symbol.
+
+    At step n the forecaster holds the survivors of VPA's rule with their weights, which have not
+    seen the next symbol. Its loss is the average of ``-log f(x_n, y_{n+1})`` under these weights.
+    The comparators are the paths of the particles: the loss of a path at step n is that of its
+    candidate alone. The regret after n steps is the cumulative loss of the forecaster less that of
+    the best path among the particles that are alive then. A path changes its state as it likes, so
+    this is a shifting regret (Eq. 1), over the strategies that the particles stand for.
+
+    Parameters
+    ----------
+    model : InfiniteHMM
+        The model.
+    algorithm : MDVPA or VPA
+        Which particles survive; MD-VPA with ``selection="top"``.
+    n_particles : int
+        The budget K.
+    symbols : sequence of int
+        The stream, without missing symbols.
+
+    Returns
+    -------
+    ndarray of shape (n - 1,)
+        The regret after each step that has a next symbol, in nats.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.reference import theorem_regret
+    >>> theorem_regret(mdvpf.InfiniteHMM(2), mdvpf.VPA(), 5, [0, 1, 0, 1]).round(3).tolist()
+    [0.0, 0.353, 0.99]
+    """
+    if not isinstance(algorithm, (MDVPA, VPA)):
+        raise TypeError(f"algorithm={algorithm!r}: expected an MDVPA or a VPA")
+    codes = validate.integers("symbols", symbols, low=0, high=model.n_symbols - 1).tolist()
+    pf = LiteralFilter(model, n_particles, carry_weights=True)
+    normalizer = algorithm.normalizer if isinstance(algorithm, MDVPA) else "none"
+    pf.normalizer = normalizer
+    path_loss = [0.0]  # of each particle
+    total = 0.0
+    regrets = []
+    for n, (symbol, lookahead) in enumerate(pairwise(codes), 1):
+        candidates = pf._expand(symbol)
+        scores = [candidate.log_score for candidate in candidates]
+        foreseen = [pf._log_potentials(particle, lookahead) for particle in pf.particles]
+        losses = [-foreseen[k][state] for k, state, _ in candidates]
+        held = select_top(scores, n_particles)
+        total += math.fsum(math.exp(log_weight) * losses[i] for i, log_weight in held)
+        if isinstance(algorithm, MDVPA):
+            discount = algorithm.discount_at(n)
+            terms = pf._terms(candidates, lookahead)
+            scores = [a + discount * b for a, b in zip(scores, terms, strict=True)]
+        survivors = select_top(scores, n_particles)
+        path_loss = [path_loss[candidates[i].parent] + losses[i] for i, _ in survivors]
+        pf.particles = offspring(pf.particles, symbol, candidates, survivors)
+        regrets.append(total - min(path_loss))
+    return np.array(regrets)
