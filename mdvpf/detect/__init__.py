@@ -1,7 +1,7 @@
 """Detection: surprise, thresholds, alarms, change points, and how good they are.
 
-`detector` is the class; `level` averages surprise, `threshold` judges it, `learning` decides what
-the predictor learns from, `results` has what is returned, and `roc` measures detectors.
+`detector` is the class; `threshold` averages surprise and judges it, `learning` decides what the
+predictor learns from, `results` has what is returned, and `roc` measures detectors.
 """
 
 from mdvpf.detect.detector import SurpriseDetector

@@ -2,9 +2,9 @@
 
 Belief, then threshold (Raginsky et al. 2012). The belief is any predictor: what it thought of the
 symbol that came is its surprise, -log predictive (`learning.py`: what it learns from). Surprise is
-averaged into *levels*, symbol by symbol with fading memory or block by block (`level.py`), and a
+averaged into *levels*, symbol by symbol with fading memory or block by block (`Level`), and a
 level above a threshold is an alarm. The threshold follows the stream, such that the share of alarms
-is the wanted one, and what the user says about past alarms (`threshold.py`). A sustained rise of
+is the wanted one, and what the user says about past alarms (`Threshold`). A sustained rise of
 the surprise is a change point.
 """
 
@@ -20,9 +20,8 @@ from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf.detect.learning import LEARN, Belief
-from mdvpf.detect.level import Level
 from mdvpf.detect.results import Detection, DetectionResult
-from mdvpf.detect.threshold import Rise, Threshold, from_values, to_values
+from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
 from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_symbol
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
