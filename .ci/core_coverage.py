@@ -20,7 +20,7 @@ from collections import defaultdict
 from itertools import groupby
 from pathlib import Path
 
-MARKER = re.compile(r'^\s*/\* "(mdvpf/\w+\.p(?:yx|xd))":(\d+)$')
+MARKER = re.compile(r'^\s*/\* "(mdvpf/[\w/]+\.p(?:yx|xd))":(\d+)$')
 
 # Others that it starts inherit the prefix; it reads its own when it ends.
 RUN = """

@@ -40,7 +40,9 @@ def symbols() -> tuple[str, str]:
     listing = subprocess.run(["nm", _core.__file__], capture_output=True, text=True, check=True)
     names = re.findall(r" [tT] (\S+)$", listing.stdout, re.MULTILINE)
     chunk = [name for name in names if re.fullmatch(r"__pyx_pw_\w*ParticleSystem_\d+advance", name)]
-    step = [name for name in names if re.fullmatch(r"__pyx_f_\d+mdvpf_\d+_steps_step", name)]
+    step = [
+        name for name in names if re.fullmatch(r"__pyx_f_\d+mdvpf_\d+_kernel_\d+step_step", name)
+    ]
     if len(chunk) != 1:
         raise RuntimeError(f"{_core.__file__}: expected one symbol of `advance`, found {chunk}")
     return (step or chunk)[0], chunk[0]
@@ -102,7 +104,7 @@ def profile(folder: Path, name: str) -> str:
     )
     lines = re.findall(r"^ *[\d,]+ +\(([ \d.]+)%\) +\S*?:(\S+)", shown.stdout, re.MULTILINE)
     return "\n".join(
-        f"{float(share):6.1f} %  {re.sub('__pyx_[a-z]+_5mdvpf_[0-9]+_', '', function)}"
+        f"{float(share):6.1f} %  {re.sub('__pyx_[a-z]+_5mdvpf_(7_kernel_)?[0-9]+', '', function)}"
         for share, function in lines
     )
 

@@ -10,34 +10,39 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._buffers cimport (
+from mdvpf._kernel.buffers cimport (
     FIRST_PENDING_BUFFER, N_BUFFERS, N_STATE_BUFFERS,
     allocated_bytes, forget_extents, list_buffers, state_bytes,
 )
-from mdvpf._counts cimport children, count_in, row_end, row_start, state_in
-from mdvpf._emission cimport add_predictive, find_tables, make_tables
-from mdvpf._history cimport path_length, write_path
-from mdvpf._log_tables cimport make_log_tables
-from mdvpf._parts cimport watch_forks
-from mdvpf._pool cimport close_pool, copy_pool, dispose, duplicate, open_pool
-from mdvpf._restore cimport restore
-from mdvpf._room cimport groups_for, grow_particles, reserve_shelves, stride_for, take_slot
-from mdvpf._score cimport (
+from mdvpf._kernel.counts cimport children, count_in, row_end, row_start, state_in
+from mdvpf._kernel.emission cimport add_predictive, find_tables, make_tables
+from mdvpf._kernel.history cimport path_length, write_path
+from mdvpf._kernel.log_tables cimport make_log_tables
+from mdvpf._kernel.particles cimport (
     block_in, block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of,
-    transition_row, transition_scores, used_groups, view_moved, view_particle,
+    transition_row, used_groups, view_moved, view_particle,
 )
-from mdvpf._settle cimport SETTLE_INTERVAL, settle
-from mdvpf._snapshot cimport Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot
-from mdvpf._step cimport Uniforms, reserve_scores
-from mdvpf._steps cimport restore_pending, start_sequence, step
-from mdvpf._types cimport (
+from mdvpf._kernel.pool cimport close_pool, copy_pool, dispose, duplicate, open_pool
+from mdvpf._kernel.reserve cimport (
+    groups_for, grow_particles, reserve_shelves, stride_for, take_slot,
+)
+from mdvpf._kernel.restore cimport restore
+from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
+from mdvpf._kernel.snapshot cimport (
+    Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot,
+)
+from mdvpf._kernel.step cimport restore_pending, start_sequence, step
+from mdvpf._kernel.step_ranked cimport Uniforms, reserve_scores
+from mdvpf._kernel.threads cimport watch_forks
+from mdvpf._kernel.transition cimport transition_scores
+from mdvpf._kernel.types cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
     GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
     PAGE_BITS,
     AlgorithmKind, Buffer, History, NormalizerKind, Record, Report,
     ResamplingKind, Row, Status, System, View, handle_t,
 )
-from mdvpf._verify cimport (
+from mdvpf._kernel.verify cimport (
     check, verify_history, verify_particle, verify_pool, verify_slots, verify_totals,
 )
 
@@ -339,7 +344,7 @@ cdef class ParticleSystem:
     def snapshot(self):
         """Steps, log evidence, margin, pending symbol (None: none) and the arrays of the state.
 
-        `_snapshot.pxd` says what the arrays are.
+        `snapshot.pxd` says what the arrays are.
         """
         cdef System* system = &self.system
         cdef Snapshot taken

@@ -66,7 +66,7 @@ def test_groups_that_came_about_in_the_same_way_are_one(n_symbols: int, n_partic
 def records_by_place(pf: mdvpf.ParticleFilter) -> dict[tuple[Any, ...], dict[Any, set[int]]]:
     """Return the numbers of the records that stand in each place, by what they hold.
 
-    From a snapshot, whose arrays `_snapshot.pxd` explains. A node holds records by number.
+    From a snapshot, whose arrays `snapshot.pxd` explains. A node holds records by number.
     """
     sections = pf._core.snapshot()[4]
     rows, columns, levels, children, shapes = (

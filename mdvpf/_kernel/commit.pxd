@@ -1,0 +1,236 @@
+# cython: language_level=3
+"""Commit: replace the particles by their chosen children.
+
+`reserve_commit` (reserve.pxd) has reserved all the memory that the children may need, so nothing
+here can fail. Parents without children are released first, so that groups of rows which only they
+shared can be written in place. Then, parent by parent, every child gets a copy of the parent's
+block that holds the same groups, and after that each child is written. So the last child to write
+a group that nobody else holds writes it in place, and children that make the same update share
+the result (shared_updates.pxd).
+
+A block is copied even for an only child: blocks that lie in the order of particles are read faster
+than blocks scattered over memory. Equal children that follow each other (resampling draws some
+many times) share one block, and so the cost of scoring and moving it.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._kernel.counts cimport hold_all, release_group, release_tree, root_index
+from mdvpf._kernel.emission cimport spread_of
+from mdvpf._kernel.history cimport append_node, begin_generation, release_leaf
+from mdvpf._kernel.particles cimport (
+    FETCH_BLOCK, FETCH_FROM, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of,
+    root_of, rows_of, spread_in, used_groups,
+)
+from mdvpf._kernel.pool cimport at, recycle
+from mdvpf._kernel.reserve cimport free_shelf, take_slot
+from mdvpf._kernel.shared_updates cimport add_at, forget_changes
+from mdvpf._kernel.types cimport (
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
+    Buffer, Survivors, System, handle_t,
+    prefetch,
+)
+
+cdef enum:
+    REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
+    COPY = 0xFFFFFFFFu        # in place of a number of children: those of the particle before
+
+
+# ---- children ----------------------------------------------------------------------------
+
+cdef inline void fetch_groups(const System* system, int64_t particle) noexcept nogil:
+    """Ask for the headers of all the groups that a particle holds itself."""
+    cdef uint32_t* block = block_of(system, particle)
+    cdef const handle_t* handles = rows_of(system, block)
+    cdef uint32_t i
+    for i in range(system.n_groups + system.root_size):
+        if handles[i] != NONE:
+            prefetch(at(&system.pool, handles[i]))
+
+
+cdef inline void release_particle(System* system, int64_t particle) noexcept nogil:
+    cdef uint32_t* block = block_of(system, particle)
+    cdef handle_t* rows = rows_of(system, block)
+    cdef handle_t* root = root_of(system, block)
+    cdef uint32_t i
+    for i in range(used_groups(block)):
+        release_group(&system.pool, rows[i])
+    for i in range(system.root_size):
+        release_tree(&system.pool, root[i], system.depth - 1)
+    release_leaf(&system.history, block[BLOCK_LEAF], system.history.generation)
+
+
+cdef inline uint32_t* copy_block(
+    System* system, const uint32_t* parent, uint32_t* slot
+) noexcept nogil:
+    """Copy a block to the next slot. Neither its groups nor its leaf are held."""
+    cdef uint32_t* child
+    slot[0] = take_slot(system)
+    child = block_in(system, slot[0])
+    memcpy(child, parent, system.stride * sizeof(uint32_t))
+    return child
+
+
+cdef inline void hold_groups(System* system, uint32_t* block) noexcept nogil:
+    hold_all(&system.pool, rows_of(system, block), used_groups(block))
+    hold_all(&system.pool, root_of(system, block), system.root_size)
+
+
+cdef inline void refresh_spread(System* system) noexcept nogil:
+    """Compute the spreads afresh, so that rounding cannot pile up over a long stream."""
+    cdef uint32_t* block
+    cdef double spread
+    cdef uint32_t i
+    cdef int64_t k
+    for k in range(system.n_particles):
+        block = block_of(system, k)
+        spread = 0.0
+        for i in range(block[BLOCK_STATES]):
+            spread += spread_of(&system.model, into_of(system, block)[i])
+        spread_in(block)[0] = spread
+
+
+cdef inline void move_block(
+    System* system, uint32_t* block, uint32_t state, uint32_t emitted
+) noexcept nogil:
+    """Move the particle of the block to the state on the symbol."""
+    cdef uint32_t* into = into_of(system, block)
+    cdef uint32_t row = block[BLOCK_CURRENT]
+    cdef handle_t* columns = &root_of(system, block)[root_index(system, emitted)]
+    add_at(system, &rows_of(system, block)[row >> GROUP_BITS], 0, row, state)
+    add_at(system, columns, system.depth - 1, emitted, state)
+    if state == block[BLOCK_STATES]:
+        block[BLOCK_STATES] += 1
+    spread_in(block)[0] -= spread_of(&system.model, into[state])
+    into[state] += 1
+    spread_in(block)[0] += spread_of(&system.model, into[state])
+    block[BLOCK_CURRENT] = state + 1
+    if system.history.enabled:
+        block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
+
+
+# What a commit finds out about the children.
+cdef struct Tally:
+    int64_t n_candidates
+    uint32_t most_states
+    double mean_states
+
+
+cdef inline void tally_child(Tally* tally, const uint32_t* block, double weight) noexcept nogil:
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    tally.n_candidates += n_states + 1
+    tally.mean_states += weight * n_states
+    tally.most_states = n_states if n_states > tally.most_states else tally.most_states
+
+
+cdef inline void make_children(
+    System* system, const Survivors* chosen, int64_t first, int64_t last, uint32_t emitted
+) noexcept nogil:
+    """Make the children first..last - 1, all those of one block."""
+    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
+    cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
+    cdef uint32_t* parent = block_of(system, (<const uint32_t*>chosen.parent.data)[first])
+    cdef uint32_t leaf = parent[BLOCK_LEAF]
+    cdef int64_t i
+    for i in range(first, last):
+        if i > first and states[i] == states[i - 1]:
+            new_slot[i] = new_slot[i - 1]
+        else:
+            copy_block(system, parent, &new_slot[i])
+            if i > first:  # the first takes over what the parent holds
+                hold_groups(system, parent)
+    for i in range(first, last):
+        if i == first or states[i] != states[i - 1]:
+            move_block(system, block_in(system, new_slot[i]), states[i], emitted)
+    if system.history.enabled and system.history.lag != 1 and leaf != NONE:
+        (<uint32_t*>system.history.refs.data)[leaf] -= 1  # the children hold it now
+
+
+cdef inline void count_children(System* system, const Survivors* chosen) noexcept nogil:
+    """Count the children of each block, under the first of the particles that share it."""
+    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
+    cdef const uint32_t* slot = <const uint32_t*>system.slot.data
+    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef int64_t k
+    memset(n_children, 0, <size_t>system.n_particles * sizeof(uint32_t))
+    for k in range(chosen.n):
+        n_children[parents[k]] += 1
+    for k in range(system.n_particles - 1, 0, -1):
+        if slot[k] == slot[k - 1]:
+            n_children[k - 1] += n_children[k]
+            n_children[k] = COPY
+
+
+cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
+    """Replace the particles by the chosen children. Room was made by `reserve_commit`."""
+    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
+    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef size_t n = <size_t>chosen.n
+    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
+    cdef const double* weight = <const double*>chosen.weight.data
+    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef uint32_t* slot = <uint32_t*>system.slot.data
+    cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
+    cdef uint32_t* child
+    cdef uint32_t shelf = slot[0] >> SHELF_BITS
+    cdef int64_t n_far = system.n_particles - FETCH_BLOCK if system.n_particles >= FETCH_FROM else 0
+    cdef int64_t first = 0
+    cdef int64_t last, i, k
+    cdef Tally tally
+    cdef Buffer swap
+    tally.n_candidates = 0
+    tally.most_states = 0
+    tally.mean_states = 0.0
+    count_children(system, chosen)
+    for k in range(system.n_particles):
+        if k < n_far and n_children[k + FETCH_BLOCK] == 0:
+            fetch_block(system, k + FETCH_BLOCK)
+        if k + FETCH_ROWS < system.n_particles and n_children[k + FETCH_ROWS] == 0:
+            fetch_groups(system, k + FETCH_ROWS)
+        if n_children[k] == 0:
+            release_particle(system, k)
+    begin_generation(&system.history)
+    system.next_slot = 0
+    for k in range(system.n_particles):
+        if slot[k] >> SHELF_BITS != shelf:
+            free_shelf(system, shelf)
+            shelf = slot[k] >> SHELF_BITS
+        if k < n_far:
+            fetch_block(system, k + FETCH_BLOCK)
+        if k + FETCH_ROWS < system.n_particles:
+            if n_children[k + FETCH_ROWS] == 1:
+                fetch_rows(system, k + FETCH_ROWS, symbol)
+            elif 1 < n_children[k + FETCH_ROWS] < COPY:
+                fetch_groups(system, k + FETCH_ROWS)
+        if n_children[k] == COPY:
+            continue
+        last = first + n_children[k]
+        if n_children[k] == 1 and not system.history.enabled:  # most often
+            child = copy_block(system, block_in(system, slot[k]), &new_slot[first])
+            move_block(system, child, states[first], emitted)
+            tally_child(&tally, child, weight[first])
+        elif n_children[k]:
+            make_children(system, chosen, first, last, emitted)
+            for i in range(first, last):
+                tally_child(&tally, block_in(system, new_slot[i]), weight[i])
+        first = last
+    free_shelf(system, shelf)
+    system.n_candidates = tally.n_candidates
+    system.mean_states = tally.mean_states
+    system.most_states = tally.most_states
+    swap = system.slot
+    system.slot = system.new_slot
+    system.new_slot = swap
+    memcpy(system.weight.data, chosen.weight.data, n * sizeof(double))
+    system.logarithmic = chosen.logarithmic
+    if chosen.logarithmic:
+        memcpy(system.log_weight.data, chosen.log_weight.data, n * sizeof(double))
+    memcpy(system.ancestors.data, parents, n * sizeof(uint32_t))
+    system.n_particles = chosen.n
+    system.n_steps += 1
+    system.met_missing = system.met_missing or symbol == MISSING
+    forget_changes(&system.changes, &system.pool)
+    recycle(&system.pool)
+    if system.n_steps % REFRESH_INTERVAL == 0:
+        refresh_spread(system)

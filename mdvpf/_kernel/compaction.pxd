@@ -1,0 +1,158 @@
+# cython: language_level=3
+"""Compaction: move all records to a new pool, and merge equal ones on the way.
+
+The pages of a pool keep room for records that have been freed since. And particles that separated
+long ago often come to hold equal counts again, each in records of its own, because they made the
+same moves in a different order; the notes of shared_updates.pxd cannot detect this. Without
+merging, a long stream over few states ends with many times as many records as there are different
+ones.
+
+Equal means the same bits, the order of pairs included, so that no sum is taken in another order.
+Records are only merged with records at the same position of a particle, as checkpoints require.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcmp, memcpy, memset
+
+from mdvpf._kernel.counts cimport children, group_bytes, hold_all, item, items_of
+from mdvpf._kernel.particles cimport block_of, is_copy, root_of, rows_of, used_groups
+from mdvpf._kernel.pool cimport (
+    at, class_at, close_pool, count_records, dispose, open_pool, reserve_pages, resize, take,
+)
+from mdvpf._kernel.types cimport (
+    NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK,
+    Buffer, Memory, Pool, Record, Status, System, handle_t,
+)
+
+# A record of the new pool, and where it stands in the particles that hold it.
+cdef struct Known:
+    handle_t handle
+    uint32_t place
+
+cdef struct Move:
+    Pool* old
+    Pool pool               # the new one
+    bint merging
+    Buffer known            # Known[]: a hash table of its records, if they are merged
+    size_t mask             # the size of the table is a power of two, of which this is one less
+
+
+cdef inline Status prepare(
+    Move* move, Pool* old, bint merging, Memory* memory
+) noexcept nogil:
+    """Make room for all records of the old pool, or for nothing."""
+    cdef size_t n_records = count_records(old)
+    cdef size_t n = 16
+    move.old = old
+    move.merging = merging
+    memset(&move.known, 0, sizeof(Buffer))
+    open_pool(&move.pool, memory)
+    if reserve_pages(&move.pool, old.n_pages) == OK:
+        if not merging:
+            return OK
+        while n < 2 * n_records:  # at least half of the table stays free
+            n *= 2
+        move.mask = n - 1
+        if resize(memory, &move.known, n * sizeof(Known)) == OK:
+            memset(move.known.data, 0, n * sizeof(Known))
+            return OK
+    close_pool(&move.pool)
+    return NO_MEMORY
+
+
+cdef inline size_t content_bytes(const Record* record) noexcept nogil:
+    """Bytes after the header; the shape of a node is 0."""
+    if record.shape == 0:
+        return NODE_SIZE * sizeof(handle_t)
+    return group_bytes(record.shape)
+
+
+cdef inline uint32_t hash_of(const Record* record, uint32_t place) noexcept nogil:
+    cdef uint32_t width = 2 if record.shape == 0 else record.shape & 3
+    cdef size_t n = content_bytes(record) >> width
+    cdef uint32_t hashed = place ^ record.shape
+    cdef size_t i
+    for i in range(n):
+        hashed = (hashed ^ item(items_of(record), width, i)) * 0x9E3779B1u
+        hashed ^= hashed >> 15
+    return hashed
+
+
+cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) noexcept nogil:
+    """A new record like an old one. Nobody holds it yet."""
+    cdef const Record* record = <const Record*>at(move.old, handle)
+    cdef handle_t fresh = take(&move.pool, class_at(move.old, handle))
+    cdef Record* target = <Record*>at(&move.pool, fresh)
+    memcpy(target, record, sizeof(Record) + content_bytes(record))
+    target.refs = 0
+    if level > 0:
+        hold_all(&move.pool, children(&move.pool, fresh), NODE_SIZE)
+    return fresh
+
+
+cdef inline handle_t merged_record(
+    Move* move, handle_t handle, uint32_t level, uint32_t place
+) noexcept nogil:
+    """The new record that equals an old one; the first of them to be asked for is copied."""
+    cdef Known* known = <Known*>move.known.data
+    cdef const Record* record = <const Record*>at(move.old, handle)
+    cdef const Record* other
+    cdef size_t i = hash_of(record, place) & move.mask
+    while known[i].handle != NONE:
+        other = <const Record*>at(&move.pool, known[i].handle)
+        if known[i].place == place and other.shape == record.shape \
+                and memcmp(items_of(other), items_of(record), content_bytes(record)) == 0:
+            return known[i].handle
+        i = (i + 1) & move.mask
+    known[i].handle = copy_record(move, handle, level)
+    known[i].place = place
+    return known[i].handle
+
+
+cdef inline void move_at(
+    Move* move, handle_t* held, uint32_t level, uint32_t place
+) noexcept nogil:
+    """Let a place that names an old record name the new one, which it does not hold yet.
+
+    The note of an old record is its new handle, once it has one.
+    """
+    cdef Record* record
+    cdef uint32_t i
+    if held[0] == NONE:
+        return
+    record = <Record*>at(move.old, held[0])
+    if record.note == NONE:
+        if level > 0:
+            for i in range(<uint32_t>NODE_SIZE):
+                move_at(move, &children(move.old, held[0])[i], level - 1,
+                        place + (i << (NODE_BITS * (level - 1))))
+        record.note = merged_record(move, held[0], level, place) if move.merging \
+            else copy_record(move, held[0], level)
+    held[0] = record.note
+
+
+cdef inline void move_particle(Move* move, const System* system, uint32_t* block) noexcept nogil:
+    cdef handle_t* rows = rows_of(system, block)
+    cdef handle_t* root = root_of(system, block)
+    cdef uint32_t i
+    for i in range(used_groups(block)):
+        move_at(move, &rows[i], 0, ~i)
+    for i in range(system.root_size):
+        move_at(move, &root[i], system.depth - 1, i << (NODE_BITS * (system.depth - 1)))
+    hold_all(&move.pool, rows, used_groups(block))
+    hold_all(&move.pool, root, system.root_size)
+
+
+cdef inline Status move_records(System* system, bint merging) noexcept nogil:
+    """Move all records, in the order of particles; between two steps, when there are no notes."""
+    cdef Move move
+    cdef int64_t k
+    if prepare(&move, &system.pool, merging, &system.memory) != OK:
+        return NO_MEMORY
+    for k in range(system.n_particles):
+        if not is_copy(system, k):
+            move_particle(&move, system, block_of(system, k))
+    dispose(&system.memory, &move.known)
+    close_pool(&system.pool)
+    system.pool = move.pool
+    return OK

@@ -1,0 +1,151 @@
+# cython: language_level=3
+"""The emission family: Dirichlet-multinomial over symbols, symmetric beta.
+
+The seam for a second family. The statistics are columns of counts, and the symbol V stands for
+emissions that were not observed: what a state emitted is how often it was entered less its count
+there. What the rest of the core must know of emissions is that `emission_scores` gives p(y | m)
+for every candidate state m of a particle, and `add_predictive` the same for all symbols at once.
+
+What is more are shortcuts. They rest on p(y | m) being (count of y + beta) / (emitted + prior),
+and are taken only where `has_shortcuts` says so: `beta_of`, `new_of` and the tables for the few
+candidates that are worth a look (`sparse_expansion.pxd`), their logs for the look-ahead
+(`log_tables.pxd`).
+"""
+
+from libc.stdint cimport int32_t, uint32_t
+
+from mdvpf._kernel.counts cimport columns, count_in, row_in, state_in
+from mdvpf._kernel.pool cimport at, resize
+from mdvpf._kernel.types cimport (
+    GROUP, NO_MEMORY, NONE, OK, TABLED,
+    Model, Record, Row, Status, System, View, handle_t,
+)
+
+
+# ---- what follows from the hyper-parameters ----------------------------------------------
+
+cdef inline void find_tables(System* system) noexcept nogil:
+    """Point the model to its tables, which are the system's."""
+    system.model.inverse = <const double*>system.tabled.data
+    system.model.spread = system.model.inverse + TABLED
+
+
+cdef inline Status make_tables(System* system) noexcept nogil:
+    """Compute what emissions need of the hyper-parameters, which are set."""
+    cdef Model* model = &system.model
+    cdef double* tabled
+    cdef int n
+    model.prior = model.n_symbols * model.beta
+    model.new_state = model.gamma / model.n_symbols
+    if resize(&system.memory, &system.tabled, 2 * TABLED * sizeof(double)) != OK:
+        return NO_MEMORY
+    find_tables(system)
+    tabled = <double*>system.tabled.data
+    for n in range(TABLED):
+        tabled[n] = 1.0 / (n + model.prior)
+        tabled[TABLED + n] = n / (n + model.prior)
+    return OK
+
+
+# ---- shortcuts ---------------------------------------------------------------------------
+
+cdef inline bint has_shortcuts(const System* system) noexcept nogil:
+    """Whether one row and one column tell a particle's potentials, up to what is tabled.
+
+    They do for the default oracle, since the other one gives every state two terms, and for
+    streams where nothing is missing: a state that emitted nothing but was entered has a term of
+    into / prior, next to which the others of the spread would be lost.
+    """
+    return not system.model.any_state and not system.met_missing
+
+
+cdef inline double beta_of(const Model* model, int32_t symbol) noexcept nogil:
+    """Pseudo-count of the symbol in a state that exists."""
+    return model.beta
+
+
+cdef inline double new_of(const Model* model, int32_t symbol) noexcept nogil:
+    """Gamma times the probability of the symbol in a new state."""
+    return model.new_state
+
+
+cdef inline double as_double(uint32_t count) noexcept nogil:
+    """The count as a double, in a form that compilers turn into vector code."""
+    return <double><int32_t>(count ^ 0x80000000u) + 2147483648.0
+
+
+cdef inline double inverse_of(const Model* model, uint32_t n) noexcept nogil:
+    """1 / (n + prior), from a table where it can be."""
+    if n < TABLED:
+        return model.inverse[n]
+    return 1.0 / (as_double(n) + model.prior)
+
+
+cdef inline double spread_of(const Model* model, uint32_t n) noexcept nogil:
+    """n / (n + prior), from a table where it can be."""
+    if n < TABLED:
+        return model.spread[n]
+    return as_double(n) * inverse_of(model, n)
+
+
+# ---- probabilities -----------------------------------------------------------------------
+
+cdef inline void emission_scores(
+    const Model* model, const View* view, const Row* counts, int32_t symbol, double* out
+) noexcept nogil:
+    """Write p(y | m) of every candidate state, given the symbol y and its column of counts.
+
+    The new state is the last, and up to three zeros follow it.
+    """
+    cdef double beta = beta_of(model, symbol)
+    cdef double prior = model.prior
+    cdef double per_beta = 1.0 / beta
+    cdef const uint32_t* emitted = view.emitted
+    cdef uint32_t n_padded = (view.n_states + 3) & ~3u
+    cdef uint32_t i
+    for i in range(n_padded):
+        out[i] = beta / (as_double(emitted[i]) + prior)
+    for i in range(counts.n):
+        out[state_in(counts, i)] *= as_double(count_in(counts, i)) * per_beta + 1.0
+    out[view.n_states] = 1.0 / model.n_symbols
+    out[view.n_states + 1] = 0.0
+    out[view.n_states + 2] = 0.0
+    out[view.n_states + 3] = 0.0
+
+
+cdef inline void add_predictive(
+    const System* system, const View* view, const handle_t* root,
+    uint32_t moved_symbol, const Row* moved_column,
+    double weight, const double* transition, double* rate, double* out,
+) noexcept nogil:
+    """Add the weight times p(y) of one particle to ``out[y]`` for every symbol y.
+
+    `rate` is work space for one number a state. The column of `moved_symbol` (V or larger:
+    none) is `moved_column` instead of what the tree holds.
+    """
+    cdef const Model* model = &system.model
+    cdef double base = 0.0
+    cdef double more
+    cdef const Record* group
+    cdef Row row
+    cdef handle_t handle
+    cdef uint32_t i, symbol
+    for i in range(view.n_states):
+        rate[i] = weight * transition[i] / (as_double(view.emitted[i]) + model.prior)
+        base += rate[i]
+    base *= model.beta
+    if view.offers_new:
+        base += weight * transition[view.n_states] / model.n_symbols
+    for symbol in range(model.n_symbols):
+        if symbol == moved_symbol:
+            row = moved_column[0]
+        else:
+            handle = columns(system, root, symbol)
+            group = NULL
+            if handle != NONE:
+                group = <const Record*>at(&system.pool, handle)
+            row = row_in(group, symbol & (GROUP - 1))
+        more = base
+        for i in range(row.n):
+            more += rate[state_in(&row, i)] * count_in(&row, i)
+        out[symbol] += more

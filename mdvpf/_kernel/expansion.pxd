@@ -1,0 +1,222 @@
+# cython: language_level=3
+"""Expansion: the candidates of a symbol, without ever writing down all of their scores.
+
+Of K particles with M states each, K (M + 1) candidates compete for K places. A sample of the
+particles tells a score that about K of all candidates reach; then only those that reach it are
+collected. If it turns out to have been too high, the expansion is repeated with a lower one, and
+if need be without, so the selection stays exact.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memmove
+
+from mdvpf._kernel.emission cimport has_shortcuts
+from mdvpf._kernel.particles cimport fetch_ahead, view_for
+from mdvpf._kernel.sparse_expansion cimport collect_all, collect_few
+from mdvpf._kernel.threads cimport for_part, n_parts, part_start
+from mdvpf._kernel.top_k cimport key_value, kth_largest, order_key
+from mdvpf._kernel.transition cimport potentials
+from mdvpf._kernel.types cimport (
+    ALGORITHM_MDVPA, MISSING, Candidate, CandidateSet, Row, System, View,
+)
+
+cdef enum:
+    SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
+    SAMPLE_LEAST = 16       # particles that are scored for the bound, and more of many:
+    SAMPLE_STRIDE = 16      # every 16th, but
+    SAMPLE_ENOUGH = 256     # beyond so many less and less, down to
+    SAMPLE_WIDEST = 64      # every 64th
+    EVERYTHING = 2          # attempts after which all candidates are collected
+
+
+cdef inline uint32_t score_all(
+    System* system, int64_t particle, const View* view, const Row* counts, int32_t symbol,
+    double* out,
+) noexcept nogil:
+    """Write the base scores of a particle's candidates and note what it makes of the symbol."""
+    cdef double total
+    cdef double weight
+    cdef uint32_t i
+    cdef uint32_t n = potentials(
+        &system.model, view, counts, symbol, &system.scratch, out, &total
+    )
+    (<double*>system.future.data)[particle] = total
+    if system.candidates.logarithmic:
+        weight = (<double*>system.log_weight.data)[particle]
+        for i in range(n):
+            out[i] = weight + log(out[i])
+    elif system.carry_weights:
+        weight = (<double*>system.weight.data)[particle]
+        for i in range(0, n, 4):
+            out[i] *= weight
+            out[i + 1] *= weight
+            out[i + 2] *= weight
+            out[i + 3] *= weight
+    return n
+
+
+cdef inline int64_t sample_stride(int64_t n_particles) noexcept nogil:
+    """How far apart the particles are that are scored for the bound."""
+    cdef int64_t stride = min(max(n_particles // SAMPLE_ENOUGH, SAMPLE_STRIDE), SAMPLE_WIDEST)
+    return max(1, min(stride, n_particles // SAMPLE_LEAST))
+
+
+cdef inline int64_t sample_scores(
+    System* system, int32_t symbol, int64_t* rank
+) noexcept nogil:
+    """Write the keys of the scores of some particles; return how many there are.
+
+    The score of that `rank` among them is most likely reached by at least K of all candidates.
+    """
+    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
+    cdef double* scores = <double*>system.scratch.transition.data
+    cdef int64_t n_sampled = 0
+    cdef int64_t n = 0
+    cdef int64_t slack
+    cdef int64_t stride = sample_stride(system.n_particles)
+    cdef int64_t k = stride // 2
+    cdef uint32_t i, n_states
+    cdef View view
+    cdef Row counts
+    while k < system.n_particles:
+        fetch_ahead(system, k, stride, symbol)
+        view_for(system, k, symbol, &view, &counts)
+        n_states = score_all(system, k, &view, &counts, symbol, scores)
+        for i in range(n_states):
+            keys[n] = order_key(scores[i])
+            n += 1
+        n_sampled += 1
+        k += stride
+    system.most_sampled = max(system.most_sampled, n)
+    # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
+    # about three standard deviations: to collect too few costs a second expansion.
+    rank[0] = n_sampled * system.budget // system.n_particles
+    slack = 4
+    while slack * slack < 9 * rank[0]:
+        slack += 1
+    rank[0] += slack
+    return n
+
+
+cdef inline double sampled_bound(
+    System* system, int32_t symbol, int64_t times
+) noexcept nogil:
+    """A score that most likely at least so many times K candidates reach."""
+    cdef const uint64_t* keys = <const uint64_t*>system.scratch.keys.data
+    cdef int64_t rank
+    cdef int64_t n = sample_scores(system, symbol, &rank)
+    rank *= times
+    if rank >= n:
+        return -INFINITY
+    return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
+
+
+cdef inline int64_t expand_part(
+    const System* system, int32_t symbol, double bound, bint sparse, int part, int parts
+) noexcept nogil:
+    """Collect the candidates of a part that reach the bound; return how many.
+
+    They are written where they fit if those of all particles before them are kept.
+    """
+    cdef System own = for_part(system, part)
+    cdef int64_t start = part_start(system, part, parts)
+    cdef double* scores = <double*>own.scratch.transition.data
+    cdef Candidate* items = <Candidate*>own.candidates.items.data
+    cdef int64_t n = 0
+    cdef int64_t k, more
+    cdef uint32_t n_states
+    cdef View view
+    cdef Row counts
+    if part > 0:
+        items += start * (own.most_states + 1)
+    for k in range(start, part_start(system, part + 1, parts)):
+        fetch_ahead(&own, k, 1, symbol)
+        more = -1
+        if sparse:
+            more = collect_few(&own, &own.scratch, k, symbol, bound, items + n)
+        if more < 0:
+            view_for(&own, k, symbol, &view, &counts)
+            n_states = score_all(&own, k, &view, &counts, symbol, scores)
+            more = collect_all(scores, n_states, k, bound, items + n)
+        n += more
+    return n
+
+
+cdef inline void join_parts(System* system, int parts) noexcept nogil:
+    """Move the candidates of all parts together."""
+    cdef const int64_t* sizes = <const int64_t*>system.part_sizes.data
+    cdef Candidate* items = <Candidate*>system.candidates.items.data
+    cdef int64_t start
+    cdef int part
+    system.candidates.n = sizes[0]
+    for part in range(1, parts):
+        start = part_start(system, part, parts) * (system.most_states + 1)
+        memmove(items + system.candidates.n, items + start,
+                <size_t>sizes[part] * sizeof(Candidate))
+        system.candidates.n += sizes[part]
+
+
+cdef inline void expand_with_bound(
+    System* system, int32_t symbol, double bound
+) noexcept nogil:
+    cdef CandidateSet* candidates = &system.candidates
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef int64_t* sizes = <int64_t*>system.part_sizes.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* future = <const double*>system.future.data
+    cdef int parts = n_parts(system)
+    cdef int part
+    cdef int64_t k
+    cdef double predictive = 0.0
+    cdef double total = 0.0
+    cdef double best = -INFINITY
+    cdef double least = INFINITY
+    cdef bint sparse = bound > 0.0 and not candidates.logarithmic and symbol != MISSING \
+        and has_shortcuts(system)
+    system.lookahead.has_totals = sparse and system.algorithm == ALGORITHM_MDVPA
+    if parts == 1:
+        sizes[0] = expand_part(system, symbol, bound, sparse, 0, 1)
+    else:
+        for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
+            sizes[part] = expand_part(system, symbol, bound, sparse, part, parts)
+    join_parts(system, parts)
+    if candidates.n > system.most_collected:
+        system.most_collected = candidates.n
+    for k in range(system.n_particles):
+        predictive += weight[k] * future[k]
+        total += future[k]
+    for k in range(candidates.n):
+        best = items[k].value if items[k].value > best else best
+        least = items[k].value if items[k].value < least else least
+    candidates.best = best
+    candidates.least = least
+    candidates.bound = bound
+    candidates.complete = bound == -INFINITY
+    candidates.predictive = predictive
+    candidates.total = predictive if system.carry_weights else total
+
+
+cdef inline double lower(const CandidateSet* candidates, double bound, double by) noexcept nogil:
+    """The bound, lower by so much as a log."""
+    return bound - by if candidates.logarithmic else bound * exp(-by)
+
+
+cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
+    return system.n_candidates > SAMPLE_FROM and system.n_candidates > 2 * system.budget
+
+
+cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept nogil:
+    """Score all candidates of the symbol; collect most likely the K best, or all of them.
+
+    The second attempt collects about 2 K, and the one after that all, which takes much memory.
+    """
+    cdef double bound = -INFINITY
+    system.candidates.logarithmic = system.carry_weights and system.logarithmic
+    if attempt < EVERYTHING and is_bound_worthwhile(system):
+        # A little lower, since equal scores are common, and those equal to the cut are all needed.
+        bound = lower(
+            &system.candidates, sampled_bound(system, symbol, attempt + 1), system.margin + 1e-6
+        )
+    expand_with_bound(system, symbol, bound)

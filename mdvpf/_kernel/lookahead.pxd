@@ -1,0 +1,338 @@
+# cython: language_level=3
+"""Look-ahead: what all particles make of the symbol after the pending one.
+
+A candidate (k, m) of the pending symbol is scored by
+
+    s = b + discount * (log f(k, m, next symbol) - G(m)),
+
+where G(m) is taken over all particles that have a candidate m, the one with M = m states, for
+which m is new, included. So labels, which are numbered by first appearance in each particle, are
+compared across particles.
+
+The geometric mean needs the log of every potential of every particle. A potential is a product of
+quotients of counts, so its log is a sum of logs of integers, which come from tables: each state of
+a particle adds log(into / (into + prior)), and only those in the row of the present state or in
+the column of the symbol add more. Logs are whole numbers of a small unit: their sums are exact, so
+they are the same in any order.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport log
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from mdvpf._kernel.counts cimport count_in, item, state_in
+from mdvpf._kernel.emission cimport has_shortcuts
+from mdvpf._kernel.log_tables cimport (
+    Memo, clear_memo, in_units, log_emission, log_left, log_offered, log_ratio, log_spread,
+)
+from mdvpf._kernel.particles cimport block_of, column_of, fetch_ahead, into_of, transition_row
+from mdvpf._kernel.pool cimport resize
+from mdvpf._kernel.threads cimport for_part, n_parts, part_start
+from mdvpf._kernel.transition cimport oracle, particle_potentials
+from mdvpf._kernel.types cimport (
+    BLOCK_CURRENT, BLOCK_STATES, NO_MEMORY, NORMALIZER_GEOMETRIC, NORMALIZER_SUM, OK, TABLED,
+    Candidate, CandidateSet, Lookahead, Model, Row, RowTotal, Scratch, Status, System,
+)
+
+
+cdef inline Status reserve_lookahead(
+    System* system, int64_t n_particles, int64_t n_candidates, uint32_t n_labels
+) noexcept nogil:
+    cdef Lookahead* ahead = &system.lookahead
+    cdef size_t labels = n_labels * sizeof(double)
+    if resize(&system.memory, &ahead.row_total, <size_t>n_particles * sizeof(RowTotal)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &system.tilted.items,
+              <size_t>n_candidates * sizeof(Candidate)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.log_sum, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.linear_sum, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.largest, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.n_with, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.share_sum, labels) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &ahead.n_offering, labels) != OK:
+        return NO_MEMORY
+    ahead.n_labels = n_labels
+    return resize(&system.memory, &ahead.normalizer, labels)
+
+
+# ---- particles ---------------------------------------------------------------------------
+
+cdef inline void add_states(
+    Lookahead* ahead, const Model* model, const uint32_t* into, uint32_t n_states
+) noexcept nogil:
+    """Add log(into / (into + prior)) of each state."""
+    cdef const int64_t* tabled = <const int64_t*>ahead.tabled.data + TABLED
+    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef uint32_t all_bits = 0
+    cdef size_t i
+    for i in range(n_states):
+        all_bits |= into[i]
+        log_sum[i] += tabled[into[i] if into[i] < TABLED else 0]  # where there is a zero
+    if all_bits >= TABLED:
+        for i in range(n_states):
+            if into[i] >= TABLED:
+                log_sum[i] += log_spread(ahead, model, into[i])
+
+
+cdef inline RowTotal total_row(const uint32_t* into, const Row* row) noexcept nogil:
+    cdef RowTotal total
+    cdef uint32_t i
+    total.left = 0
+    total.visited = 0
+    for i in range(row.n):
+        total.left += count_in(row, i)
+        total.visited += into[state_in(row, i)]
+    return total
+
+
+cdef inline void add_row(
+    Lookahead* ahead, const uint32_t* into, const Row* row, uint32_t width, int64_t seen,
+    uint64_t* stamp, uint64_t first,
+) noexcept nogil:
+    """Add what the states of a row have more than others, and stamp them."""
+    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef uint32_t state
+    cdef size_t i
+    for i in range(row.n):
+        state = item(row.pairs, width, 2 * i)
+        log_sum[state] += seen + log_ratio(
+            ahead, item(row.pairs, width, 2 * i + 1), into[state]
+        )
+        stamp[state] = first + i
+
+
+cdef inline int64_t add_particle(
+    const System* system, Lookahead* ahead, Memo* memo, Scratch* scratch, int64_t particle,
+    int32_t symbol, int64_t place,
+) noexcept nogil:
+    """Add the logs of a particle's potentials; find those of its candidates in the set.
+
+    Looks only at one row and one column. The candidates of the set start at `place`; returns
+    where those of the next particle start.
+    """
+    cdef const Model* model = &system.model
+    cdef uint32_t* block = block_of(system, particle)
+    cdef const uint32_t* into = into_of(system, block)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef bint offers_new = n_states < model.max_states
+    cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
+    cdef Row counts = column_of(system, block, <uint32_t>symbol)
+    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
+    cdef int64_t* wanted = <int64_t*>ahead.potential.data
+    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef int64_t* in_column = <int64_t*>scratch.transition.data
+    cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
+    cdef uint64_t first = scratch.n_stamped + 1     # number of the first pair of the row
+    cdef uint64_t second = first + row.n            # and of the column
+    cdef RowTotal total
+    cdef int64_t share          # of a state that the oracle offers
+    cdef int64_t seen           # what a transition that was seen is worth more
+    cdef int64_t potential, more
+    cdef double scale, linear_share
+    cdef uint32_t i, state
+    scratch.n_stamped += row.n + counts.n
+    if ahead.has_totals:
+        total = (<const RowTotal*>ahead.row_total.data)[particle]
+    else:
+        total = total_row(into, &row)
+    seen = log_offered(ahead, model, memo, system.n_steps - total.visited)
+    if offers_new:
+        share = -log_left(ahead, model, total.left) - seen
+    else:
+        oracle(model, system.n_steps, False, total.left, total.visited, &scale, &linear_share)
+        share = in_units(ahead, log(linear_share))
+    add_states(ahead, model, into, n_states)
+    if row.width == 0:
+        add_row(ahead, into, &row, 0, seen, stamp, first)
+    else:
+        add_row(ahead, into, &row, row.width, seen, stamp, first)
+    (<int64_t*>ahead.share_sum.data)[n_states] += share
+    (<int64_t*>ahead.n_with.data)[n_states] += 1
+    share += ahead.log_beta
+    for i in range(counts.n):
+        state = state_in(&counts, i)
+        more = log_emission(ahead, model, count_in(&counts, i))
+        log_sum[state] += more
+        potential = share + more + log_spread(ahead, model, into[state])
+        if stamp[state] >= first:
+            potential += seen + log_ratio(
+                ahead, count_in(&row, <uint32_t>(stamp[state] - first)), into[state]
+            )
+        in_column[i] = potential
+        stamp[state] = second + i
+        largest[state] = potential if potential > largest[state] else largest[state]
+    # Of states that are not in the column, the new one among them, none is worth more than this.
+    potential = share + (seen if seen > ahead.new_more else ahead.new_more)
+    ahead.common = potential if potential > ahead.common else ahead.common
+    while place < system.candidates.n and items[place].place >> 32 == <uint64_t>particle:
+        state = <uint32_t>items[place].place
+        if state == n_states:
+            potential = share - ahead.log_beta + ahead.log_new
+        elif stamp[state] >= second:
+            potential = in_column[stamp[state] - second]
+        else:
+            potential = share + log_spread(ahead, model, into[state])
+            if stamp[state] >= first:
+                potential += seen + log_ratio(
+                    ahead, count_in(&row, <uint32_t>(stamp[state] - first)), into[state]
+                )
+        wanted[place] = potential
+        place += 1
+    return place
+
+
+cdef inline int64_t add_all_of(
+    System* system, Lookahead* ahead, int64_t particle, int32_t symbol, int64_t place
+) noexcept nogil:
+    """`add_particle` for either oracle, missing symbols and sums: looks at every state."""
+    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
+    cdef double* potential = <double*>system.scratch.transition.data
+    cdef int64_t* logs = <int64_t*>system.scratch.emission.data
+    cdef int64_t* wanted = <int64_t*>ahead.potential.data
+    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef double total
+    cdef uint32_t i
+    cdef uint32_t n = particle_potentials(system, particle, symbol, potential, &total)
+    (<int64_t*>ahead.n_with.data)[block_of(system, particle)[BLOCK_STATES]] += 1
+    for i in range(n):
+        logs[i] = in_units(ahead, log(potential[i]))
+        (<int64_t*>ahead.log_sum.data)[i] += logs[i]
+        (<double*>ahead.linear_sum.data)[i] += potential[i]
+        largest[i] = logs[i] if logs[i] > largest[i] else largest[i]
+    while place < system.candidates.n and items[place].place >> 32 == <uint64_t>particle:
+        wanted[place] = logs[<uint32_t>items[place].place]
+        place += 1
+    return place
+
+
+# ---- all of them -------------------------------------------------------------------------
+
+cdef inline void normalize_labels(
+    System* system, int64_t log_known, int64_t log_new
+) noexcept nogil:
+    """Find G of every label from the sums over particles.
+
+    For a state that exists, `share_sum` and `log_known` belong to a particle's potential; for
+    the new one, `share_sum` and `log_new`.
+    """
+    cdef Lookahead* ahead = &system.lookahead
+    cdef const int64_t* share_sum = <const int64_t*>ahead.share_sum.data
+    cdef const int64_t* n_with = <const int64_t*>ahead.n_with.data
+    cdef double* normalizer = <double*>ahead.normalizer.data
+    cdef int64_t shares = 0     # of the particles with more states than the label
+    cdef int64_t known = 0      # how many they are
+    cdef int64_t label, total, n
+    for label in range(<int64_t>ahead.n_labels - 1, -1, -1):
+        n = known
+        total = (<const int64_t*>ahead.log_sum.data)[label] + shares + known * log_known
+        if label < system.model.max_states:
+            n += n_with[label]
+            total += share_sum[label] + n_with[label] * log_new
+        (<int64_t*>ahead.n_offering.data)[label] = n
+        normalizer[label] = 0.0
+        if n and system.normalizer == NORMALIZER_GEOMETRIC:
+            normalizer[label] = <double>total / n
+        elif n and system.normalizer == NORMALIZER_SUM:
+            normalizer[label] = ahead.unit * (
+                log((<double*>ahead.linear_sum.data)[label]) / system.budget
+            )
+        shares += share_sum[label]
+        known += n_with[label]
+
+
+cdef inline void clear_sums(Lookahead* ahead) noexcept nogil:
+    cdef size_t labels = ahead.n_labels * sizeof(double)
+    cdef uint32_t label
+    memset(ahead.log_sum.data, 0, labels)
+    memset(ahead.share_sum.data, 0, labels)
+    memset(ahead.n_with.data, 0, labels)
+    for label in range(ahead.n_labels):
+        (<int64_t*>ahead.largest.data)[label] = INT64_MIN
+    ahead.common = INT64_MIN
+
+
+cdef inline int64_t first_of(const CandidateSet* candidates, int64_t particle) noexcept nogil:
+    """Where in the set the candidates of the particle start, or would."""
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef int64_t low = 0
+    cdef int64_t high = candidates.n
+    cdef int64_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if items[middle].place >> 32 < <uint64_t>particle:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef inline int64_t add_part(
+    const System* system, int32_t symbol, int part, int parts
+) noexcept nogil:
+    """Add the particles of a part to sums of its own; return the bound on their potentials."""
+    cdef System own = for_part(system, part)
+    cdef int64_t start = part_start(system, part, parts)
+    cdef int64_t place = first_of(&own.candidates, start)
+    cdef int64_t k
+    cdef Memo memo
+    clear_memo(&memo)
+    if part > 0:
+        clear_sums(&own.lookahead)
+    for k in range(start, part_start(system, part + 1, parts)):
+        fetch_ahead(&own, k, 1, symbol)
+        place = add_particle(
+            &own, &own.lookahead, &memo, &own.scratch, k, symbol, place
+        )
+    return own.lookahead.common
+
+
+cdef inline void join_part(System* system, int part) noexcept nogil:
+    """Add the sums of a part to those of the first."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef System own = for_part(system, part)
+    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef const int64_t* other = <const int64_t*>own.lookahead.largest.data
+    cdef uint32_t label
+    for label in range(ahead.n_labels):
+        (<int64_t*>ahead.log_sum.data)[label] += (<int64_t*>own.lookahead.log_sum.data)[label]
+        (<int64_t*>ahead.share_sum.data)[label] += (<int64_t*>own.lookahead.share_sum.data)[label]
+        (<int64_t*>ahead.n_with.data)[label] += (<int64_t*>own.lookahead.n_with.data)[label]
+        largest[label] = other[label] if other[label] > largest[label] else largest[label]
+
+
+cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
+    """Find G for every label, and the look-ahead potential of every candidate of the set."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef int64_t place = 0
+    cdef int64_t k
+    cdef int64_t* commons = <int64_t*>system.part_sizes.data
+    cdef int parts = n_parts(system)
+    cdef int part
+    clear_sums(ahead)
+    memset(ahead.linear_sum.data, 0, ahead.n_labels * sizeof(double))
+    if system.normalizer == NORMALIZER_SUM or not has_shortcuts(system):
+        for k in range(system.n_particles):
+            fetch_ahead(system, k, 1, symbol)
+            place = add_all_of(system, ahead, k, symbol, place)
+        normalize_labels(system, 0, 0)
+        return
+    if parts == 1:
+        commons[0] = add_part(system, symbol, 0, 1)
+    else:
+        for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
+            commons[part] = add_part(system, symbol, part, parts)
+    for part in range(parts):
+        ahead.common = commons[part] if commons[part] > ahead.common else ahead.common
+        if part > 0:
+            join_part(system, part)
+    normalize_labels(system, ahead.log_beta, ahead.log_new)

@@ -1,0 +1,142 @@
+# cython: language_level=3
+"""The optimal rule of Fearnhead and Clifford (2003), on a complete set of candidates.
+
+Heavy candidates are kept at their weight. The others are thinned by points at even distances in
+their cumulative weight, one uniform for all, and those taken share one weight.
+"""
+
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int64_t, uint64_t
+
+from mdvpf._kernel.top_k cimport keep, key_value, kth_largest, order_key
+from mdvpf._kernel.types cimport Candidate, CandidateSet, Survivors
+
+
+cdef inline int64_t optimal_cut(
+    const double* shares, int64_t n, int64_t budget, uint64_t* keys, double* heavy,
+    double* light_weight, double* cut,
+) noexcept nogil:
+    """Return how many of the n > budget shares are kept as they are.
+
+    Shares of at least c = (sum of the others) / (K - how many) are kept; c is left in
+    `light_weight`. Starting from none, every share that reaches the present c is added at
+    once, which lowers c: the same fixed point as adding them one by one in falling order. All
+    of them are among the K largest; `cut` is the least of those.
+    """
+    cdef int64_t i, n_before
+    cdef int64_t n_kept = 0
+    cdef int64_t n_heavy = 0
+    cdef int64_t n_equal = budget
+    cdef double rest = 0.0
+    cdef double tail
+    for i in range(n):
+        keys[i] = order_key(shares[i])
+    cut[0] = key_value(kth_largest(keys, n, budget, <uint64_t*>heavy))
+    for i in range(n):
+        n_equal -= shares[i] > cut[0]
+    for i in range(n):
+        if shares[i] > cut[0]:
+            heavy[n_heavy] = shares[i]
+            n_heavy += 1
+        elif shares[i] == cut[0] and n_equal > 0:
+            heavy[n_heavy] = shares[i]
+            n_heavy += 1
+            n_equal -= 1
+        else:
+            rest += shares[i]
+    tail = rest
+    for i in range(budget):
+        tail += heavy[i]
+    light_weight[0] = INFINITY
+    while n_kept < budget:
+        # It never rises; where rounding says so it stays, or the loop might not end.
+        if tail / (budget - n_kept) < light_weight[0]:
+            light_weight[0] = tail / (budget - n_kept)
+        n_before = n_kept
+        n_kept = 0
+        tail = rest
+        for i in range(budget):
+            if heavy[i] >= light_weight[0]:
+                n_kept += 1
+            else:
+                tail += heavy[i]
+        if n_kept == n_before:
+            break
+    return n_kept
+
+
+cdef inline void keep_share(
+    Survivors* chosen, const Candidate* candidate, double share, bint as_scored, double best
+) noexcept nogil:
+    keep(chosen, candidate)
+    (<double*>chosen.weight.data)[chosen.n - 1] = share
+    if chosen.logarithmic:
+        (<double*>chosen.log_weight.data)[chosen.n - 1] = (
+            candidate.value - best if as_scored else log(share)
+        )
+
+
+cdef inline int64_t select_optimal(
+    const CandidateSet* candidates, double* shares, int64_t budget,
+    uint64_t* keys, double* heavy, double uniform, Survivors* chosen,
+) noexcept nogil:
+    """Choose candidates by the optimal rule; return how many uniforms were used, 0 or 1.
+
+    The candidate set is complete; `shares` becomes exp(score) of each of them up to a common
+    factor. The weights, up to that factor, and their logs are left in `chosen`.
+    """
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef bint logarithmic = candidates.logarithmic
+    cdef double best = candidates.best
+    cdef int64_t n = candidates.n
+    cdef int64_t n_light, n_equal, i
+    cdef int64_t n_left = 0
+    cdef int64_t taken = 0
+    cdef double light_weight = 0.0
+    cdef double cut
+    cdef double mass = 0.0
+    cdef double reached = 0.0
+    cdef double total = 0.0
+    cdef double lost = 0.0
+    chosen.n = 0
+    chosen.logarithmic = logarithmic
+    chosen.discarded = 0.0
+    for i in range(n):
+        shares[i] = exp(items[i].value - best) if logarithmic else items[i].value
+        total += shares[i]
+    if n <= budget:
+        for i in range(n):
+            keep_share(chosen, &items[i], shares[i], True, best)
+        return 0
+    n_light = budget - optimal_cut(shares, n, budget, keys, heavy, &light_weight, &cut)
+    if n_light == 0:
+        n_equal = budget
+        for i in range(n):
+            n_equal -= shares[i] > cut
+        for i in range(n):
+            if shares[i] > cut or (shares[i] == cut and n_equal > 0):
+                n_equal -= shares[i] == cut
+                keep_share(chosen, &items[i], shares[i], True, best)
+            else:
+                lost += shares[i]
+        chosen.discarded = lost / total
+        return 0
+    for i in range(n):
+        if shares[i] < light_weight:
+            mass += shares[i]
+            n_left += 1
+    for i in range(n):
+        if shares[i] >= light_weight:
+            keep_share(chosen, &items[i], shares[i], True, best)
+            continue
+        reached += shares[i]
+        if taken < n_light and (
+            (taken + uniform) * mass / n_light < reached or n_left == n_light - taken
+        ):
+            keep_share(chosen, &items[i], light_weight, False, best)
+            taken += 1
+        else:
+            lost += shares[i]
+        n_left -= 1
+    chosen.discarded = lost / total
+    return 1

@@ -1,0 +1,188 @@
+# cython: language_level=3
+"""The optimal rule without all candidates at hand.
+
+A sample of the particles tells a weight that the light candidates most likely have at least, and
+only candidates that reach it are collected. What each particle makes of the symbol is known, so
+the weight of all others is as well: if the heavy candidates turn out to be among those collected,
+the light ones are what is left of each particle. They are thinned by points at even distances in
+their cumulative weight, and only particles in which a point falls are scored again.
+"""
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from mdvpf._kernel.expansion cimport expand_with_bound, is_bound_worthwhile, sample_scores
+from mdvpf._kernel.top_k cimport keep, key_value
+from mdvpf._kernel.transition cimport particle_potentials
+from mdvpf._kernel.types cimport Candidate, CandidateSet, Survivors, System
+
+cdef extern from *:
+    """
+    #define MDVPF_LEAST_LIGHT 1e-4
+    """
+    # A light mass below this share of all is not found as a difference: too few digits are left.
+    const double LEAST_LIGHT "MDVPF_LEAST_LIGHT"
+
+cdef struct Thinning:
+    double weight           # of all light candidates that are taken
+    double mass             # sum of the light candidates
+    double taken            # sum of those that are taken
+    double reached          # cumulative sum of those passed
+    double uniform
+    double point            # where the next one is taken
+    int64_t n_light         # how many are taken in the end
+    int64_t n_taken         # and so far
+
+
+cdef inline bint part_heavy(
+    double* values, int64_t n, double total, int64_t budget, double least, Thinning* thinning
+) noexcept nogil:
+    """Find the common weight of the light candidates; False if their mass is below the least.
+
+    As in `optimal_cut`: starting from none, every candidate that reaches the present weight is
+    heavy, which lowers it. `values` are all candidates that can be heavy, and `total` includes
+    the others. Those that are light stay in `values`.
+    """
+    cdef int64_t n_left = n
+    cdef int64_t n_before = -1
+    cdef int64_t i
+    cdef double heavy = 0.0
+    cdef double value
+    thinning.weight = INFINITY
+    thinning.mass = total
+    thinning.n_light = budget
+    while n_left != n_before:
+        thinning.mass = total - heavy
+        if thinning.n_light <= 0 or not thinning.mass > least:
+            return False
+        if thinning.mass / thinning.n_light < thinning.weight:
+            thinning.weight = thinning.mass / thinning.n_light
+        n_before = n_left
+        n_left = 0
+        for i in range(n_before):
+            value = values[i]
+            values[n_left] = value
+            n_left += value < thinning.weight
+            heavy += 0.0 if value < thinning.weight else value
+        thinning.n_light -= n_before - n_left
+    return True
+
+
+cdef inline double least_heavy(System* system, int32_t symbol) noexcept nogil:
+    """A score that no heavy candidate most likely is below, from a sample."""
+    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
+    cdef double* values = <double*>system.scratch.shares.data
+    cdef Thinning thinning
+    cdef double total = 0.0
+    cdef int64_t i, rank
+    cdef int64_t n = sample_scores(system, symbol, &rank)
+    for i in range(n):
+        values[i] = key_value(keys[i])
+        total += values[i]
+    if rank >= n or not part_heavy(values, n, total, rank, 0.0, &thinning):
+        return -INFINITY
+    return thinning.weight
+
+
+cdef inline void expand_heavy(System* system, int32_t symbol) noexcept nogil:
+    """Score all candidates; collect all of them, or most likely the heavy ones."""
+    cdef double bound = -INFINITY
+    system.candidates.logarithmic = system.logarithmic
+    if not system.logarithmic and is_bound_worthwhile(system):
+        bound = least_heavy(system, symbol)
+    expand_with_bound(system, symbol, bound)
+
+
+cdef inline int64_t gather_heavy(CandidateSet* candidates, double weight) noexcept nogil:
+    """Move the candidates that reach the weight to the front; return how many there are."""
+    cdef Candidate* items = <Candidate*>candidates.items.data
+    cdef int64_t n = 0
+    cdef int64_t i
+    for i in range(candidates.n):
+        items[n] = items[i]
+        n += items[i].value >= weight
+    return n
+
+
+cdef inline void aim(Thinning* thinning) noexcept nogil:
+    """Set the next point, beyond everything if all are taken."""
+    thinning.point = (
+        (thinning.n_taken + thinning.uniform) * thinning.mass / thinning.n_light
+        if thinning.n_taken < thinning.n_light else INFINITY
+    )
+
+
+cdef inline void thin_particle(
+    System* system, int64_t particle, int32_t symbol, const Candidate* heavy, int64_t n_heavy,
+    Thinning* thinning, Survivors* chosen,
+) noexcept nogil:
+    """Choose the heavy candidates of a particle, and those of its others in which a point falls."""
+    cdef double* potential = <double*>system.scratch.transition.data
+    cdef double weight = (<double*>system.weight.data)[particle]
+    cdef double reached = thinning.reached
+    cdef double score
+    cdef Candidate candidate
+    cdef uint32_t state
+    cdef uint32_t n = particle_potentials(system, particle, symbol, potential, &score)
+    for state in range(n):
+        candidate.place = <uint64_t>particle << 32 | state
+        if n_heavy > 0 and heavy[0].place == candidate.place:
+            keep(chosen, heavy)
+            heavy += 1
+            n_heavy -= 1
+            continue
+        score = weight * potential[state]
+        reached += score
+        if thinning.point < reached:
+            candidate.value = thinning.weight
+            keep(chosen, &candidate)
+            thinning.taken += score
+            thinning.n_taken += 1
+            aim(thinning)
+
+
+cdef inline bint select_thinned(
+    System* system, int32_t symbol, double uniform, Survivors* chosen
+) noexcept nogil:
+    """Choose by the optimal rule from more than K candidates, of which some were left out.
+
+    Scores are linear. Leaves the weights up to a common factor. Returns False, and the
+    choice is void, if all candidates are needed.
+    """
+    cdef CandidateSet* candidates = &system.candidates
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* future = <const double*>system.future.data
+    cdef double* values = <double*>system.scratch.shares.data
+    cdef Thinning thinning
+    cdef int64_t place = 0
+    cdef int64_t first, n_heavy, k
+    cdef double light
+    for k in range(candidates.n):
+        values[k] = items[k].value
+    if not part_heavy(
+        values, candidates.n, candidates.total, system.budget, LEAST_LIGHT * candidates.total,
+        &thinning,
+    ) or thinning.weight < candidates.bound:
+        return False
+    thinning.uniform = uniform
+    thinning.taken = 0.0
+    thinning.reached = 0.0
+    thinning.n_taken = 0
+    aim(&thinning)
+    n_heavy = gather_heavy(candidates, thinning.weight)
+    chosen.n = 0
+    chosen.logarithmic = False
+    for k in range(system.n_particles):
+        first = place
+        light = weight[k] * future[k]
+        while place < n_heavy and items[place].place >> 32 == <uint64_t>k:
+            keep(chosen, &items[place])
+            light -= items[place].value
+            place += 1
+        if thinning.point < thinning.reached + light:
+            chosen.n -= place - first
+            thin_particle(system, k, symbol, &items[first], place - first, &thinning, chosen)
+        thinning.reached += light
+    chosen.discarded = (thinning.mass - thinning.taken) / candidates.total
+    return thinning.n_taken == thinning.n_light

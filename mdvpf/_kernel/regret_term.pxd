@@ -1,0 +1,85 @@
+# cython: language_level=3
+"""Tilt: the regret term of MD-VPA, in the scores of the candidates that were collected.
+
+The largest potential of each label bounds what the candidates that were not collected could gain;
+if that could put one of them among the K best, all are collected and scored again.
+"""
+
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int64_t, uint32_t
+
+from mdvpf._kernel.types cimport Candidate, CandidateSet, Lookahead, System
+
+
+cdef inline double largest_tilt(const System* system, double discount) noexcept nogil:
+    """The most that a look-ahead can add to the log score of any candidate."""
+    cdef const Lookahead* ahead = &system.lookahead
+    cdef const double* normalizer = <const double*>ahead.normalizer.data
+    cdef const int64_t* largest = <const int64_t*>ahead.largest.data
+    cdef double most = -INFINITY
+    cdef double gain
+    cdef int64_t potential
+    cdef uint32_t label
+    for label in range(ahead.n_labels):
+        if (<const int64_t*>ahead.n_offering.data)[label]:
+            potential = largest[label] if largest[label] > ahead.common else ahead.common
+            gain = (<double>potential - normalizer[label]) / ahead.unit * discount
+            most = gain if gain > most else most
+    return most
+
+
+cdef inline void tilt_as(
+    System* system, double discount, bint logarithmic
+) noexcept nogil:
+    """Write the tilted candidates with linear scores or, if `logarithmic`, their logs."""
+    cdef const CandidateSet* candidates = &system.candidates
+    cdef CandidateSet* tilted = &system.tilted
+    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef Candidate* target = <Candidate*>tilted.items.data
+    cdef const int64_t* potential = <const int64_t*>system.lookahead.potential.data
+    cdef const double* normalizer = <const double*>system.lookahead.normalizer.data
+    cdef double per_unit = 1.0 / system.lookahead.unit  # a power of two
+    cdef double best = -INFINITY
+    cdef double least = INFINITY
+    cdef double score
+    cdef int64_t i
+    for i in range(candidates.n):
+        score = <double>potential[i] - normalizer[<uint32_t>items[i].place]
+        score *= per_unit
+        score *= discount
+        if candidates.logarithmic:
+            score += items[i].value
+        elif logarithmic:
+            score += log(items[i].value)
+        else:
+            score = items[i].value * exp(score)
+        target[i].value = score
+        target[i].place = items[i].place
+        best = score if score > best else best
+        least = score if score < least else least
+    tilted.best = best
+    tilted.least = least
+    tilted.n = candidates.n
+    tilted.complete = candidates.complete
+    tilted.logarithmic = logarithmic
+
+
+cdef inline void tilt(System* system, double discount) noexcept nogil:
+    """Write the candidates with their look-ahead scores to ``system.tilted``."""
+    cdef const CandidateSet* candidates = &system.candidates
+    cdef CandidateSet* tilted = &system.tilted
+    cdef double most = largest_tilt(system, discount)
+    tilt_as(system, discount, candidates.logarithmic)
+    if not candidates.logarithmic and not 1e-150 < tilted.least <= tilted.best < 1e150:
+        tilt_as(system, discount, True)  # else weights could underflow
+    # A candidate that was not collected has a score below the bound before it is tilted.
+    tilted.bound = -INFINITY
+    if not candidates.complete:
+        if candidates.logarithmic:
+            tilted.bound = candidates.bound + most
+        elif tilted.logarithmic:
+            tilted.bound = log(candidates.bound) + most
+        else:
+            tilted.bound = candidates.bound * exp(most)
+    # The next expansion collects what a tilt of about this size could still lift.
+    system.margin = most + 0.02 if most > 0.0 else 0.02

@@ -1,0 +1,109 @@
+# cython: language_level=3
+"""Resampling from given uniforms: how many offspring each of some weights has.
+
+A few draws from a few weights search the cumulative weights. Many draws from many weights look up
+a *guide* first: the total is divided into as many even parts as there are weights, and the guide
+says where in the cumulative weights each part begins. From there it is one step on average.
+"""
+
+from libc.math cimport floor, rint
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+from mdvpf._kernel.types cimport (
+    GRID, RESAMPLING_MULTINOMIAL, RESAMPLING_RESIDUAL, RESAMPLING_STRATIFIED,
+    ResamplingKind,
+)
+
+
+cdef inline int64_t first_above(const double* cumulative, int64_t n, double target) noexcept nogil:
+    """The first i with ``cumulative[i] > target``; if rounding leaves none, the last that adds."""
+    cdef int64_t low = 0
+    cdef int64_t half
+    if target >= cumulative[n - 1]:
+        while cumulative[low] < cumulative[n - 1]:
+            low += 1
+        return low
+    while n > 1:  # without a branch on what is found, which nobody could predict
+        half = n >> 1
+        low += half * (cumulative[low + half - 1] <= target)
+        n -= half
+    return low
+
+
+cdef inline uint64_t part_of(double value, double scale, int64_t n) noexcept nogil:
+    """Which of the n even parts the value is in; never less for a larger value."""
+    cdef uint64_t part = <uint64_t><int64_t>(value * scale)
+    return part if part < <uint64_t>n else <uint64_t>n - 1
+
+
+cdef inline void make_guide(const double* cumulative, int64_t n, uint64_t* guide) noexcept nogil:
+    """Write, for each of n even parts of the total, how many values are in a part before it."""
+    cdef double scale = n / cumulative[n - 1]
+    cdef uint64_t part
+    cdef int64_t i
+    memset(guide, 0, <size_t>n * sizeof(uint64_t))
+    for i in range(n - 1):
+        part = part_of(cumulative[i], scale, n) + 1
+        if part < <uint64_t>n:
+            guide[part] += 1
+    for i in range(1, n):
+        guide[i] += guide[i - 1]
+
+
+cdef inline int64_t guided(
+    const double* cumulative, int64_t n, const uint64_t* guide, double point
+) noexcept nogil:
+    """What `first_above` finds for the point times the total."""
+    cdef double target = point * cumulative[n - 1]
+    cdef int64_t i
+    if target >= cumulative[n - 1]:
+        return first_above(cumulative, n, target)
+    i = <int64_t>guide[part_of(target, n / cumulative[n - 1], n)]
+    while cumulative[i] <= target:
+        i += 1
+    return i
+
+
+cdef inline int64_t residual_part(
+    double* weight, int64_t n, int64_t budget, int64_t* offspring
+) noexcept nogil:
+    """Give each its whole number of offspring, leave the rest in `weight`; return how many lack.
+
+    Whole numbers are read off a grid of 2**-32, so that K * (1/K) is 1 whatever its last bit.
+    """
+    cdef int64_t i
+    cdef int64_t lacking = budget
+    cdef double wanted, whole
+    for i in range(n):
+        wanted = budget * weight[i]
+        whole = floor(rint(wanted * GRID) / GRID)
+        offspring[i] = <int64_t>whole
+        lacking -= offspring[i]
+        weight[i] = wanted - whole if wanted > whole else 0.0
+    return lacking
+
+
+cdef inline void draw(
+    ResamplingKind scheme, double* weight, int64_t n, int64_t n_draws,
+    const double* uniforms, uint64_t* guide, int64_t* offspring,
+) noexcept nogil:
+    """Add to the offspring counts of n weights by `n_draws` draws.
+
+    The weights are overwritten, and so is `guide`, n numbers.
+    """
+    cdef int64_t i
+    cdef double point
+    if n_draws == 0:
+        return
+    for i in range(1, n):
+        weight[i] += weight[i - 1]
+    make_guide(weight, n, guide)
+    for i in range(n_draws):
+        if scheme == RESAMPLING_MULTINOMIAL or scheme == RESAMPLING_RESIDUAL:
+            point = uniforms[i]
+        elif scheme == RESAMPLING_STRATIFIED:
+            point = (i + uniforms[i]) / n_draws
+        else:
+            point = (i + uniforms[0]) / n_draws
+        offspring[guided(weight, n, guide, point)] += 1

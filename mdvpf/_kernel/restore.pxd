@@ -1,0 +1,211 @@
+# cython: language_level=3
+"""Restoring: a fresh system takes over what a snapshot holds, and believes none of it.
+
+Every length, number, order and sum is checked before it is used, so that arrays from anywhere
+give either a system that `verify` finds in order or a status. What is allocated is a small
+multiple of the arrays. What particles and tables imply (how often a state was entered, reference
+counts, whether a symbol was ever missing) is not in the snapshot but computed.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memset
+
+from mdvpf._kernel.history cimport path_length, reserve_history
+from mdvpf._kernel.particles cimport block_of, column_of
+from mdvpf._kernel.pool cimport dispose, resize
+from mdvpf._kernel.reserve cimport grow_particles, move_blocks, reserve_shelves
+from mdvpf._kernel.restore_particles cimport check_weights, make_particles
+from mdvpf._kernel.restore_records cimport (
+    Records, check_lengths, length, make_groups, make_nodes, reject, reserve_groups,
+    reserve_records,
+)
+from mdvpf._kernel.snapshot cimport (
+    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, numbers,
+)
+from mdvpf._kernel.types cimport (
+    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, NO_MEMORY, NONE, OK,
+    History, Status, System,
+)
+
+
+# ---- histories ---------------------------------------------------------------------------
+
+cdef inline Status check_history(
+    const System* system, Snapshot* snapshot, int64_t* n_nodes
+) noexcept nogil:
+    """Check the lengths of the sections of the history; find the number of nodes."""
+    cdef int64_t n_generations = path_length(&system.history)
+    cdef int64_t n_blocks = length(snapshot, COPIES)
+    cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
+    cdef int64_t n = 0
+    cdef int64_t i
+    n_nodes[0] = 0
+    if not system.history.enabled or n_generations == 0:
+        if snapshot.section[LEAF].bytes or snapshot.section[GENERATIONS].bytes \
+                or snapshot.section[PARENT].bytes or snapshot.section[STATE].bytes:
+            return reject(snapshot, "there is a history where there should be none")
+        return OK
+    if length(snapshot, LEAF) != n_blocks \
+            or snapshot.section[LEAF].bytes % sizeof(uint32_t) \
+            or length(snapshot, GENERATIONS) != n_generations \
+            or snapshot.section[GENERATIONS].bytes % sizeof(uint32_t):
+        return reject(snapshot, "the history has the wrong length")
+    for i in range(n_generations):
+        if sizes[i] == 0 or sizes[i] > n_blocks:
+            return reject(snapshot, "a generation has the wrong size")
+        n += sizes[i]
+    i = n - sizes[n_generations - 1]  # nodes that have a parent
+    if n >= 0xFFFFFFFFu or snapshot.section[STATE].bytes != <size_t>n * sizeof(uint32_t) \
+            or snapshot.section[PARENT].bytes != <size_t>i * sizeof(uint32_t):
+        return reject(snapshot, "the history has the wrong number of nodes")
+    n_nodes[0] = n
+    return OK
+
+
+cdef inline void chain(History* history, uint32_t node, int64_t generation) noexcept nogil:
+    """Put a node first in the chain of its generation."""
+    cdef uint32_t* head = &(<uint32_t*>history.heads.data)[generation % history.lag]
+    (<uint32_t*>history.next.data)[node] = head[0]
+    (<uint32_t*>history.previous.data)[node] = NONE
+    if head[0] != NONE:
+        (<uint32_t*>history.previous.data)[head[0]] = node
+    head[0] = node
+
+
+cdef inline Status make_leaves(
+    System* system, Snapshot* snapshot, uint32_t* fewest
+) noexcept nogil:
+    """Let the particles hold their leaves."""
+    cdef uint32_t* refs = <uint32_t*>system.history.refs.data
+    cdef uint32_t* block
+    cdef uint32_t leaf
+    cdef int64_t k = 0      # first particle of the entry
+    cdef int64_t b
+    for b in range(length(snapshot, COPIES)):
+        block = block_of(system, k)
+        k += numbers(snapshot, COPIES)[b]
+        leaf = numbers(snapshot, LEAF)[b]
+        if leaf >= numbers(snapshot, GENERATIONS)[0]:
+            return reject(snapshot, "a particle names a leaf that does not exist")
+        if block[BLOCK_CURRENT] and block[BLOCK_CURRENT] != 1 + numbers(snapshot, STATE)[leaf]:
+            return reject(snapshot, "a history does not end in the state of its particle")
+        block[BLOCK_LEAF] = leaf + 1
+        refs[leaf + 1] += 1
+        fewest[leaf + 1] = min(fewest[leaf + 1], block[BLOCK_STATES])
+    return OK
+
+
+cdef inline Status make_history(
+    System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    """Make the nodes of the histories: node i of the snapshot becomes node i + 1."""
+    cdef History* history = &system.history
+    cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
+    cdef uint32_t* refs
+    cdef uint32_t* fewest
+    cdef int64_t n_generations, n_nodes, i, k
+    cdef int64_t first = 0      # node of the generation
+    cdef int64_t after = 0      # the last of them
+    cdef uint32_t parent
+    history.generation = system.n_steps if history.enabled else 0
+    if check_history(system, snapshot, &n_nodes) != OK:
+        return BAD_SNAPSHOT
+    if n_nodes == 0:
+        return OK
+    if reserve_history(history, &system.memory, n_nodes) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &records.fewest, <size_t>(n_nodes + 1) * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    n_generations = path_length(history)
+    refs = <uint32_t*>history.refs.data
+    fewest = <uint32_t*>records.fewest.data
+    memset(refs, 0, <size_t>(n_nodes + 1) * sizeof(uint32_t))
+    memset(fewest, 0xFF, <size_t>(n_nodes + 1) * sizeof(uint32_t))
+    if make_leaves(system, snapshot, fewest) != OK:
+        return BAD_SNAPSHOT
+    for i in range(n_generations):
+        after = first + sizes[i]
+        if history.lag:
+            (<uint32_t*>history.heads.data)[(history.generation - i) % history.lag] = NONE
+        for k in range(first, after):
+            # Whoever holds a node comes before it, so all of them have been here.
+            if refs[k + 1] == 0:
+                return reject(snapshot, "nobody holds a node of a history")
+            if numbers(snapshot, STATE)[k] >= fewest[k + 1]:
+                return reject(snapshot, "a history names a state that its particle does not have")
+            parent = 0
+            if i < n_generations - 1:
+                parent = numbers(snapshot, PARENT)[k]
+                if parent >= sizes[i + 1]:
+                    return reject(snapshot, "a history names a parent that does not exist")
+                parent += <uint32_t>after + 1
+                refs[parent] += 1
+                fewest[parent] = min(fewest[parent], fewest[k + 1])
+            (<uint32_t*>history.parent.data)[k + 1] = parent
+            (<uint32_t*>history.state.data)[k + 1] = numbers(snapshot, STATE)[k]
+            if history.lag:
+                chain(history, <uint32_t>(k + 1), history.generation - i)
+        first = after
+    history.n_touched = <uint32_t>(n_nodes + 1)
+    history.n_live = n_nodes
+    return OK
+
+
+# ---- the whole ---------------------------------------------------------------------------
+
+cdef inline bint has_missing(const System* system) noexcept nogil:
+    """Whether a missing symbol was ever absorbed."""
+    cdef int64_t k
+    for k in range(system.n_particles):
+        if column_of(system, block_of(system, k), system.model.n_symbols).n:
+            return True
+    return False
+
+
+cdef inline Status restore_with(
+    System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    cdef int64_t n
+    cdef Status status = check_lengths(system, snapshot, records)
+    if status != OK:
+        return status
+    n = <int64_t>(snapshot.section[WEIGHT].bytes // sizeof(double))
+    status = check_weights(system, snapshot, n)
+    if status == OK:
+        status = reserve_records(system, records)
+    if status == OK:
+        status = reserve_groups(system, snapshot, records)
+    if status == OK:
+        status = grow_particles(system, n)
+    if status == OK:
+        status = reserve_shelves(system, length(snapshot, COPIES))
+    if status == OK and records.most_states > system.state_capacity:
+        status = move_blocks(system, (records.most_states + 3) & ~3u)
+    if status != OK:
+        return status
+    make_groups(system, snapshot, records)
+    status = make_nodes(system, snapshot, records)
+    if status == OK:
+        status = make_particles(system, snapshot, records)
+    if status == OK:
+        system.met_missing = has_missing(system)
+        status = make_history(system, snapshot, records)
+    return status
+
+
+cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
+    """Make a system that has seen nothing what the snapshot says; `n_steps` is set already.
+
+    After a failure the system can be released, and nothing else.
+    """
+    cdef Records records
+    cdef Status status
+    memset(&records, 0, sizeof(Records))
+    status = restore_with(system, snapshot, &records)
+    dispose(&system.memory, &records.handles)
+    dispose(&system.memory, &records.places)
+    dispose(&system.memory, &records.met)
+    dispose(&system.memory, &records.reached)
+    dispose(&system.memory, &records.emitted)
+    dispose(&system.memory, &records.fewest)
+    return status

@@ -1,0 +1,210 @@
+# cython: language_level=3
+"""Restoring, the particles: they take hold of the records, and their totals must agree.
+
+How often a state was entered is not in a snapshot: it is the sum of the transitions into it, and
+must be the sum of the emissions from it.
+"""
+
+from libc.math cimport exp, fabs, isfinite
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._kernel.counts cimport count_in, row_in, state_in
+from mdvpf._kernel.particles cimport (
+    block_in, group_at, into_of, root_of, rows_of, spread_in, used_groups,
+)
+from mdvpf._kernel.pool cimport at
+from mdvpf._kernel.reserve cimport take_slot
+from mdvpf._kernel.restore_records cimport Records, hold, length, reject
+from mdvpf._kernel.snapshot cimport (
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
+    WEIGHT, Snapshot, numbers,
+)
+from mdvpf._kernel.types cimport (
+    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_STATES, GROUP, NODE_BITS, NODE_SIZE, OK, SMALLEST_WEIGHT,
+    Record, Row, Status, System, handle_t,
+)
+
+
+cdef inline Status check_weights(
+    System* system, Snapshot* snapshot, int64_t n
+) noexcept nogil:
+    cdef const double* weight = <const double*>snapshot.section[WEIGHT].data
+    cdef const double* log_weight = NULL
+    cdef double total = 0.0
+    cdef int64_t k
+    if snapshot.section[LOG_WEIGHT].bytes:
+        log_weight = <const double*>snapshot.section[LOG_WEIGHT].data
+    for k in range(n):
+        if not 0.0 <= weight[k] <= 1.000000001:
+            return reject(snapshot, "a weight is out of range")
+        total += weight[k]
+        if log_weight == NULL:
+            if weight[k] < SMALLEST_WEIGHT:
+                return reject(snapshot, "a weight is too small to be without its log")
+        elif not isfinite(log_weight[k]) or fabs(exp(log_weight[k]) - weight[k]) > 1e-9:
+            return reject(snapshot, "a log weight is not the log of the weight")
+        if numbers(snapshot, ANCESTOR)[k] >= system.budget:
+            return reject(snapshot, "an ancestor is out of range")
+    if not fabs(total - 1.0) < 1e-9:
+        return reject(snapshot, "weights do not sum to one")
+    return OK
+
+
+cdef inline bint stands_elsewhere(Records* records, int64_t record, uint32_t place) noexcept nogil:
+    """Whether a record was met in another place of a particle than this one."""
+    cdef uint64_t* known = &(<uint64_t*>records.places.data)[record]
+    if known[0] == 0:
+        known[0] = <uint64_t>place + 1
+    return known[0] != <uint64_t>place + 1
+
+
+cdef inline Status add_group(
+    const System* system, Snapshot* snapshot, Records* records, uint32_t number, uint32_t place,
+    uint32_t n_states, int64_t n_rows, uint64_t* totals,
+) noexcept nogil:
+    """Add the counts of a particle's group to the totals; it has `n_rows` rows at the most."""
+    cdef const Record* group
+    cdef uint32_t which, i, state
+    cdef Row row
+    if number == 0:
+        return OK
+    if stands_elsewhere(records, records.n_nodes + number - 1, place):
+        return reject(snapshot, "a record stands in two places")
+    group = group_at(system, (<handle_t*>records.handles.data)[records.n_nodes + number - 1])
+    for which in range(<uint32_t>GROUP):
+        row = row_in(group, which)
+        if row.n and which >= n_rows:
+            return reject(snapshot, "there is a row of no state, or a column of no symbol")
+        for i in range(row.n):
+            state = state_in(&row, i)
+            if state >= n_states:
+                return reject(snapshot, "a row names a state that its particle does not have")
+            totals[state] += count_in(&row, i)
+    return OK
+
+
+cdef inline Status add_tree(
+    const System* system, Snapshot* snapshot, Records* records, uint32_t number,
+    uint32_t depth, int64_t level_start, int64_t first, uint32_t n_states,
+) noexcept nogil:
+    """Add the emissions below a node of the given depth (0: the top) whose first group is known."""
+    cdef int64_t below, k
+    cdef uint32_t i
+    if number == 0:
+        return OK
+    if depth == system.depth - 1:
+        return add_group(
+            system, snapshot, records, number, <uint32_t>first, n_states,
+            <int64_t>system.model.n_symbols + 1 - GROUP * first, <uint64_t*>records.emitted.data,
+        )
+    k = level_start + number - 1
+    # In use none does. Nodes that name each other would be work without end here.
+    if stands_elsewhere(records, k, <uint32_t>first):
+        return reject(snapshot, "a record stands in two places")
+    below = level_start + numbers(snapshot, LEVELS)[depth]
+    for i in range(<uint32_t>NODE_SIZE):
+        if add_tree(
+            system, snapshot, records, numbers(snapshot, CHILDREN)[k * NODE_SIZE + i],
+            depth + 1, below, first + (<int64_t>i << (NODE_BITS * (system.depth - 2 - depth))),
+            n_states,
+        ) != OK:
+            return BAD_SNAPSHOT
+    return OK
+
+
+cdef inline Status check_totals(
+    System* system, Snapshot* snapshot, Records* records, int64_t particle, uint32_t* block
+) noexcept nogil:
+    """Check the totals of a particle against each other, and write them into its block."""
+    cdef const uint64_t* reached = <const uint64_t*>records.reached.data
+    cdef const uint64_t* emitted = <const uint64_t*>records.emitted.data
+    cdef double spread = 0.0
+    cdef uint64_t entered = 0
+    cdef uint32_t i
+    for i in range(block[BLOCK_STATES]):
+        if reached[i] != emitted[i] or reached[i] == 0 or reached[i] > 0xFFFFFFFFu:
+            return reject(snapshot, "transitions to a state are not emissions from it")
+        into_of(system, block)[i] = <uint32_t>reached[i]
+        entered += reached[i]
+        spread += reached[i] / (reached[i] + system.model.prior)
+    if entered != <uint64_t>system.n_steps:
+        return reject(snapshot, "transitions do not sum to the number of steps")
+    spread_in(block)[0] = (<const double*>snapshot.section[SPREAD].data)[particle]
+    if not fabs(spread_in(block)[0] - spread) <= 1e-9 * spread:
+        return reject(snapshot, "a spread is off")
+    return OK
+
+
+cdef inline Status make_particle(
+    System* system, Snapshot* snapshot, Records* records, int64_t particle, uint32_t* block
+) noexcept nogil:
+    """Make a block of the entry `particle` of the snapshot."""
+    cdef const handle_t* handles = <const handle_t*>records.handles.data
+    cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
+    cdef const uint32_t* rows = numbers(snapshot, ROWS) + particle * records.row_groups
+    cdef const uint32_t* tops = numbers(snapshot, COLUMNS) + particle * system.root_size
+    cdef int64_t n_tops = records.n_groups
+    cdef uint32_t i
+    if system.depth > 1:
+        n_tops = numbers(snapshot, LEVELS)[0]
+    block[BLOCK_STATES] = n_states
+    block[BLOCK_CURRENT] = numbers(snapshot, CURRENT)[particle]
+    if block[BLOCK_CURRENT] > n_states:
+        return reject(snapshot, "a particle is in a state that it does not have")
+    if n_states:
+        memset(records.reached.data, 0, n_states * sizeof(uint64_t))
+        memset(records.emitted.data, 0, n_states * sizeof(uint64_t))
+    for i in range(records.row_groups):
+        if rows[i] and i >= used_groups(block):
+            return reject(snapshot, "there is a row of no state, or a column of no symbol")
+        if hold(system, snapshot, handles + records.n_nodes, records.n_groups, rows[i],
+                &rows_of(system, block)[i]) != OK:
+            return BAD_SNAPSHOT
+        if add_group(system, snapshot, records, rows[i], ~i, n_states,
+                     <int64_t>n_states + 1 - GROUP * <int64_t>i,
+                     <uint64_t*>records.reached.data) != OK:
+            return BAD_SNAPSHOT
+    for i in range(system.root_size):
+        if hold(system, snapshot, handles if system.depth > 1 else handles + records.n_nodes,
+                n_tops, tops[i], &root_of(system, block)[i]) != OK:
+            return BAD_SNAPSHOT
+        if add_tree(system, snapshot, records, tops[i], 0, 0,
+                    <int64_t>i << (NODE_BITS * (system.depth - 1)), n_states) != OK:
+            return BAD_SNAPSHOT
+    return check_totals(system, snapshot, records, particle, block)
+
+
+cdef inline Status make_particles(
+    System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    """Make the particles of a system that has room for them, and no particle but its first."""
+    cdef const uint32_t* copies = numbers(snapshot, COPIES)
+    cdef handle_t* handles = <handle_t*>records.handles.data
+    cdef uint32_t slot
+    cdef int64_t k = 0
+    cdef int64_t b, last
+    system.most_states = records.most_states
+    system.n_candidates = 0
+    for b in range(length(snapshot, COPIES)):
+        slot = take_slot(system) if b > 0 else (<uint32_t*>system.slot.data)[0]
+        memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
+        last = k + copies[b]
+        while k < last:
+            (<uint32_t*>system.slot.data)[k] = slot
+            k += 1
+        if make_particle(system, snapshot, records, b, block_in(system, slot)) != OK:
+            return BAD_SNAPSHOT
+        system.n_candidates += copies[b] * <int64_t>(numbers(snapshot, N_STATES)[b] + 1)
+    system.n_particles = k
+    memcpy(system.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
+    system.logarithmic = snapshot.section[LOG_WEIGHT].bytes > 0
+    if system.logarithmic:
+        memcpy(system.log_weight.data, snapshot.section[LOG_WEIGHT].data,
+               snapshot.section[LOG_WEIGHT].bytes)
+    memcpy(system.ancestors.data, snapshot.section[ANCESTOR].data,
+           snapshot.section[ANCESTOR].bytes)
+    for k in range(records.n_nodes + records.n_groups):
+        if (<Record*>at(&system.pool, handles[k])).refs == 0:
+            return reject(snapshot, "nobody holds a record")
+    return OK

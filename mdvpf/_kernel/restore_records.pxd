@@ -1,0 +1,274 @@
+# cython: language_level=3
+"""Restoring, the records: groups of rows and nodes of trees come to life, held by nobody yet.
+
+Every length, number and order is checked before it is used; see `restore.pxd`.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from mdvpf._kernel.counts cimport (
+    begin_group, children, group_bytes, group_units, items_of, put_item, width_of,
+)
+from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize, take
+from mdvpf._kernel.snapshot cimport (
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS,
+    SHAPE, SPREAD, WEIGHT, Snapshot, numbers,
+)
+from mdvpf._kernel.types cimport (
+    BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
+    PAGE_UNITS,
+    Buffer, Record, Status, System, handle_t,
+)
+
+# The records of a snapshot as they come to life: handles by number, nodes first.
+cdef struct Records:
+    Buffer handles          # handle_t[]: nodes by level, the top one first, then groups
+    Buffer places           # uint64_t[]: where each stands in the particles, from 1; 0: not met
+    Buffer met              # uint64_t[states]: the latest row that names each state, from 1
+    Buffer reached          # uint64_t[states]: transitions of one particle to each state
+    Buffer emitted          # uint64_t[states]: emissions of one particle from each state
+    Buffer fewest           # uint32_t[]: fewest states of a particle that descends from each node
+    int64_t n_nodes
+    int64_t n_groups
+    uint32_t most_states
+    uint32_t row_groups     # of the particle with most states
+    uint64_t n_rows         # rows read so far
+
+
+cdef inline int64_t length(const Snapshot* snapshot, int section) noexcept nogil:
+    """Numbers of 32 bits in a section."""
+    return <int64_t>(snapshot.section[section].bytes // sizeof(uint32_t))
+
+
+cdef inline Status reject(Snapshot* snapshot, const char* fault) noexcept nogil:
+    snapshot.fault = fault
+    return BAD_SNAPSHOT
+
+
+# ---- lengths -----------------------------------------------------------------------------
+
+cdef inline Status check_lengths(
+    const System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    """Check the lengths of all sections but those of the history; find the sizes they imply."""
+    cdef size_t n_particles = snapshot.section[WEIGHT].bytes // sizeof(double)
+    cdef size_t n = <size_t>length(snapshot, COPIES)
+    cdef size_t words = n * sizeof(uint32_t)
+    cdef int64_t n_nodes = 0
+    cdef uint64_t total = 0
+    cdef uint32_t level
+    cdef size_t k
+    if n_particles < 1 or n_particles > <size_t>system.budget:
+        return reject(snapshot, "the number of particles is out of range")
+    if system.duplicating and n_particles != <size_t>system.budget:
+        return reject(snapshot, "this algorithm always has all its particles")
+    if snapshot.section[WEIGHT].bytes != n_particles * sizeof(double) \
+            or snapshot.section[LOG_WEIGHT].bytes not in (0, n_particles * sizeof(double)) \
+            or snapshot.section[ANCESTOR].bytes != n_particles * sizeof(uint32_t):
+        return reject(snapshot, "a section has not one entry a particle")
+    if snapshot.section[COPIES].bytes != words \
+            or snapshot.section[SPREAD].bytes != n * sizeof(double) \
+            or snapshot.section[N_STATES].bytes != words \
+            or snapshot.section[CURRENT].bytes != words \
+            or snapshot.section[COLUMNS].bytes != words * system.root_size:
+        return reject(snapshot, "sections of different lengths")
+    for k in range(n):
+        if numbers(snapshot, COPIES)[k] == 0:
+            return reject(snapshot, "there is a particle that is none")
+        total += numbers(snapshot, COPIES)[k]
+    if total != n_particles:
+        return reject(snapshot, "copies do not sum to the number of particles")
+    for k in range(n):
+        if numbers(snapshot, N_STATES)[k] > records.most_states:
+            records.most_states = numbers(snapshot, N_STATES)[k]
+    if records.most_states > system.model.max_states or records.most_states > 0x7FFFFFF0u:
+        return reject(snapshot, "a particle has too many states")
+    records.row_groups = (records.most_states >> GROUP_BITS) + 1
+    if snapshot.section[ROWS].bytes != words * records.row_groups:
+        return reject(snapshot, "the section of rows has the wrong length")
+    if snapshot.section[LEVELS].bytes != (system.depth - 1) * sizeof(uint32_t):
+        return reject(snapshot, "the trees of columns have the wrong depth")
+    for level in range(system.depth - 1):
+        n_nodes += numbers(snapshot, LEVELS)[level]
+    if snapshot.section[CHILDREN].bytes != <size_t>n_nodes * NODE_SIZE * sizeof(uint32_t):
+        return reject(snapshot, "the section of nodes has the wrong length")
+    records.n_nodes = n_nodes
+    records.n_groups = length(snapshot, SHAPE)
+    if snapshot.section[SHAPE].bytes % sizeof(uint32_t):
+        return reject(snapshot, "the section of shapes has the wrong length")
+    return OK
+
+
+cdef inline Status reserve_records(System* system, Records* records) noexcept nogil:
+    cdef size_t n = <size_t>(records.n_nodes + records.n_groups)
+    cdef size_t states = records.most_states * sizeof(uint64_t)
+    if resize(&system.memory, &records.handles, n * sizeof(handle_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &records.places, n * sizeof(uint64_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &records.met, states) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &records.reached, states) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &records.emitted, states) != OK:
+        return NO_MEMORY
+    if n:
+        memset(records.places.data, 0, n * sizeof(uint64_t))
+    if states:
+        memset(records.met.data, 0, states)
+    return OK
+
+
+# ---- records -----------------------------------------------------------------------------
+
+cdef inline uint32_t read_item(const uint8_t* items, uint32_t width, size_t i) noexcept nogil:
+    items += i << width
+    if width == 0:
+        return items[0]
+    if width == 1:
+        return items[0] | <uint32_t>items[1] << 8
+    return (items[0] | <uint32_t>items[1] << 8 | <uint32_t>items[2] << 16
+            | <uint32_t>items[3] << 24)
+
+
+cdef inline Status check_group(
+    Snapshot* snapshot, Records* records, const uint8_t* items, uint32_t shape, uint32_t* width
+) noexcept nogil:
+    """Check the form of a group that is within its section; find the width that it needs."""
+    cdef uint64_t* met = <uint64_t*>records.met.data
+    cdef uint32_t n = shape >> 2
+    cdef uint32_t largest = n
+    cdef uint32_t place = 0
+    cdef uint32_t which, end, state, count
+    for which in range(<uint32_t>GROUP):
+        end = read_item(items, shape & 3, which)
+        if end < place or end > n:
+            return reject(snapshot, "the rows of a group overlap")
+        records.n_rows += 1
+        while place < end:
+            state = read_item(items, shape & 3, GROUP + 2 * <size_t>place)
+            count = read_item(items, shape & 3, GROUP + 2 * <size_t>place + 1)
+            if state >= records.most_states or count == 0:
+                return reject(snapshot, "a row names a state that does not exist, or a zero")
+            if met[state] == records.n_rows:
+                return reject(snapshot, "a row names a state twice")
+            met[state] = records.n_rows
+            largest = state if state > largest else largest
+            largest = count if count > largest else largest
+            place += 1
+    if place != n:
+        return reject(snapshot, "a group is longer than its rows")
+    if n == 0:
+        return reject(snapshot, "a group holds nothing")
+    width[0] = width_of(largest)
+    return OK
+
+
+cdef inline Status reserve_groups(
+    System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    """Check the groups, and make room for them and for the nodes."""
+    cdef uint32_t* shapes = numbers(snapshot, SHAPE)
+    cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
+    cdef size_t left = snapshot.section[ITEMS].bytes
+    cdef size_t[N_CLASSES] n
+    cdef size_t n_pages = 0
+    cdef size_t units
+    cdef uint32_t width
+    cdef int64_t g
+    memset(n, 0, sizeof(n))
+    for g in range(records.n_groups):
+        if (shapes[g] & 3) > 2 or group_bytes(shapes[g]) > left:
+            return reject(snapshot, "a group is longer than its section")
+        if check_group(snapshot, records, items, shapes[g], &width) != OK:
+            return BAD_SNAPSHOT
+        items += group_bytes(shapes[g])
+        left -= group_bytes(shapes[g])
+        n[class_of(&system.pool, group_units((shapes[g] & ~3u) | width))] += 1
+    if left:
+        return reject(snapshot, "the section of groups is longer than its groups")
+    n[class_of(&system.pool, NODE_UNITS)] += <size_t>records.n_nodes
+    for g in range(N_CLASSES):
+        units = system.pool.units[g]
+        if units > PAGE_UNITS:
+            n_pages += n[g] * ((units + PAGE_UNITS - 1) // PAGE_UNITS)
+        else:
+            n_pages += (n[g] + PAGE_UNITS // units - 1) // (PAGE_UNITS // units)
+    return reserve_pages(&system.pool, n_pages)
+
+
+cdef inline void make_groups(
+    System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    """Make the groups, which nobody holds yet. They were checked, and there is room for them."""
+    cdef handle_t* handles = <handle_t*>records.handles.data + records.n_nodes
+    cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
+    cdef uint32_t shape
+    cdef uint32_t width = 0
+    cdef Record* group
+    cdef int64_t g
+    cdef size_t i
+    for g in range(records.n_groups):
+        shape = numbers(snapshot, SHAPE)[g]
+        check_group(snapshot, records, items, shape, &width)
+        handles[g] = take(
+            &system.pool, class_of(&system.pool, group_units((shape & ~3u) | width)))
+        group = <Record*>at(&system.pool, handles[g])
+        begin_group(group, width)
+        group.refs = 0
+        group.note = 0
+        group.shape = (shape & ~3u) | width
+        for i in range(GROUP + 2 * <size_t>(shape >> 2)):
+            put_item(items_of(group), width, <uint32_t>i, read_item(items, shape & 3, i))
+        items += group_bytes(shape)
+
+
+cdef inline Status hold(
+    System* system, Snapshot* snapshot, const handle_t* handles, int64_t n, uint32_t number,
+    handle_t* place,
+) noexcept nogil:
+    """Write the handle of a record named by its number, and count the reference."""
+    place[0] = NONE
+    if number == 0:
+        return OK
+    if number > n:
+        return reject(snapshot, "a record that does not exist is named")
+    place[0] = handles[number - 1]
+    (<Record*>at(&system.pool, place[0])).refs += 1
+    return OK
+
+
+cdef inline Status make_nodes(
+    System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    """Make the nodes of all levels; each holds nodes of the next, or groups."""
+    cdef handle_t* handles = <handle_t*>records.handles.data
+    cdef int64_t first = 0      # node of the level
+    cdef int64_t below, n_below, k
+    cdef uint32_t level, i
+    cdef bint is_empty
+    cdef Record* node
+    for k in range(records.n_nodes):
+        handles[k] = take(&system.pool, class_of(&system.pool, NODE_UNITS))
+        node = <Record*>at(&system.pool, handles[k])
+        node.refs = 0
+        node.shape = 0
+        node.note = 0
+    for level in range(system.depth - 1):
+        below = first + numbers(snapshot, LEVELS)[level]
+        n_below = records.n_groups
+        if level + 2 < system.depth:
+            n_below = numbers(snapshot, LEVELS)[level + 1]
+        for k in range(first, below):
+            is_empty = True
+            for i in range(<uint32_t>NODE_SIZE):
+                is_empty = is_empty and numbers(snapshot, CHILDREN)[k * NODE_SIZE + i] == 0
+                if hold(system, snapshot, handles + below, n_below,
+                        numbers(snapshot, CHILDREN)[k * NODE_SIZE + i],
+                        &children(&system.pool, handles[k])[i]) != OK:
+                    return BAD_SNAPSHOT
+            if is_empty:
+                return reject(snapshot, "a node holds nothing")
+        first = below
+    return OK

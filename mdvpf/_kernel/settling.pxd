@@ -1,0 +1,99 @@
+# cython: language_level=3
+"""Settling: between two steps, give back what none of the particles needs.
+
+A step needs work space, and room for records, blocks and history nodes that are gone after it.
+Between two steps all of that can go, and what is left be put in order: records that are equal
+become one, and records and blocks lie in the order of particles. So it is done after some steps,
+and at the end of a long run. Where the memory to put things in order cannot be had, they stay as
+they are.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memset
+
+from mdvpf._kernel.buffers cimport (
+    N_BUFFERS, N_STATE_BUFFERS, forget_extents, is_of_nodes, list_buffers, shelf_bytes, state_bytes,
+)
+from mdvpf._kernel.compaction cimport move_records
+from mdvpf._kernel.history cimport pack_nodes
+from mdvpf._kernel.particles cimport block_of, is_copy
+from mdvpf._kernel.pool cimport dispose, duplicate, resize, used_bytes
+from mdvpf._kernel.reserve cimport move_blocks
+from mdvpf._kernel.types cimport BLOCK_LEAF, OK, PAGE_BYTES, Buffer, History, System
+
+cdef enum:
+    SETTLE_INTERVAL = 256   # steps: records become equal slowly, and to look at all takes time
+
+
+cdef inline bint is_loose(const System* system) noexcept nogil:
+    """Whether it pays to move records and blocks together.
+
+    The last pages of the classes are never full, and the next step needs some shelves.
+    """
+    cdef size_t room = used_bytes(&system.pool) + shelf_bytes(system, system.n_shelves)
+    cdef size_t unused = used_bytes(&system.pool) - <size_t>system.pool.live_bytes \
+        + shelf_bytes(system, system.n_free_shelves)
+    return unused > room // 16 + 8 * PAGE_BYTES
+
+
+cdef inline bint has_loose_nodes(const System* system) noexcept nogil:
+    cdef const History* history = &system.history
+    return history.n_touched > history.n_live + history.n_touched // 16 + PAGE_BYTES // 4
+
+
+# ---- between two steps -------------------------------------------------------------------
+
+cdef inline void fit(System* system, Buffer* buffer, size_t used) noexcept nogil:
+    """Cut a buffer down to what is used of it."""
+    cdef Buffer fitting
+    memset(&fitting, 0, sizeof(Buffer))
+    if used == 0 or duplicate(&system.memory, &fitting, buffer, used) == OK:
+        dispose(&system.memory, buffer)
+        buffer[0] = fitting
+
+
+cdef inline void release_work(System* system) noexcept nogil:
+    """Give back the work space, but for what is too small to matter."""
+    cdef Buffer* buffers[N_BUFFERS]
+    cdef size_t used
+    cdef int i
+    list_buffers(system, buffers)
+    for i in range(N_BUFFERS):
+        if buffers[i] == &system.blocks:  # which are not cut but moved
+            continue
+        used = state_bytes(system, buffers[i], i)
+        # What is at least half used has room to grow, no more.
+        if buffers[i].bytes > PAGE_BYTES and used < buffers[i].bytes // 2:
+            fit(system, buffers[i], used)
+    forget_extents(system)
+
+
+cdef inline void move_nodes(System* system) noexcept nogil:
+    """Move the nodes of histories together, in the order in which they are."""
+    cdef Buffer* buffers[N_BUFFERS]
+    cdef Buffer numbers
+    cdef uint32_t* block
+    cdef int64_t k
+    cdef int i
+    memset(&numbers, 0, sizeof(Buffer))
+    if resize(&system.memory, &numbers, system.history.n_touched * sizeof(uint32_t)) != OK:
+        return
+    pack_nodes(&system.history, <uint32_t*>numbers.data)
+    for k in range(system.n_particles):
+        if not is_copy(system, k):
+            block = block_of(system, k)
+            block[BLOCK_LEAF] = (<uint32_t*>numbers.data)[block[BLOCK_LEAF]]
+    dispose(&system.memory, &numbers)
+    list_buffers(system, buffers)
+    for i in range(N_STATE_BUFFERS):
+        if is_of_nodes(system, buffers[i]):
+            fit(system, buffers[i], state_bytes(system, buffers[i], i))
+
+
+cdef inline void settle(System* system, bint merging) noexcept nogil:
+    """Give back work space; move together what is loose, and all records if they are merged."""
+    release_work(system)
+    if (merging or is_loose(system)) and move_records(system, merging) == OK:
+        move_blocks(system, system.state_capacity)
+    if has_loose_nodes(system):
+        move_nodes(system)

@@ -1,0 +1,328 @@
+# cython: language_level=3
+"""Snapshots: what a system holds, as arrays that know nothing of handles, pages and slots.
+
+Particles are listed in order; copies, which follow each other, are one entry with how many they
+are, and a weight for each of them. A group of rows, or a node of the trees of columns, is listed
+once and named by its number, from 1; 0 is none. So sharing survives, and whatever a core makes of
+its memory, it can write and read the same arrays. Histories are listed by generation, the newest
+first, and within a generation in the order in which the one before it names the nodes.
+
+`Snapshot` holds the arrays, `take_snapshot` writes them; `restore.pxd` reads them.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._kernel.counts cimport children, group_bytes, item, items_of
+from mdvpf._kernel.history cimport path_length
+from mdvpf._kernel.particles cimport (
+    block_of, group_at, is_copy, root_of, rows_of, spread_in, used_groups,
+)
+from mdvpf._kernel.pool cimport count_records, dispose, resize
+from mdvpf._kernel.types cimport (
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
+    PAGE_BITS, PAGE_UNITS,
+    Buffer, History, Memory, Record, Status, System, handle_t,
+)
+
+# The arrays of a snapshot, in the order in which they cross the boundary: of K particles, of B of
+# them that differ or do not follow each other.
+cdef enum:
+    WEIGHT = 0              # double[K]
+    LOG_WEIGHT = 1          # double[K], or empty if weights can be multiplied
+    ANCESTOR = 2            # uint32_t[K]: parents in the latest step
+    COPIES = 3              # uint32_t[B]: how many particles each entry stands for
+    SPREAD = 4              # double[B]: sum over states of into / (into + prior), as it was rounded
+    N_STATES = 5            # uint32_t[B]
+    CURRENT = 6             # uint32_t[B]: 1 + current state; 0: start state
+    ROWS = 7                # uint32_t[B * groups of the largest particle]: groups of transitions
+    COLUMNS = 8             # uint32_t[B * root]: nodes of the top level, groups if there is none
+    LEVELS = 9              # uint32_t[]: nodes of each level of the trees, the top one first
+    CHILDREN = 10           # uint32_t[nodes * NODE_SIZE]: nodes of the next level, or groups
+    SHAPE = 11              # uint32_t[groups]: pairs << 2 | width of an item (0, 1, 2: 1, 2, 4)
+    ITEMS = 12              # bytes: of each group GROUP ends, then (state, count) pairs; low first
+    LEAF = 13               # uint32_t[B]: node of the newest generation, from 0; empty: no history
+    GENERATIONS = 14        # uint32_t[]: nodes of each generation, the newest first
+    PARENT = 15             # uint32_t[]: node in the next generation, from 0; none for the last
+    STATE = 16              # uint32_t[]: state of each node
+    N_SECTIONS = 17
+
+cdef struct Snapshot:
+    Buffer[N_SECTIONS] section
+    const char* fault       # what is wrong with it
+
+
+cdef inline uint32_t* numbers(Snapshot* snapshot, int section) noexcept nogil:
+    return <uint32_t*>snapshot.section[section].data
+
+
+cdef inline tuple sections_of(const Snapshot* snapshot):
+    """The arrays of a snapshot, as bytes objects."""
+    cdef int i
+    return tuple([
+        (<char*>snapshot.section[i].data)[:snapshot.section[i].bytes]
+        if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS)
+    ])
+
+
+cdef inline void borrow_sections(Snapshot* snapshot, tuple sections) except *:
+    """Let a snapshot look at bytes objects, which must outlive it."""
+    cdef bytes section
+    cdef int i
+    memset(snapshot, 0, sizeof(Snapshot))
+    if len(sections) != N_SECTIONS:
+        raise ValueError(f"{len(sections)} sections: expected {N_SECTIONS}")
+    for i in range(N_SECTIONS):
+        section = sections[i]
+        snapshot.section[i].data = <char*>section
+        snapshot.section[i].bytes = len(section)
+
+
+cdef inline void dispose_snapshot(Memory* memory, Snapshot* snapshot) noexcept nogil:
+    cdef int i
+    for i in range(N_SECTIONS):
+        dispose(memory, &snapshot.section[i])
+
+
+# ---- records -----------------------------------------------------------------------------
+
+# Which number each record has, and the records in order of number, level by level.
+cdef struct Numbering:
+    Buffer number           # uint32_t[units of the pool]
+    Buffer order            # handle_t[]: nodes of the top level first, groups last
+    int64_t n
+    int64_t level_start     # of the level being numbered
+
+
+cdef inline void note(Numbering* known, handle_t handle) noexcept nogil:
+    """Number a record of the level unless it has a number."""
+    cdef uint32_t* number
+    if handle == NONE:
+        return
+    number = &(<uint32_t*>known.number.data)[handle - PAGE_UNITS]
+    if number[0] == 0:
+        (<handle_t*>known.order.data)[known.n] = handle
+        known.n += 1
+        number[0] = <uint32_t>(known.n - known.level_start)
+
+
+cdef inline uint32_t number_of(const Numbering* known, handle_t handle) noexcept nogil:
+    return 0 if handle == NONE else (<uint32_t*>known.number.data)[handle - PAGE_UNITS]
+
+
+cdef inline Status number_records(
+    System* system, Numbering* known, Snapshot* snapshot
+) noexcept nogil:
+    """Number all records, and write how many nodes each level has."""
+    cdef size_t units = (<size_t>system.pool.n_pages - 1) << PAGE_BITS
+    cdef size_t n_records = count_records(&system.pool)
+    cdef uint32_t level, i
+    cdef int64_t k, start
+    if resize(&system.memory, &known.number, units * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &known.order, n_records * sizeof(handle_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &snapshot.section[LEVELS],
+              (system.depth - 1) * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if units:
+        memset(known.number.data, 0, units * sizeof(uint32_t))
+    for k in range(system.n_particles):
+        for i in range(system.root_size):
+            note(known, root_of(system, block_of(system, k))[i])
+    for level in range(system.depth - 1):
+        start = known.level_start
+        known.level_start = known.n
+        numbers(snapshot, LEVELS)[level] = <uint32_t>(known.n - start)
+        for k in range(start, known.level_start):
+            for i in range(<uint32_t>NODE_SIZE):
+                note(known, children(&system.pool, (<handle_t*>known.order.data)[k])[i])
+    for k in range(system.n_particles):
+        for i in range(used_groups(block_of(system, k))):
+            note(known, rows_of(system, block_of(system, k))[i])
+    return OK
+
+
+cdef inline uint8_t* write_group(const Record* group, uint8_t* out) noexcept nogil:
+    """Write the items of a group, low bytes first; return where they end."""
+    cdef uint32_t width = group.shape & 3
+    cdef uint32_t i, value
+    cdef int byte
+    for i in range(<uint32_t>GROUP + 2 * (group.shape >> 2)):
+        value = item(items_of(group), width, i)
+        for byte in range(1 << width):
+            out[0] = <uint8_t>(value >> (8 * byte))
+            out += 1
+    return out
+
+
+cdef inline Status write_records(
+    System* system, const Numbering* known, Snapshot* snapshot
+) noexcept nogil:
+    """Write the nodes and the groups, in order of number."""
+    cdef const handle_t* order = <const handle_t*>known.order.data
+    cdef int64_t n_nodes = known.level_start
+    cdef int64_t n_groups = known.n - n_nodes
+    cdef size_t bytes = 0
+    cdef uint8_t* items
+    cdef int64_t k
+    cdef uint32_t i
+    for k in range(n_nodes, known.n):
+        bytes += group_bytes(group_at(system, order[k]).shape)
+    if resize(&system.memory, &snapshot.section[CHILDREN],
+              <size_t>n_nodes * NODE_SIZE * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &snapshot.section[SHAPE],
+              <size_t>n_groups * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &snapshot.section[ITEMS], bytes) != OK:
+        return NO_MEMORY
+    for k in range(n_nodes):
+        for i in range(<uint32_t>NODE_SIZE):
+            numbers(snapshot, CHILDREN)[k * NODE_SIZE + i] = number_of(
+                known, children(&system.pool, order[k])[i])
+    items = <uint8_t*>snapshot.section[ITEMS].data
+    for k in range(n_groups):
+        numbers(snapshot, SHAPE)[k] = group_at(system, order[n_nodes + k]).shape
+        items = write_group(group_at(system, order[n_nodes + k]), items)
+    return OK
+
+
+# ---- particles ---------------------------------------------------------------------------
+
+cdef inline size_t count_blocks(const System* system) noexcept nogil:
+    cdef size_t n = 0
+    cdef int64_t k
+    for k in range(system.n_particles):
+        n += not is_copy(system, k)
+    return n
+
+
+cdef inline Status write_particles(
+    System* system, const Numbering* known, Snapshot* snapshot
+) noexcept nogil:
+    cdef size_t n = <size_t>system.n_particles
+    cdef size_t n_blocks = count_blocks(system)
+    cdef uint32_t row_groups = (system.most_states >> GROUP_BITS) + 1
+    cdef size_t[N_SECTIONS] bytes
+    cdef uint32_t* block
+    cdef uint32_t i
+    cdef int64_t b = -1
+    cdef int64_t k
+    memset(bytes, 0, sizeof(bytes))
+    bytes[WEIGHT] = n * sizeof(double)
+    bytes[LOG_WEIGHT] = n * sizeof(double) if system.logarithmic else 0
+    bytes[ANCESTOR] = n * sizeof(uint32_t)
+    bytes[COPIES] = n_blocks * sizeof(uint32_t)
+    bytes[SPREAD] = n_blocks * sizeof(double)
+    bytes[N_STATES] = n_blocks * sizeof(uint32_t)
+    bytes[CURRENT] = n_blocks * sizeof(uint32_t)
+    bytes[ROWS] = n_blocks * row_groups * sizeof(uint32_t)
+    bytes[COLUMNS] = n_blocks * system.root_size * sizeof(uint32_t)
+    for i in range(<uint32_t>COLUMNS + 1):
+        if resize(&system.memory, &snapshot.section[i], bytes[i]) != OK:
+            return NO_MEMORY
+    memcpy(snapshot.section[WEIGHT].data, system.weight.data, bytes[WEIGHT])
+    if system.logarithmic:
+        memcpy(snapshot.section[LOG_WEIGHT].data, system.log_weight.data, bytes[LOG_WEIGHT])
+    memcpy(snapshot.section[ANCESTOR].data, system.ancestors.data, bytes[ANCESTOR])
+    for k in range(system.n_particles):
+        if is_copy(system, k):
+            numbers(snapshot, COPIES)[b] += 1
+            continue
+        b += 1
+        block = block_of(system, k)
+        numbers(snapshot, COPIES)[b] = 1
+        (<double*>snapshot.section[SPREAD].data)[b] = spread_in(block)[0]
+        numbers(snapshot, N_STATES)[b] = block[BLOCK_STATES]
+        numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
+        for i in range(row_groups):
+            numbers(snapshot, ROWS)[b * row_groups + i] = number_of(
+                known, rows_of(system, block)[i]) if i < used_groups(block) else 0
+        for i in range(system.root_size):
+            numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
+                known, root_of(system, block)[i])
+    return OK
+
+
+# ---- histories ---------------------------------------------------------------------------
+
+cdef inline Status write_history(
+    System* system, Numbering* known, Snapshot* snapshot
+) noexcept nogil:
+    """Number the nodes of the histories by generation, and write them."""
+    cdef History* history = &system.history
+    cdef const uint32_t* parent = <const uint32_t*>history.parent.data
+    cdef uint32_t* number
+    cdef uint32_t* order
+    cdef int64_t n_generations = path_length(history)
+    cdef int64_t start = 0      # of the generation
+    cdef int64_t n = 0          # nodes numbered so far
+    cdef int64_t b = 0          # blocks so far
+    cdef int64_t generation, last, k
+    cdef uint32_t node
+    if not history.enabled or n_generations == 0:
+        return OK
+    if resize(&system.memory, &known.number, history.n_touched * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &known.order, <size_t>history.n_live * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &snapshot.section[LEAF],
+              count_blocks(system) * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &snapshot.section[GENERATIONS],
+              <size_t>n_generations * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &snapshot.section[STATE],
+              <size_t>history.n_live * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    number = <uint32_t*>known.number.data
+    order = <uint32_t*>known.order.data
+    memset(number, 0, history.n_touched * sizeof(uint32_t))
+    for k in range(system.n_particles):
+        if is_copy(system, k):
+            continue
+        node = block_of(system, k)[BLOCK_LEAF]
+        if number[node] == 0:
+            order[n] = node
+            n += 1
+            number[node] = <uint32_t>n
+        numbers(snapshot, LEAF)[b] = number[node] - 1
+        b += 1
+    for generation in range(n_generations):
+        last = n
+        numbers(snapshot, GENERATIONS)[generation] = <uint32_t>(last - start)
+        for k in range(start, last):
+            numbers(snapshot, STATE)[k] = (<uint32_t*>history.state.data)[order[k]]
+            node = parent[order[k]]
+            if generation < n_generations - 1 and number[node] == 0:
+                order[n] = node
+                n += 1
+                number[node] = <uint32_t>(n - last)
+        if generation < n_generations - 1:
+            start = last
+    if resize(&system.memory, &snapshot.section[PARENT],
+              <size_t>start * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    for k in range(start):
+        numbers(snapshot, PARENT)[k] = number[parent[order[k]]] - 1
+    return OK
+
+
+cdef inline Status take_snapshot(System* system, Snapshot* snapshot) noexcept nogil:
+    """Fill the empty snapshot; `dispose_snapshot` releases it, also after a failure."""
+    cdef Numbering known
+    cdef Status status
+    memset(&known, 0, sizeof(Numbering))
+    status = number_records(system, &known, snapshot)
+    if status == OK:
+        status = write_records(system, &known, snapshot)
+    if status == OK:
+        status = write_particles(system, &known, snapshot)
+    dispose(&system.memory, &known.number)
+    dispose(&system.memory, &known.order)
+    if status == OK:
+        status = write_history(system, &known, snapshot)
+    dispose(&system.memory, &known.number)
+    dispose(&system.memory, &known.order)
+    return status

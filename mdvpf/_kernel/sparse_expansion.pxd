@@ -1,0 +1,161 @@
+# cython: language_level=3
+"""Collecting the candidates of one particle that reach a bound.
+
+Most states of a particle were neither reached from the present one nor emitted the symbol before.
+Their scores are small, and bounded by what the particle knows without looking at them; their sum
+follows from a sum over all states that is kept up to date (the *spread*). Where that bound is below
+the score to reach, only the pairs of one row and one column are looked at.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from mdvpf._kernel.counts cimport count_in, item, state_in
+from mdvpf._kernel.emission cimport beta_of, inverse_of, new_of, spread_of
+from mdvpf._kernel.particles cimport block_of, column_of, into_of, spread_in, transition_row
+from mdvpf._kernel.transition cimport oracle
+from mdvpf._kernel.types cimport (
+    BLOCK_CURRENT, BLOCK_STATES,
+    Candidate, Model, Row, RowTotal, Scratch, System,
+)
+
+
+# Sums over the row of the present state.
+cdef struct RowSums:
+    RowTotal total
+    double part             # count / (into + prior)
+    double spread           # into / (into + prior)
+
+
+cdef inline int64_t collect_all(
+    const double* scores, uint32_t n_states, int64_t particle, double bound, Candidate* items
+) noexcept nogil:
+    """Collect the candidates of a particle that reach the bound; return how many."""
+    cdef uint64_t place = <uint64_t>particle << 32
+    cdef int64_t n = 0
+    cdef uint32_t i
+    for i in range(n_states):  # without a branch: written always, kept if it passes
+        items[n].value = scores[i]
+        items[n].place = place | i
+        n += scores[i] >= bound
+    return n
+
+
+cdef inline int64_t append_in_order(
+    Candidate* items, int64_t n, double value, uint64_t place
+) noexcept nogil:
+    """Insert a candidate by its place among a few; return how many there are."""
+    cdef int64_t i = n
+    while i > 0 and items[i - 1].place > place:
+        items[i] = items[i - 1]
+        i -= 1
+    items[i].value = value
+    items[i].place = place
+    return n + 1
+
+
+cdef inline RowSums scan_row(
+    const Model* model, const uint32_t* into, const Row* row, uint32_t width,
+    uint64_t* stamp, uint64_t first, double* parts,
+) noexcept nogil:
+    """Sum over the row of the present state; stamp its states with the numbers of their pairs.
+
+    Each pair's count / (into + prior) is left in `parts`. `width` is that of the row: as a
+    constant it gives each width a loop of its own.
+    """
+    cdef RowSums sums
+    cdef uint32_t state, count, entered
+    cdef size_t i
+    sums.total.left = 0
+    sums.total.visited = 0
+    sums.part = 0.0
+    sums.spread = 0.0
+    for i in range(row.n):
+        state = item(row.pairs, width, 2 * i)
+        count = item(row.pairs, width, 2 * i + 1)
+        entered = into[state]
+        sums.total.left += count
+        sums.total.visited += entered
+        parts[i] = <double>count * inverse_of(model, entered)
+        sums.part += parts[i]
+        sums.spread += spread_of(model, entered)
+        stamp[state] = first + i
+    return sums
+
+
+cdef inline int64_t collect_few(
+    const System* system, Scratch* scratch, int64_t particle, int32_t symbol, double bound,
+    Candidate* items,
+) noexcept nogil:
+    """Collect the candidates of a particle that reach a bound on linear scores; return how many.
+
+    Looks only at the row of the present state and the column of the symbol. Returns -1 if
+    that does not suffice, because a state that is in neither could reach the bound. Notes what
+    the particle makes of the symbol.
+    """
+    cdef const Model* model = &system.model
+    cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
+    cdef uint64_t first = scratch.n_stamped + 1
+    cdef double* parts = <double*>scratch.emission.data
+    cdef uint32_t* block = block_of(system, particle)
+    cdef const uint32_t* into = into_of(system, block)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef bint offers_new = n_states < model.max_states
+    cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
+    cdef Row counts = column_of(system, block, <uint32_t>symbol)
+    cdef double beta = beta_of(model, symbol)
+    cdef double weight = 1.0
+    cdef double spread = 0.0            # of the states that the oracle offers
+    cdef bint offers_old                # whether there are any
+    cdef double scale, share, total, number, part
+    cdef int64_t n = 0
+    cdef RowSums sums
+    cdef uint64_t place = <uint64_t>particle << 32
+    cdef uint32_t i, state
+    scratch.n_stamped += row.n
+    if row.width == 0:
+        sums = scan_row(model, into, &row, 0, stamp, first, parts)
+    elif row.width == 1:
+        sums = scan_row(model, into, &row, 1, stamp, first, parts)
+    else:
+        sums = scan_row(model, into, &row, 2, stamp, first, parts)
+    if system.lookahead.has_totals:
+        (<RowTotal*>system.lookahead.row_total.data)[particle] = sums.total
+    offers_old = sums.total.visited < system.n_steps
+    if offers_old:
+        spread = spread_in(block)[0] - sums.spread
+    oracle(
+        model, system.n_steps, offers_new, sums.total.left, sums.total.visited, &scale, &share
+    )
+    if system.carry_weights:
+        weight = (<double*>system.weight.data)[particle]
+    if offers_old and not weight * (beta * share) < bound:
+        return -1
+    total = beta * (share * spread + scale * sums.part)
+    for i in range(counts.n):
+        state = state_in(&counts, i)
+        number = <double>count_in(&counts, i)
+        if stamp[state] >= first:
+            part = scale * parts[stamp[state] - first]
+            stamp[state] = 0  # it has had its turn
+        else:
+            part = share * spread_of(model, into[state])
+        total += part * number
+        part *= weight * (number + beta)
+        if part >= bound:
+            n = append_in_order(items, n, part, place | state)
+    scale *= weight * beta
+    if scale * sums.part >= bound:
+        for i in range(row.n):
+            part = scale * parts[i]
+            if part >= bound:
+                state = state_in(&row, i)
+                if stamp[state] >= first:
+                    n = append_in_order(items, n, part, place | state)
+    if offers_new:
+        part = share * new_of(model, symbol)
+        total += part
+        part *= weight
+        if part >= bound:
+            n = append_in_order(items, n, part, place | n_states)
+    (<double*>system.future.data)[particle] = total
+    return n

@@ -1,0 +1,80 @@
+# cython: language_level=3
+"""The five algorithms behind one function, and the start of a sequence."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from mdvpf._kernel.particles cimport block_of
+from mdvpf._kernel.settling cimport settle
+from mdvpf._kernel.step_drawn cimport step_bootstrap, step_learning
+from mdvpf._kernel.step_mdvpa cimport complete_pending, step_lookahead
+from mdvpf._kernel.step_ranked cimport Uniforms, reserve_step, step_candidates
+from mdvpf._kernel.types cimport (
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, OK,
+    Report, Status, System,
+)
+
+
+cdef inline Status step(
+    System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
+) noexcept nogil:
+    """Absorb one symbol, or change nothing. Settle after some of them.
+
+    Once MD-VPA has completed the pending step nothing can fail: room was made, and potentials
+    of particles that have counts are positive numbers (see the limits in `types.pxd`).
+    """
+    cdef int64_t used = uniforms.used
+    cdef double margin = system.margin
+    cdef Status status = reserve_step(system, system.n_candidates, system.most_states)
+    if status == OK:
+        if system.algorithm == ALGORITHM_MDVPA:
+            status = step_lookahead(system, symbol, discount, uniforms, report)
+        elif system.algorithm == ALGORITHM_SMC:
+            status = step_bootstrap(system, symbol, uniforms, report)
+        elif system.algorithm == ALGORITHM_LEARNING:
+            status = step_learning(system, symbol, uniforms, report)
+        else:
+            status = step_candidates(system, symbol, uniforms, report)
+    if status != OK:
+        uniforms.used = used
+        system.margin = margin
+    elif system.n_steps and system.n_steps % system.settle_interval == 0:
+        settle(system, True)
+    return status
+
+
+cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept nogil:
+    """Complete what is pending without a look-ahead; the next symbol comes from the start state."""
+    cdef int64_t used = uniforms.used
+    cdef double margin = system.margin
+    cdef int64_t k
+    cdef Status status
+    if system.pending:
+        status = reserve_step(system, system.n_candidates, system.most_states)
+        if status == OK:
+            status = complete_pending(system, MISSING, 0.0, uniforms)
+        if status != OK:
+            uniforms.used = used
+            system.margin = margin
+            return status
+    for k in range(system.n_particles):
+        block_of(system, k)[BLOCK_CURRENT] = 0
+    return OK
+
+
+cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogil:
+    """Hold a symbol back again, as MD-VPA did when the committed particles were saved.
+
+    What the provisional set was follows from them. With more room than candidates the budget
+    plays no part in it, and a smaller one keeps work space in proportion to the particles.
+    """
+    cdef int64_t budget = system.budget
+    cdef Uniforms none
+    cdef Report report
+    cdef Status status
+    none.values = NULL
+    none.n = 0
+    none.used = 0
+    system.budget = min(budget, system.n_candidates)
+    status = step(system, symbol, 0.0, &none, &report)
+    system.budget = budget
+    return status

@@ -1,0 +1,286 @@
+# cython: language_level=3
+"""One step of the filters that draw: SMC and ParticleLearning.
+
+They draw some particles many times, and a particle and its copies are the same until they move
+to different states. What depends on the block alone is found once for all of them.
+"""
+
+from libc.math cimport log
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._kernel.particles cimport end_of_copies, fetch_ahead, n_offered, view_for
+from mdvpf._kernel.resampling cimport draw, first_above, guided, make_guide, residual_part
+from mdvpf._kernel.step_ranked cimport Uniforms, effective_size, finish, predict
+from mdvpf._kernel.top_k cimport normalize, weigh
+from mdvpf._kernel.transition cimport emission_or_one, particle_potentials, transition_scores
+from mdvpf._kernel.types cimport (
+    MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
+    Report, Row, Scratch, Status, Survivors, System, View,
+)
+
+
+cdef inline void take_offspring(
+    System* system, const Survivors* moved, const int64_t* offspring
+) noexcept nogil:
+    """Choose each moved particle as often as it has offspring, all with the same weight."""
+    cdef Survivors* chosen = &system.chosen
+    cdef int64_t k, _i
+    cdef int64_t n = 0
+    chosen.discarded = 0.0
+    for k in range(moved.n):
+        if offspring[k] == 0:
+            chosen.discarded += (<double*>moved.weight.data)[k]
+        for _i in range(offspring[k]):
+            (<uint32_t*>chosen.parent.data)[n] = (<uint32_t*>moved.parent.data)[k]
+            (<uint32_t*>chosen.state.data)[n] = (<uint32_t*>moved.state.data)[k]
+            n += 1
+    chosen.n = n
+    weigh_equally(chosen)
+
+
+cdef inline void weigh_equally(Survivors* chosen) noexcept nogil:
+    cdef double weight = 1.0 / chosen.n
+    cdef int64_t i
+    for i in range(chosen.n):
+        (<double*>chosen.weight.data)[i] = weight
+    chosen.logarithmic = False
+
+
+cdef inline Status move_all(
+    System* system, int32_t symbol, const double* uniforms, Survivors* moved, Report* report
+) noexcept nogil:
+    """Draw a state for every particle and weigh it by the emission."""
+    cdef Scratch* scratch = &system.scratch
+    cdef double* transition = <double*>scratch.transition.data
+    cdef double* emission = <double*>scratch.emission.data
+    cdef double* score = <double*>moved.weight.data
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* log_weight = <const double*>system.log_weight.data
+    cdef double predictive = 0.0
+    cdef double evidence = 0.0
+    cdef double mass
+    cdef uint32_t i, n, state
+    cdef int64_t k = 0
+    cdef int64_t end = 0
+    cdef View view
+    cdef Row counts
+    moved.n = system.n_particles
+    while k < moved.n:
+        end = end_of_copies(system, k)
+        fetch_ahead(system, end - 1, 1, symbol)
+        view_for(system, k, symbol, &view, &counts)
+        emission_or_one(&system.model, &view, &counts, symbol, emission)
+        n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
+        mass = weighted_sum(transition, emission, n)
+        for i in range(1, n):
+            transition[i] += transition[i - 1]
+        for k in range(k, end):
+            state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
+            (<uint32_t*>moved.parent.data)[k] = <uint32_t>k
+            (<uint32_t*>moved.state.data)[k] = state
+            predictive += weight[k] * mass
+            evidence += weight[k] * emission[state]
+            if system.logarithmic:
+                score[k] = log_weight[k] + log(emission[state])
+            else:
+                score[k] = weight[k] * emission[state]
+        k = end
+    weigh(moved, system.logarithmic)
+    if not normalize(moved) or not predictive > 0.0:
+        return NOT_A_NUMBER
+    report.log_predictive = 0.0 if symbol == MISSING else log(predictive)
+    report.log_evidence = 0.0 if symbol == MISSING else log(evidence)
+    return OK
+
+
+cdef inline double weighted_sum(
+    const double* transition, const double* emission, uint32_t n
+) noexcept nogil:
+    """The sum of n products; zeros follow the transition scores up to a multiple of four."""
+    cdef double a = 0.0
+    cdef double b = 0.0
+    cdef double c = 0.0
+    cdef double d = 0.0
+    cdef uint32_t i
+    for i in range(0, n, 4):
+        a += transition[i] * emission[i]
+        b += transition[i + 1] * emission[i + 1]
+        c += transition[i + 2] * emission[i + 2]
+        d += transition[i + 3] * emission[i + 3]
+    return (a + b) + (c + d)
+
+
+cdef inline Status resample(
+    System* system, Survivors* moved, Uniforms* uniforms
+) noexcept nogil:
+    """Choose among the moved particles in proportion to their weights."""
+    cdef double* weight = <double*>system.scratch.shares.data
+    cdef int64_t* offspring = <int64_t*>system.scratch.order.data
+    cdef int64_t n_draws = system.budget
+    cdef int64_t n_uniforms
+    memcpy(weight, moved.weight.data, <size_t>moved.n * sizeof(double))
+    memset(offspring, 0, <size_t>moved.n * sizeof(int64_t))
+    if system.resampling == RESAMPLING_RESIDUAL:
+        n_draws = residual_part(weight, moved.n, system.budget, offspring)
+    n_uniforms = 1 if system.resampling == RESAMPLING_SYSTEMATIC else n_draws
+    if uniforms.used + n_uniforms > uniforms.n:
+        return TOO_FEW_UNIFORMS
+    draw(
+        system.resampling, weight, moved.n, n_draws, uniforms.values + uniforms.used,
+        <uint64_t*>system.scratch.keys.data, offspring,
+    )
+    uniforms.used += n_uniforms
+    take_offspring(system, moved, offspring)
+    return OK
+
+
+cdef inline Status step_bootstrap(
+    System* system, int32_t symbol, Uniforms* uniforms, Report* report
+) noexcept nogil:
+    """One step of SMC."""
+    cdef Survivors* moved = &system.shown
+    cdef Survivors* chosen = moved
+    cdef double ess
+    cdef Status status
+    if uniforms.used + system.n_particles > uniforms.n:
+        return TOO_FEW_UNIFORMS
+    status = move_all(system, symbol, uniforms.values + uniforms.used, moved, report)
+    if status != OK:
+        return status
+    uniforms.used += system.n_particles
+    moved.discarded = 0.0
+    ess = effective_size(moved)
+    if system.ess_threshold >= 1.0 or ess < system.ess_threshold * system.budget:
+        status = resample(system, moved, uniforms)
+        if status != OK:
+            return status
+        chosen = &system.chosen
+    status = finish(system, chosen, symbol, report)
+    report.ess = ess
+    return status
+
+
+cdef inline void draw_children(
+    System* system, int64_t parent, const double* cumulative, uint32_t n,
+    const double* uniforms, int64_t n_children, Survivors* chosen, double* carried,
+) noexcept nogil:
+    """Draw the states of one parent's children; `carried` gains the weight of distinct ones.
+
+    `cumulative` are the cumulative potentials of its n candidates.
+    """
+    cdef uint32_t* times = <uint32_t*>system.scratch.times.data
+    cdef double weight = (<double*>system.weight.data)[parent]
+    cdef int64_t i
+    cdef uint32_t state, _i
+    memset(times, 0, n * sizeof(uint32_t))
+    for i in range(n_children):
+        times[first_above(cumulative, n, uniforms[i] * cumulative[n - 1])] += 1
+    for state in range(n):
+        for _i in range(times[state]):
+            (<uint32_t*>chosen.parent.data)[chosen.n] = <uint32_t>parent
+            (<uint32_t*>chosen.state.data)[chosen.n] = state
+            chosen.n += 1
+        if times[state]:
+            carried[0] += weight * (cumulative[state] - (cumulative[state - 1] if state else 0.0))
+
+
+cdef inline double weigh_parents(
+    System* system, int32_t symbol, double* potential, double* cumulative
+) noexcept nogil:
+    """Write the potentials of each block and the cumulative weights of parents; return the last."""
+    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* start = potential
+    cdef double total = 0.0
+    cdef double mass
+    cdef int64_t k = 0
+    cdef int64_t end
+    while k < system.n_particles:
+        end = end_of_copies(system, k)
+        fetch_ahead(system, end - 1, 1, symbol)
+        potential += particle_potentials(system, k, symbol, potential, &mass)
+        for k in range(k, end):
+            total += weight[k] * mass
+            cumulative[k] = total
+        k = end
+    system.most_shares = max(system.most_shares, potential - start)
+    return total
+
+
+cdef inline void draw_parents(
+    System* system, double* cumulative, const double* uniforms, int64_t* place,
+    double* sorted_uniforms,
+) noexcept nogil:
+    """Draw parents with the first half of the uniforms, and sort the second half by parent.
+
+    ``place[k]`` becomes where the uniforms of the children of parent k end.
+    """
+    cdef int64_t n = system.n_particles
+    cdef int64_t budget = system.budget
+    cdef uint64_t* guide = <uint64_t*>system.scratch.keys.data
+    cdef int64_t* drawn = <int64_t*>system.match.data
+    cdef int64_t next_place = 0
+    cdef int64_t k, i
+    memset(place, 0, <size_t>n * sizeof(int64_t))
+    make_guide(cumulative, n, guide)
+    for i in range(budget):
+        drawn[i] = guided(cumulative, n, guide, uniforms[i])
+        place[drawn[i]] += 1
+    for k in range(n):  # counts become places
+        i = place[k]
+        place[k] = next_place
+        next_place += i
+    for i in range(budget):
+        sorted_uniforms[place[drawn[i]]] = uniforms[budget + i]
+        place[drawn[i]] += 1
+
+
+cdef inline double draw_states(
+    System* system, double* potential, const int64_t* place, const double* sorted_uniforms,
+    Survivors* chosen,
+) noexcept nogil:
+    """Draw the children of all parents; return the weight of those that are distinct."""
+    cdef double carried = 0.0
+    cdef uint32_t i, n
+    cdef int64_t k = 0
+    cdef int64_t end
+    chosen.n = 0
+    while k < system.n_particles:
+        end = end_of_copies(system, k)
+        n = n_offered(system, k)
+        if place[end - 1] > chosen.n:
+            for i in range(1, n):
+                potential[i] += potential[i - 1]
+            for k in range(k, end):
+                if place[k] > chosen.n:
+                    draw_children(
+                        system, k, potential, n, sorted_uniforms + chosen.n,
+                        place[k] - chosen.n, chosen, &carried,
+                    )
+        potential += n
+        k = end
+    return carried
+
+
+cdef inline Status step_learning(
+    System* system, int32_t symbol, Uniforms* uniforms, Report* report
+) noexcept nogil:
+    """One step of ParticleLearning."""
+    cdef Survivors* chosen = &system.chosen
+    cdef double* potential = <double*>system.scratch.shares.data
+    cdef double* cumulative = <double*>system.future.data
+    cdef double* sorted_uniforms = <double*>system.foresight.data
+    cdef int64_t* place = <int64_t*>system.scratch.order.data
+    cdef double total, carried
+    if uniforms.used + 2 * system.budget > uniforms.n:
+        return TOO_FEW_UNIFORMS
+    total = weigh_parents(system, symbol, potential, cumulative)
+    system.candidates.predictive = total
+    if predict(system, symbol, report) != OK:
+        return NOT_A_NUMBER
+    draw_parents(system, cumulative, uniforms.values + uniforms.used, place, sorted_uniforms)
+    carried = draw_states(system, potential, place, sorted_uniforms, chosen)
+    chosen.discarded = 1.0 - carried / total if carried < total else 0.0
+    weigh_equally(chosen)
+    uniforms.used += 2 * system.budget
+    return finish(system, chosen, symbol, report)

@@ -1,0 +1,164 @@
+# cython: language_level=3
+"""One step of MD-VPA: complete the pending one, then show what VPA would make of the symbol.
+
+The committed particles lag one symbol behind. The provisional set is a list of candidates of the
+pending symbol; it is never written into tables.
+"""
+
+from libc.math cimport isfinite, log
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from mdvpf._kernel.commit cimport commit
+from mdvpf._kernel.expansion cimport EVERYTHING, expand
+from mdvpf._kernel.lookahead cimport look_ahead
+from mdvpf._kernel.particles cimport block_of
+from mdvpf._kernel.regret_term cimport tilt
+from mdvpf._kernel.reserve cimport reserve_commit
+from mdvpf._kernel.step_ranked cimport (
+    Uniforms, choose_optimal, choose_top, describe, mean_states_of, predict, reserve_step,
+)
+from mdvpf._kernel.top_k cimport normalize, select_top, weigh
+from mdvpf._kernel.transition cimport moved_probability
+from mdvpf._kernel.types cimport (
+    BLOCK_STATES, MISSING, NOT_A_NUMBER, OK,
+    CandidateSet, Report, Status, Survivors, System,
+)
+
+
+cdef inline void copy_survivors(Survivors* target, const Survivors* source) noexcept nogil:
+    cdef size_t n = <size_t>source.n
+    memcpy(target.parent.data, source.parent.data, n * sizeof(uint32_t))
+    memcpy(target.state.data, source.state.data, n * sizeof(uint32_t))
+    memcpy(target.weight.data, source.weight.data, n * sizeof(double))
+    if source.logarithmic:
+        memcpy(target.log_weight.data, source.log_weight.data, n * sizeof(double))
+    target.logarithmic = source.logarithmic
+    target.n = source.n
+    target.discarded = source.discarded
+
+
+cdef inline Status complete(
+    System* system, int32_t lookahead, double discount, Uniforms* uniforms
+) noexcept nogil:
+    """Choose the survivors of the pending step, given the symbol after it if there is one."""
+    cdef Survivors* chosen = &system.chosen
+    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
+    cdef uint64_t* work = <uint64_t*>system.scratch.order.data
+    cdef CandidateSet* tilted = &system.tilted
+    cdef int attempt = 0
+    if lookahead == MISSING or discount == 0.0:
+        system.margin = 0.0
+        if not system.select_optimal:
+            copy_survivors(chosen, &system.shown)
+            return OK
+        expand(system, system.pending_symbol, EVERYTHING)
+        return choose_optimal(system, &system.candidates, chosen, uniforms)
+    if system.select_optimal:
+        expand(system, system.pending_symbol, EVERYTHING)
+    look_ahead(system, lookahead)
+    tilt(system, discount)
+    if not (isfinite(tilted.best) and isfinite(tilted.least)):
+        return NOT_A_NUMBER
+    if system.select_optimal:
+        return choose_optimal(system, tilted, chosen, uniforms)
+    while not select_top(tilted, system.budget, keys, work, chosen):
+        attempt += 1
+        expand(system, system.pending_symbol, attempt)
+        look_ahead(system, lookahead)
+        tilt(system, discount)
+    weigh(chosen, tilted.logarithmic)
+    return OK if normalize(chosen) else NOT_A_NUMBER
+
+
+cdef inline void foresee(System* system, int32_t symbol) noexcept nogil:
+    """Match the provisional particles with those chosen to replace them.
+
+    Nearly all are the same. What the others make of the symbol is found here, while the tables
+    that they stand on still exist; what the same ones make of it, the next expansion finds.
+    """
+    cdef const uint32_t* parent = <const uint32_t*>system.shown.parent.data
+    cdef const uint32_t* state = <const uint32_t*>system.shown.state.data
+    cdef const uint32_t* chosen_parent = <const uint32_t*>system.chosen.parent.data
+    cdef const uint32_t* chosen_state = <const uint32_t*>system.chosen.state.data
+    cdef int64_t* match = <int64_t*>system.match.data
+    cdef double* foresight = <double*>system.foresight.data
+    cdef int64_t i
+    cdef int64_t j = 0
+    for i in range(system.shown.n):
+        while j < system.chosen.n and (
+            chosen_parent[j] < parent[i]
+            or (chosen_parent[j] == parent[i] and chosen_state[j] < state[i])
+        ):
+            j += 1
+        match[i] = -1
+        if j < system.chosen.n and chosen_parent[j] == parent[i] and chosen_state[j] == state[i]:
+            match[i] = j
+        elif symbol != MISSING:
+            foresight[i] = moved_probability(
+                system, parent[i], state[i], system.pending_symbol, symbol
+            )
+
+
+cdef inline double foreseen(const System* system) noexcept nogil:
+    """Probability of the symbol just expanded under the provisional set before it."""
+    cdef const double* weight = <const double*>system.shown.weight.data
+    cdef const double* foresight = <const double*>system.foresight.data
+    cdef const double* future = <const double*>system.future.data
+    cdef const int64_t* match = <const int64_t*>system.match.data
+    cdef double total = 0.0
+    cdef int64_t i
+    for i in range(system.shown.n):
+        total += weight[i] * (foresight[i] if match[i] < 0 else future[match[i]])
+    return total
+
+
+cdef inline Status complete_pending(
+    System* system, int32_t lookahead, double discount, Uniforms* uniforms
+) noexcept nogil:
+    """Complete the pending step, and make room for the expansion after it."""
+    cdef const uint32_t* parent
+    cdef int64_t n_candidates = 0
+    cdef int64_t i
+    cdef Status status = complete(system, lookahead, discount, uniforms)
+    if status == OK:
+        status = reserve_commit(system, &system.chosen)
+    if status != OK:
+        return status
+    parent = <const uint32_t*>system.chosen.parent.data
+    for i in range(system.chosen.n):
+        n_candidates += block_of(system, parent[i])[BLOCK_STATES] + 2
+    status = reserve_step(system, n_candidates, system.most_states + 1)
+    if status != OK:
+        return status
+    foresee(system, lookahead)
+    commit(system, &system.chosen, system.pending_symbol)
+    system.pending = False
+    return OK
+
+
+cdef inline Status step_lookahead(
+    System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
+) noexcept nogil:
+    """One step of MD-VPA: complete the pending one, then show what VPA would make of this."""
+    cdef bint pending = system.pending
+    cdef Status status
+    if pending:
+        status = complete_pending(system, symbol, discount, uniforms)
+        if status != OK:
+            return status
+    expand(system, symbol, 0)
+    status = predict(system, symbol, report)
+    if status != OK:
+        return status
+    if pending and symbol != MISSING:
+        report.log_predictive = log(foreseen(system))
+        report.log_evidence = report.log_predictive
+    status = choose_top(system, symbol, &system.shown)
+    if status != OK:
+        return status
+    describe(system, &system.shown, report)
+    report.mean_states = mean_states_of(system, &system.shown)
+    system.pending = True
+    system.pending_symbol = symbol
+    return OK

@@ -1,0 +1,180 @@
+# cython: language_level=3
+"""Verification: what must hold of a system, recomputed slowly and plainly, for tests.
+
+Of particles, their tables and their history; not of work space, which every step writes anew.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from mdvpf._kernel.counts cimport (
+    children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
+)
+from mdvpf._kernel.history cimport oldest_generation
+from mdvpf._kernel.lookahead cimport total_row
+from mdvpf._kernel.particles cimport (
+    block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in, transition_row, used_groups,
+)
+from mdvpf._kernel.pool cimport at, class_at, class_of
+from mdvpf._kernel.types cimport (
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
+    History, Page, Record, Row, RowTotal, System, handle_t,
+)
+
+cdef inline object check(bint holds, str message):
+    if not holds:
+        raise AssertionError(message)
+
+
+cdef inline list verified_group(System* system, handle_t handle, uint32_t n_states):
+    """The rows of a group as dicts, after checking its form."""
+    cdef const Record* group = group_at(system, handle)
+    cdef uint32_t which, i
+    cdef Row row
+    rows = []
+    largest = group.shape >> 2
+    for which in range(<uint32_t>GROUP):
+        check(row_start(group, which) <= row_end(group, which), "the rows of a group overlap")
+        row = row_in(group, which)
+        pairs = {state_in(&row, i): count_in(&row, i) for i in range(row.n)}
+        check(len(pairs) == row.n, "a row names a state twice")
+        check(all([state < n_states for state in pairs]), "a row names a state that does not exist")
+        check(all([count > 0 for count in pairs.values()]), "a row holds a zero")
+        rows.append(pairs)
+        largest = max([largest] + list(pairs) + list(pairs.values()))
+    check((group.shape & 3) >= width_of(largest), "a group is too narrow")
+    check(row_end(group, GROUP - 1) == group.shape >> 2, "a group's length is off")
+    check(class_of(&system.pool, group_units(group.shape)) == class_at(&system.pool, handle),
+          "a group is in a record of the wrong size")
+    return rows
+
+
+cdef inline void collect_tree(
+    System* system, handle_t handle, uint32_t level, uint32_t first, dict references, dict out
+) except *:
+    """Collect the groups below a node by number; count references, each node's children once."""
+    cdef int i
+    if handle == NONE:
+        return
+    references[handle] = references.get(handle, 0) + 1
+    if level == 0:
+        out[first] = handle
+        return
+    # Children are held by the node, not by those who hold the node.
+    below = references if references[handle] == 1 else {}
+    for i in range(NODE_SIZE):
+        collect_tree(system, children(&system.pool, handle)[i], level - 1,
+                     first + (<uint32_t>i << (NODE_BITS * (level - 1))), below, out)
+
+
+cdef inline void verify_particle(System* system, int64_t k, dict references) except *:
+    cdef uint32_t* block = block_of(system, k)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef uint32_t i
+    check(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")
+    check(system.most_states <= system.state_capacity, "a block is too short")
+    check(n_states <= system.model.max_states, "a particle has too many states")
+    into = [into_of(system, block)[i] for i in range(system.state_capacity)]
+    check(not any(into[n_states:]), "a state beyond the last was entered")
+    into = into[:n_states]
+    check(sum(into) == system.n_steps, "entries do not sum to the number of steps")
+    check(all([count > 0 for count in into]), "a state was never entered")
+    reached = [0] * n_states
+    for i in range(system.n_groups):
+        handle = rows_of(system, block)[i]
+        if handle == NONE:
+            continue
+        check(i < used_groups(block), "a row of no state")
+        references[handle] = references.get(handle, 0) + 1
+        for row in verified_group(system, handle, n_states):
+            for state, count in row.items():
+                reached[state] += count
+    check(reached == into, "transitions do not sum to entries")
+    emitted = [0] * n_states
+    groups = {}
+    for i in range(system.root_size):
+        collect_tree(system, root_of(system, block)[i], system.depth - 1,
+                     i << (NODE_BITS * (system.depth - 1)), references, groups)
+    for number, handle in groups.items():
+        check(columns(system, root_of(system, block), number << GROUP_BITS) == handle,
+              "a group of columns is not found")
+        for which, row in enumerate(verified_group(system, handle, n_states)):
+            check(not row or (number << GROUP_BITS) + which <= system.model.n_symbols,
+                  "a column of no symbol")
+            for state, count in row.items():
+                emitted[state] += count
+    check(emitted == into, "emissions do not sum to entries")
+    spread = sum([count / (count + system.model.prior) for count in into])
+    check(abs(spread_in(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
+
+
+cdef inline void verify_pool(System* system, dict references) except *:
+    cdef Page* pages = <Page*>system.pool.pages.data
+    cdef handle_t handle
+    cdef uint32_t i
+    live = 0
+    n_bytes = 0
+    for i in range(1, system.pool.n_pages):
+        if pages[i].n_slots:
+            live += pages[i].n_live
+            n_bytes += pages[i].n_live * system.pool.units[pages[i].size_class] * 8
+            check(pages[i].n_live <= pages[i].n_touched <= pages[i].n_slots, "a page is overfull")
+    check(live == len(references), f"{live} records are live, {len(references)} are reached")
+    check(n_bytes == system.pool.live_bytes, "live bytes are not the records' bytes")
+    for handle, count in references.items():
+        check((<Record*>at(&system.pool, handle)).refs == count, "a reference count is off")
+        check((<Record*>at(&system.pool, handle)).note == 0, "a note was left behind")
+
+
+cdef inline void verify_slots(System* system) except *:
+    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)
+             if not is_copy(system, i)]
+    check(len(slots) == len(set(slots)), "a slot is used twice")
+    shelves = sorted({slot // SHELF for slot in slots})
+    shelves += [(<uint32_t*>system.free_shelves.data)[i] for i in range(system.n_free_shelves)]
+    check(sorted(shelves) == list(range(system.n_shelves)), "a shelf is lost or used twice")
+
+
+cdef inline void verify_totals(System* system) except *:
+    """Check what the look-ahead is going to believe of the rows of the present states."""
+    cdef uint32_t* block
+    cdef RowTotal total, known
+    cdef Row row
+    cdef int64_t k
+    if not (system.pending and system.lookahead.has_totals):
+        return
+    for k in range(system.n_particles):
+        block = block_of(system, k)
+        row = transition_row(system, block, block[BLOCK_CURRENT])
+        total = total_row(into_of(system, block), &row)
+        known = (<RowTotal*>system.lookahead.row_total.data)[k]
+        check(total.left == known.left and total.visited == known.visited, "a row's total is off")
+
+
+cdef inline void verify_history(System* system) except *:
+    cdef History* history = &system.history
+    cdef uint32_t* parent = <uint32_t*>history.parent.data
+    cdef uint32_t* refs = <uint32_t*>history.refs.data
+    cdef uint32_t node
+    if not history.enabled:
+        check(history.n_live == 0, "history nodes without a history")
+        return
+    held = {}
+    leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)
+              if not is_copy(system, k)]
+    if history.generation == 0:
+        check(not any(leaves), "a leaf before the first step")
+        leaves = []
+    for leaf in leaves:
+        check(leaf != NONE, "a particle without a leaf")
+        held[leaf] = held.get(leaf, 0) + 1
+    generation = set(leaves)
+    for _ in range(history.generation - oldest_generation(history)):
+        above = set()
+        for node in generation:
+            held[parent[node]] = held.get(parent[node], 0) + 1
+            above.add(parent[node])
+        generation = above
+    check(len(held) == history.n_live, "history nodes are lost")
+    for node, count in held.items():
+        check(refs[node] == count, "a history node's reference count is off")
+        check((<uint32_t*>history.state.data)[node] < system.state_capacity, "a history state")
