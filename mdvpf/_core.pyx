@@ -8,40 +8,41 @@ buffers, and what goes out is copied into arrays that the caller made.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from mdvpf._kernel.buffers cimport (
-    FIRST_PENDING_BUFFER, N_BUFFERS, N_STATE_BUFFERS,
-    allocated_bytes, forget_extents, list_buffers, state_bytes,
+    PENDING,
+    BufferGroup,
+    allocated_bytes, copy_system, group_of, pending_bytes, release_buffers, reserved_bytes,
+)
+from mdvpf._kernel.constants cimport (
+    ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
+    GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
+    PAGE_BITS,
+    AlgorithmKind, NormalizerKind, ResamplingKind, Status,
 )
 from mdvpf._kernel.counts cimport children, count_in, row_end, row_start, state_in
-from mdvpf._kernel.emission cimport add_predictive, find_tables, make_tables
+from mdvpf._kernel.emission cimport add_predictive, make_tables
 from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.particles cimport (
     block_in, block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of,
     transition_row, used_groups, view_moved, view_particle,
 )
-from mdvpf._kernel.pool cimport close_pool, copy_pool, dispose, duplicate, open_pool
-from mdvpf._kernel.reserve cimport (
-    groups_for, grow_particles, reserve_shelves, stride_for, take_slot,
-)
+from mdvpf._kernel.pool cimport open_pool
+from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport restore
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
+from mdvpf._kernel.shelves cimport groups_for, reserve_shelves, stride_for, take_slot
 from mdvpf._kernel.snapshot cimport (
-    Snapshot, borrow_sections, dispose_snapshot, sections_of, take_snapshot,
+    Snapshot,
+    borrow_sections, dispose_snapshot, sections_of, take_snapshot,
 )
 from mdvpf._kernel.step cimport restore_pending, start_sequence, step
-from mdvpf._kernel.step_ranked cimport Uniforms, reserve_scores
+from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.threads cimport watch_forks
 from mdvpf._kernel.transition cimport transition_scores
-from mdvpf._kernel.types cimport (
-    ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
-    GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
-    PAGE_BITS,
-    AlgorithmKind, Buffer, History, NormalizerKind, Record, Report,
-    ResamplingKind, Row, Status, System, View, handle_t,
-)
+from mdvpf._kernel.types cimport History, Record, Report, Row, System, View, handle_t
 from mdvpf._kernel.verify cimport (
     check, verify_history, verify_particle, verify_pool, verify_slots, verify_totals,
 )
@@ -68,30 +69,6 @@ cdef int raise_for(Status status) except -1:
     if status == COUNT_LIMIT:
         raise OverflowError("a count is 2**32 - 1; the filter is as it was before the step")
     raise ValueError("uniforms: expected one for every draw of the step")
-
-
-cdef Status copy_system(System* target, const System* source) noexcept nogil:
-    """Make the empty system `target` a copy. On failure it holds what its owner releases."""
-    cdef Buffer* into[N_BUFFERS]
-    cdef Buffer* origin[N_BUFFERS]
-    cdef size_t used
-    cdef int i
-    memcpy(target, source, sizeof(System))
-    target.memory.allocated = 0
-    forget_extents(target)
-    target.memory.fail_after = source.memory.fail_after
-    open_pool(&target.pool, &target.memory)
-    list_buffers(target, into)
-    list_buffers(<System*>source, origin)
-    for i in range(N_BUFFERS):
-        into[i].data = NULL
-        into[i].bytes = 0
-    for i in range(N_STATE_BUFFERS):
-        used = state_bytes(source, origin[i], i)
-        if duplicate(&target.memory, into[i], origin[i], used) != OK:
-            return NO_MEMORY
-    find_tables(target)
-    return copy_pool(&target.pool, &source.pool, &target.memory)
 
 
 cdef void visit(
@@ -183,19 +160,14 @@ cdef class ParticleSystem:
         slot = take_slot(system)
         memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
         for k in range(n_start):  # copies of one empty particle
-            (<uint32_t*>system.slot.data)[k] = slot
-            (<uint32_t*>system.ancestors.data)[k] = <uint32_t>k
-            (<double*>system.weight.data)[k] = 1.0 / n_start
+            (<uint32_t*>system.stored.slot.data)[k] = slot
+            (<uint32_t*>system.stored.ancestors.data)[k] = <uint32_t>k
+            (<double*>system.stored.weight.data)[k] = 1.0 / n_start
         system.n_particles = n_start
         system.n_candidates = n_start
 
     def __dealloc__(self):
-        cdef Buffer* buffers[N_BUFFERS]
-        cdef int i
-        close_pool(&self.system.pool)
-        list_buffers(&self.system, buffers)
-        for i in range(N_BUFFERS):
-            dispose(&self.system.memory, buffers[i])
+        release_buffers(&self.system)
 
     # ---- one call at a time ----------------------------------------------------------------
 
@@ -347,18 +319,18 @@ cdef class ParticleSystem:
         `snapshot.pxd` says what the arrays are.
         """
         cdef System* system = &self.system
-        cdef Snapshot taken
+        cdef Snapshot arrays
         cdef Status status
-        memset(&taken, 0, sizeof(Snapshot))
+        memset(&arrays, 0, sizeof(Snapshot))
         self.enter()
         try:
             with nogil:
-                status = take_snapshot(system, &taken)
+                status = take_snapshot(system, &arrays)
             raise_for(status)
             return (system.n_steps, system.log_evidence, system.margin,
-                    system.pending_symbol if system.pending else None, sections_of(&taken))
+                    system.pending_symbol if system.pending else None, sections_of(&arrays))
         finally:
-            dispose_snapshot(&system.memory, &taken)
+            dispose_snapshot(&system.memory, &arrays)
             self.busy = False
 
     def restored(
@@ -395,7 +367,7 @@ cdef class ParticleSystem:
     @property
     def n_particles(self):
         """Number of particles shown."""
-        return self.system.shown.n if self.system.pending else self.system.n_particles
+        return self.system.provisional.n if self.system.pending else self.system.n_particles
 
     @property
     def n_steps(self):
@@ -427,19 +399,19 @@ cdef class ParticleSystem:
             raise ValueError("expected one entry a particle")
         for i in range(n):
             if system.pending:
-                parent = (<uint32_t*>system.shown.parent.data)[i]
-                state = (<uint32_t*>system.shown.state.data)[i]
+                parent = system.provisional.parent[i]
+                state = system.provisional.state[i]
                 block = block_of(system, parent)
-                weights[i] = (<double*>system.shown.weight.data)[i]
+                weights[i] = system.provisional.weight[i]
                 states[i] = state
                 n_states[i] = <int64_t>block[BLOCK_STATES] + (state == block[BLOCK_STATES])
                 parents[i] = parent
             else:
                 block = block_of(system, i)
-                weights[i] = (<double*>system.weight.data)[i]
+                weights[i] = (<double*>system.stored.weight.data)[i]
                 states[i] = <int64_t>block[BLOCK_CURRENT] - 1
                 n_states[i] = block[BLOCK_STATES]
-                parents[i] = (<uint32_t*>system.ancestors.data)[i]
+                parents[i] = (<uint32_t*>system.stored.ancestors.data)[i]
 
     def predict(self, double[::1] out):
         """Write the distribution of the next symbol."""
@@ -458,15 +430,15 @@ cdef class ParticleSystem:
         self.enter()
         try:
             raise_for(reserve_scores(system, system.most_states))
-            transition = <double*>system.scratch.transition.data
+            transition = system.scratch.transition
             with nogil:
                 memset(&out[0], 0, out.shape[0] * sizeof(double))
                 for i in range(n):
                     overlaid = 0xFFFFFFFFu
                     if system.pending:
-                        block = block_of(system, (<uint32_t*>system.shown.parent.data)[i])
-                        state = (<uint32_t*>system.shown.state.data)[i]
-                        weight = (<double*>system.shown.weight.data)[i]
+                        block = block_of(system, system.provisional.parent[i])
+                        state = system.provisional.state[i]
+                        weight = system.provisional.weight[i]
                         view_moved(
                             system, block, state, system.pending_symbol, &system.scratch, &view
                         )
@@ -478,14 +450,14 @@ cdef class ParticleSystem:
                             )
                     else:
                         block = block_of(system, i)
-                        weight = (<double*>system.weight.data)[i]
+                        weight = (<double*>system.stored.weight.data)[i]
                         view_particle(system, block, &view)
                     transition_scores(
-                        &system.model, &view, <const double*>system.scratch.ones.data, transition
+                        &system.model, &view, system.scratch.ones, transition
                     )
                     add_predictive(
                         system, &view, root_of(system, block), overlaid, &counts, weight,
-                        transition, <double*>system.scratch.emission.data, &out[0],
+                        transition, system.scratch.emission, &out[0],
                     )
         finally:
             self.busy = False
@@ -509,8 +481,8 @@ cdef class ParticleSystem:
             return
         if system.pending:
             n -= 1
-            out[n] = (<uint32_t*>system.shown.state.data)[particle]
-            particle = (<uint32_t*>system.shown.parent.data)[particle]
+            out[n] = system.provisional.state[particle]
+            particle = system.provisional.parent[particle]
         if n > 0:
             write_path(&system.history, block_of(system, particle)[BLOCK_LEAF], n, &out[0])
 
@@ -528,8 +500,8 @@ cdef class ParticleSystem:
         if not 0 <= particle < self.n_particles:
             raise ValueError("particle: expected one shown")
         if pending:
-            state = (<uint32_t*>system.shown.state.data)[particle]
-            particle = (<uint32_t*>system.shown.parent.data)[particle]
+            state = system.provisional.state[particle]
+            particle = system.provisional.parent[particle]
         block = block_of(system, particle)
         j = block[BLOCK_STATES] + (pending and state == block[BLOCK_STATES])
         if transition.shape[0] != j + 1 or transition.shape[1] != j or emission.shape[0] != j \
@@ -575,8 +547,7 @@ cdef class ParticleSystem:
         cdef uint32_t* block
         cdef uint32_t i
         cdef unsigned char[::1] marks
-        cdef Buffer* buffers[N_BUFFERS]
-        list_buffers(system, buffers)
+        cdef BufferGroup pending_step = group_of(system, PENDING)
         self.enter()
         try:
             # One mark a unit of the pool: seen by no, one, or more particles.
@@ -596,8 +567,8 @@ cdef class ParticleSystem:
             if system.logarithmic:
                 live += system.n_particles * sizeof(double)
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
-            for i in range(<uint32_t>FIRST_PENDING_BUFFER, <uint32_t>N_STATE_BUFFERS):
-                live += state_bytes(system, buffers[i], <int>i)
+            for i in range(<uint32_t>pending_step.n):
+                live += pending_bytes(system, &pending_step.first[i])
             return (live, allocated_bytes(&self.system), dense, rows, shared, system.history.n_live)
         finally:
             self.busy = False
@@ -630,10 +601,11 @@ cdef class ParticleSystem:
             verify_slots(system)
             verify_totals(system)
             verify_history(system)
+            check(reserved_bytes(system) == system.memory.allocated, "a buffer is in no group")
             check(system.n_candidates == sum(
                 [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]
             ), "the number of candidates is off")
-            weights = [(<double*>system.weight.data)[k] for k in range(system.n_particles)]
+            weights = [(<double*>system.stored.weight.data)[k] for k in range(system.n_particles)]
             check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
             check(1 <= system.n_particles <= system.budget, "too many particles")
         finally:

@@ -1,163 +1,248 @@
 # cython: language_level=3
-"""Buffers: all of them in one list, and how much of each is in use.
+"""Buffers: what is done to all buffers of a system alike, and how much of each is in use.
 
-Some hold the state of a system, and a copy needs them; what MD-VPA holds of a pending step is among
-those. The others are work space, which is made anew when there is none. More is claimed than will
-be written, so what was written is noted: the *extents* of the work space.
+Buffers are reserved for the worst case, and memory that is never written costs nothing. So a
+buffer has three sizes: its length; the bytes that were ever written, which `memory()` reports as
+allocated; and the bytes that hold state, which a copy needs.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.pool cimport used_bytes
-from mdvpf._kernel.types cimport SHELF, Buffer, Candidate, Change, RowTotal, System
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, SHELF, TABLED, Status
+from mdvpf._kernel.pool cimport dispose, duplicate, used_bytes
+from mdvpf._kernel.types cimport (
+    Buffer, Candidate, HistoryBuffers, Lookahead, Page, PendingBuffers, PoolBuffers, RowTotal,
+    Scratch, SharedUpdate, StoredBuffers, SurvivorBuffers, Survivors, System, WorkBuffers,
+)
 
+# The groups of buffers by lifetime: see `types.pxd`.
 cdef enum:
-    FIRST_PENDING_BUFFER = 14   # from here on, what MD-VPA holds of a pending step
-    N_STATE_BUFFERS = 20    # what a copy needs
-    N_BUFFERS = 54          # and work space
+    STORED
+    RECORDS
+    NODES
+    PENDING
+    WORK
+    N_LIFETIMES
+
+cdef struct BufferGroup:
+    Buffer* first
+    size_t n
 
 
-cdef inline void list_buffers(System* system, Buffer** out) noexcept nogil:
-    """List every buffer of the system, those that hold its state first: the one list of them."""
-    out[0] = &system.blocks
-    out[1] = &system.free_shelves
-    out[2] = &system.slot
-    out[3] = &system.log_weight
-    out[4] = &system.weight
-    out[5] = &system.ancestors
-    out[6] = &system.tabled
-    out[7] = &system.lookahead.tabled
-    out[8] = &system.history.parent
-    out[9] = &system.history.refs
-    out[10] = &system.history.state
-    out[11] = &system.history.next
-    out[12] = &system.history.previous
-    out[13] = &system.history.heads
-    out[FIRST_PENDING_BUFFER] = &system.candidates.items
-    out[15] = &system.lookahead.row_total
-    out[16] = &system.shown.parent
-    out[17] = &system.shown.state
-    out[18] = &system.shown.weight
-    out[19] = &system.shown.log_weight
-    out[20] = &system.new_slot
-    out[21] = &system.future
-    out[22] = &system.chosen.parent
-    out[23] = &system.chosen.state
-    out[24] = &system.chosen.weight
-    out[25] = &system.chosen.log_weight
-    out[26] = &system.match
-    out[27] = &system.foresight
-    out[28] = &system.n_children
-    out[29] = &system.scratch.transition
-    out[30] = &system.scratch.emission
-    out[31] = &system.scratch.ones
-    out[32] = &system.scratch.stamp
-    out[33] = &system.scratch.emitted
-    out[34] = &system.scratch.times
-    out[35] = &system.scratch.keys
-    out[36] = &system.scratch.order
-    out[37] = &system.scratch.shares
-    out[38] = &system.scratch.overlay_into
-    out[39] = &system.scratch.overlay_row
-    out[40] = &system.scratch.overlay_column
-    out[41] = &system.scratch.overlay_missing
-    out[42] = &system.lookahead.potential
-    out[43] = &system.lookahead.log_sum
-    out[44] = &system.lookahead.share_sum
-    out[45] = &system.lookahead.linear_sum
-    out[46] = &system.lookahead.largest
-    out[47] = &system.lookahead.n_with
-    out[48] = &system.lookahead.n_offering
-    out[49] = &system.lookahead.normalizer
-    out[50] = &system.part_space
-    out[51] = &system.part_sizes
-    out[52] = &system.changes.notes
-    out[53] = &system.tilted.items
+cdef inline BufferGroup group_of(System* system, int lifetime) noexcept nogil:
+    cdef BufferGroup group
+    if lifetime == STORED:
+        group.first = <Buffer*>&system.stored
+        group.n = sizeof(StoredBuffers) // sizeof(Buffer)
+    elif lifetime == RECORDS:
+        group.first = <Buffer*>&system.pool.store
+        group.n = sizeof(PoolBuffers) // sizeof(Buffer)
+    elif lifetime == NODES:
+        group.first = <Buffer*>&system.history.tree
+        group.n = sizeof(HistoryBuffers) // sizeof(Buffer)
+    elif lifetime == PENDING:
+        group.first = <Buffer*>&system.pending_step
+        group.n = sizeof(PendingBuffers) // sizeof(Buffer)
+    else:
+        group.first = <Buffer*>&system.work
+        group.n = sizeof(WorkBuffers) // sizeof(Buffer)
+    return group
 
 
-# ---- what is in use ----------------------------------------------------------------------
+# ---- typed pointers ----------------------------------------------------------------------
+
+cdef inline void find_survivors(
+    Survivors* survivors, const SurvivorBuffers* buffers
+) noexcept nogil:
+    survivors.parent = <uint32_t*>buffers.parent.data
+    survivors.state = <uint32_t*>buffers.state.data
+    survivors.weight = <double*>buffers.weight.data
+    survivors.log_weight = <double*>buffers.log_weight.data
+
+
+cdef inline void find_arrays(System* system) noexcept nogil:
+    """Set all typed pointers into buffers. Call this after buffers may have moved."""
+    cdef const WorkBuffers* work = &system.work
+    cdef const PendingBuffers* pending_step = &system.pending_step
+    cdef Scratch* scratch = &system.scratch
+    cdef Lookahead* ahead = &system.lookahead
+    system.model.inverse = <const double*>system.stored.emission_tables.data
+    system.model.spread_term = system.model.inverse + TABLED
+    system.candidates.items = <Candidate*>pending_step.candidates.data
+    system.tilted.items = <Candidate*>work.tilted.data
+    find_survivors(&system.chosen, &work.chosen)
+    find_survivors(&system.moved, &work.moved)
+    find_survivors(&system.provisional, &pending_step.provisional)
+    system.updates.notes = <SharedUpdate*>work.updates.data
+    scratch.transition = <double*>work.own.transition.data
+    scratch.emission = <double*>work.own.emission.data
+    scratch.emitted = <uint32_t*>work.own.emitted.data
+    scratch.stamp = <uint64_t*>work.own.stamp.data
+    scratch.ones = <double*>work.ones.data
+    scratch.overlay_into = <uint32_t*>work.overlay_into.data
+    scratch.overlay_row = <uint32_t*>work.overlay_row.data
+    scratch.overlay_column = <uint32_t*>work.overlay_column.data
+    scratch.overlay_missing = <uint32_t*>work.overlay_missing.data
+    scratch.keys = <uint64_t*>work.keys.data
+    scratch.key_work = <uint64_t*>work.key_work.data
+    scratch.shares = <double*>work.shares.data
+    ahead.tabled = <const int64_t*>system.stored.log_tables.data
+    ahead.row_total = <RowTotal*>pending_step.row_total.data
+    ahead.potential = <int64_t*>work.potential.data
+    ahead.log_sum = <int64_t*>work.own.log_sum.data
+    ahead.share_sum = <int64_t*>work.own.share_sum.data
+    ahead.n_with = <int64_t*>work.own.n_with.data
+    ahead.largest = <int64_t*>work.own.largest.data
+    ahead.n_offering = <int64_t*>work.n_offering.data
+    ahead.linear_sum = <double*>work.linear_sum.data
+    ahead.normalizer = <double*>work.normalizer.data
+
+
+# ---- bytes that hold state ---------------------------------------------------------------
 
 cdef inline size_t shelf_bytes(const System* system, uint32_t n_shelves) noexcept nogil:
     return <size_t>n_shelves * SHELF * system.stride * sizeof(uint32_t)
 
 
-cdef inline bint is_of_nodes(const System* system, const Buffer* buffer) noexcept nogil:
-    """Whether the buffer has an entry for each node of the histories."""
-    return &system.history.parent <= buffer <= &system.history.previous
-
-
 cdef inline size_t pending_bytes(const System* system, const Buffer* buffer) noexcept nogil:
-    """How many bytes of a buffer belong to the pending step."""
-    cdef size_t n = <size_t>system.shown.n
-    if buffer == &system.candidates.items:
+    """Bytes of a buffer that belong to the pending step, if there is one."""
+    cdef const PendingBuffers* group = &system.pending_step
+    cdef size_t n = <size_t>system.provisional.n
+    if not system.pending:
+        return 0
+    if buffer == &group.candidates:
         return <size_t>system.candidates.n * sizeof(Candidate)
-    if buffer == &system.lookahead.row_total:
+    if buffer == &group.row_total:
         return <size_t>system.n_particles * sizeof(RowTotal) * system.lookahead.has_totals
-    if buffer == &system.shown.parent or buffer == &system.shown.state:
+    if buffer == &group.provisional.parent or buffer == &group.provisional.state:
         return n * sizeof(uint32_t)
-    if buffer == &system.shown.weight:
-        return n * sizeof(double)
-    return n * sizeof(double) * system.shown.logarithmic
+    if buffer == &group.provisional.log_weight and not system.provisional.logarithmic:
+        return 0
+    return n * sizeof(double)
 
 
-cdef inline size_t state_bytes(const System* system, const Buffer* buffer, int i) noexcept nogil:
-    """How many bytes of a buffer hold state; `i` is its place in the list."""
-    if i >= N_STATE_BUFFERS:
+cdef inline size_t state_bytes(
+    const System* system, int lifetime, const Buffer* buffer
+) noexcept nogil:
+    """Bytes of a buffer that hold state."""
+    if lifetime == WORK:
         return 0
-    if i >= FIRST_PENDING_BUFFER:
-        return pending_bytes(system, buffer) if system.pending else 0
-    if buffer == &system.blocks:
-        return shelf_bytes(system, system.n_shelves)
-    if buffer == &system.log_weight and not system.logarithmic:
-        return 0
-    if is_of_nodes(system, buffer):
+    if lifetime == PENDING:
+        return pending_bytes(system, buffer)
+    if lifetime == NODES and buffer != &system.history.tree.heads:
         return min(buffer.bytes, system.history.n_touched * sizeof(uint32_t))
+    if buffer == &system.pool.store.arena:
+        return used_bytes(&system.pool)
+    if buffer == &system.pool.store.pages:  # there are none before the first record
+        return min(buffer.bytes, system.pool.n_pages * sizeof(Page))
+    if buffer == &system.stored.blocks:
+        return shelf_bytes(system, system.n_shelves)
+    if buffer == &system.stored.log_weight and not system.logarithmic:
+        return 0
     return buffer.bytes
 
 
-# ---- what was written --------------------------------------------------------------------
+# ---- bytes that were written -------------------------------------------------------------
 
 cdef inline void forget_extents(System* system) noexcept nogil:
-    """Note that nothing is written to the work space."""
-    system.most_collected = system.candidates.n if system.pending else 0
-    system.most_sampled = 0
-    system.most_shares = 0
-    system.changes.most = 0
+    """Note that nothing was written to the work space."""
+    memset(&system.extent, 0, sizeof(system.extent))
+    if system.pending:
+        system.extent.collected = system.candidates.n
 
 
-cdef inline size_t unwritten(const Buffer* buffer, size_t written) noexcept nogil:
-    return buffer.bytes - written if buffer.bytes > written else 0
+cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexcept nogil:
+    """How far work space that is reserved for the worst case was written."""
+    cdef const WorkBuffers* work = &system.work
+    cdef size_t collected = <size_t>system.extent.collected
+    cdef size_t compared = <size_t>max(system.extent.collected, system.extent.sampled)
+    cdef size_t threads = <size_t>system.n_threads
+    if buffer == &system.pending_step.candidates:
+        # All threads but the first write further back, before all candidates are moved together.
+        return collected * (2 * threads - 1) // threads * sizeof(Candidate)
+    if buffer == &work.tilted:
+        return collected * sizeof(Candidate)
+    if buffer == &work.potential:
+        return collected * sizeof(int64_t)
+    if buffer == &work.keys or buffer == &work.key_work or buffer == &work.shares:
+        return compared * sizeof(uint64_t)
+    if buffer == &work.block_potentials:
+        return <size_t>system.extent.potentials * sizeof(double)
+    if buffer == &work.updates:
+        return <size_t>system.extent.updates * sizeof(SharedUpdate)
+    if buffer == &work.chosen.log_weight:
+        return buffer.bytes * system.logarithmic
+    if buffer == &work.moved.log_weight:
+        return buffer.bytes * system.moved.logarithmic
+    if buffer == &system.pending_step.provisional.log_weight:
+        return buffer.bytes * system.provisional.logarithmic
+    return buffer.bytes
 
 
 cdef inline int64_t allocated_bytes(System* system) noexcept nogil:
-    """Bytes held, but for those that were only claimed: nothing was ever written there."""
-    cdef size_t threads = <size_t>system.n_threads
-    cdef size_t collected = <size_t>system.most_collected
-    cdef size_t compared = <size_t>max(
-        system.most_collected, system.most_sampled, system.n_particles
-    )
-    cdef Buffer* buffers[N_BUFFERS]
-    cdef int i
-    cdef size_t claimed = system.pool.arena.bytes - used_bytes(&system.pool)
-    claimed += unwritten(&system.blocks, shelf_bytes(system, system.n_shelves))
-    # Parts after the first write elsewhere, before all is moved together.
-    claimed += unwritten(
-        &system.candidates.items,
-        collected * (2 * threads - 1) // threads * sizeof(Candidate),
-    )
-    claimed += unwritten(&system.tilted.items, collected * sizeof(Candidate))
-    claimed += unwritten(&system.lookahead.potential, collected * sizeof(int64_t))
-    claimed += unwritten(&system.scratch.keys, compared * sizeof(uint64_t))
-    claimed += unwritten(&system.scratch.order, compared * sizeof(uint64_t))
-    compared = max(compared, <size_t>system.most_shares)
-    claimed += unwritten(&system.scratch.shares, compared * sizeof(double))
-    claimed += unwritten(&system.changes.notes, system.changes.most * sizeof(Change))
-    if not system.logarithmic:
-        claimed += system.log_weight.bytes + system.chosen.log_weight.bytes
-    if not system.shown.logarithmic:
-        claimed += system.shown.log_weight.bytes
-    list_buffers(system, buffers)
-    for i in range(N_STATE_BUFFERS):
-        if is_of_nodes(system, buffers[i]):
-            claimed += unwritten(buffers[i], state_bytes(system, buffers[i], i))
-    return system.memory.allocated - <int64_t>claimed + <int64_t>sizeof(System)
+    """Bytes of the system and its buffers, without those that were never written."""
+    cdef BufferGroup group
+    cdef Buffer* buffer
+    cdef size_t total = sizeof(System)
+    cdef size_t i
+    cdef int lifetime
+    for lifetime in range(N_LIFETIMES):
+        group = group_of(system, lifetime)
+        for i in range(group.n):
+            buffer = &group.first[i]
+            if lifetime == WORK or lifetime == PENDING:
+                total += min(buffer.bytes, work_extent(system, buffer))
+            elif buffer == &system.pool.store.pages:
+                total += buffer.bytes
+            else:
+                total += min(buffer.bytes, state_bytes(system, lifetime, buffer))
+    return <int64_t>total
+
+
+# ---- all of them -------------------------------------------------------------------------
+
+cdef inline int64_t reserved_bytes(System* system) noexcept nogil:
+    """The length of all buffers: what `system.memory` must have counted."""
+    cdef BufferGroup group
+    cdef size_t total = 0
+    cdef size_t i
+    cdef int lifetime
+    for lifetime in range(N_LIFETIMES):
+        group = group_of(system, lifetime)
+        for i in range(group.n):
+            total += group.first[i].bytes
+    return <int64_t>total
+
+
+cdef inline void release_buffers(System* system) noexcept nogil:
+    cdef BufferGroup group
+    cdef size_t i
+    cdef int lifetime
+    for lifetime in range(N_LIFETIMES):
+        group = group_of(system, lifetime)
+        for i in range(group.n):
+            dispose(&system.memory, &group.first[i])
+
+
+cdef inline Status copy_system(System* target, const System* source) noexcept nogil:
+    """Make the empty system `target` a copy. After a failure it can be released, nothing else."""
+    cdef BufferGroup group, origin
+    cdef size_t i, used
+    cdef int lifetime
+    memcpy(target, source, sizeof(System))
+    target.memory.allocated = 0
+    target.pool.memory = &target.memory
+    forget_extents(target)
+    for lifetime in range(N_LIFETIMES):
+        group = group_of(target, lifetime)
+        memset(group.first, 0, group.n * sizeof(Buffer))
+    for lifetime in range(N_LIFETIMES):
+        group = group_of(target, lifetime)
+        origin = group_of(<System*>source, lifetime)
+        for i in range(group.n):
+            used = state_bytes(source, lifetime, &origin.first[i])
+            if duplicate(&target.memory, &group.first[i], &origin.first[i], used) != OK:
+                return NO_MEMORY
+    find_arrays(target)
+    return OK

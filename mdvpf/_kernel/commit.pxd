@@ -16,21 +16,21 @@ many times) share one block, and so the cost of scoring and moving it.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.counts cimport hold_all, release_group, release_tree, root_index
-from mdvpf._kernel.emission cimport spread_of
-from mdvpf._kernel.history cimport append_node, begin_generation, release_leaf
-from mdvpf._kernel.particles cimport (
-    FETCH_BLOCK, FETCH_FROM, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of,
-    root_of, rows_of, spread_in, used_groups,
-)
-from mdvpf._kernel.pool cimport at, recycle
-from mdvpf._kernel.reserve cimport free_shelf, take_slot
-from mdvpf._kernel.shared_updates cimport add_at, forget_changes
-from mdvpf._kernel.types cimport (
+from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
-    Buffer, Survivors, System, handle_t,
     prefetch,
 )
+from mdvpf._kernel.counts cimport hold_all, release_group, release_tree, root_index
+from mdvpf._kernel.emission cimport spread_term
+from mdvpf._kernel.history cimport append_node, begin_generation, release_leaf
+from mdvpf._kernel.particles cimport (
+    FETCH_BLOCK, FETCH_FROM, FETCH_ROWS,
+    block_in, block_of, fetch_block, fetch_rows, into_of, root_of, rows_of, spread_in, used_groups,
+)
+from mdvpf._kernel.pool cimport at, recycle
+from mdvpf._kernel.shared_updates cimport add_at, forget_updates
+from mdvpf._kernel.shelves cimport free_shelf, take_slot
+from mdvpf._kernel.types cimport Buffer, Survivors, System, handle_t
 
 cdef enum:
     REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
@@ -87,7 +87,7 @@ cdef inline void refresh_spread(System* system) noexcept nogil:
         block = block_of(system, k)
         spread = 0.0
         for i in range(block[BLOCK_STATES]):
-            spread += spread_of(&system.model, into_of(system, block)[i])
+            spread += spread_term(&system.model, into_of(system, block)[i])
         spread_in(block)[0] = spread
 
 
@@ -102,9 +102,9 @@ cdef inline void move_block(
     add_at(system, columns, system.depth - 1, emitted, state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
-    spread_in(block)[0] -= spread_of(&system.model, into[state])
+    spread_in(block)[0] -= spread_term(&system.model, into[state])
     into[state] += 1
-    spread_in(block)[0] += spread_of(&system.model, into[state])
+    spread_in(block)[0] += spread_term(&system.model, into[state])
     block[BLOCK_CURRENT] = state + 1
     if system.history.enabled:
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
@@ -128,9 +128,9 @@ cdef inline void make_children(
     System* system, const Survivors* chosen, int64_t first, int64_t last, uint32_t emitted
 ) noexcept nogil:
     """Make the children first..last - 1, all those of one block."""
-    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
-    cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
-    cdef uint32_t* parent = block_of(system, (<const uint32_t*>chosen.parent.data)[first])
+    cdef const uint32_t* states = chosen.state
+    cdef uint32_t* new_slot = <uint32_t*>system.work.new_slot.data
+    cdef uint32_t* parent = block_of(system, chosen.parent[first])
     cdef uint32_t leaf = parent[BLOCK_LEAF]
     cdef int64_t i
     for i in range(first, last):
@@ -144,14 +144,14 @@ cdef inline void make_children(
         if i == first or states[i] != states[i - 1]:
             move_block(system, block_in(system, new_slot[i]), states[i], emitted)
     if system.history.enabled and system.history.lag != 1 and leaf != NONE:
-        (<uint32_t*>system.history.refs.data)[leaf] -= 1  # the children hold it now
+        (<uint32_t*>system.history.tree.refs.data)[leaf] -= 1  # the children hold it now
 
 
 cdef inline void count_children(System* system, const Survivors* chosen) noexcept nogil:
     """Count the children of each block, under the first of the particles that share it."""
-    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
-    cdef const uint32_t* slot = <const uint32_t*>system.slot.data
-    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
+    cdef const uint32_t* parents = chosen.parent
+    cdef const uint32_t* slot = <const uint32_t*>system.stored.slot.data
+    cdef uint32_t* n_children = <uint32_t*>system.work.n_children.data
     cdef int64_t k
     memset(n_children, 0, <size_t>system.n_particles * sizeof(uint32_t))
     for k in range(chosen.n):
@@ -164,14 +164,14 @@ cdef inline void count_children(System* system, const Survivors* chosen) noexcep
 
 cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
     """Replace the particles by the chosen children. Room was made by `reserve_commit`."""
-    cdef const uint32_t* parents = <const uint32_t*>chosen.parent.data
+    cdef const uint32_t* parents = chosen.parent
     cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
     cdef size_t n = <size_t>chosen.n
-    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
-    cdef const double* weight = <const double*>chosen.weight.data
-    cdef uint32_t* n_children = <uint32_t*>system.n_children.data
-    cdef uint32_t* slot = <uint32_t*>system.slot.data
-    cdef uint32_t* new_slot = <uint32_t*>system.new_slot.data
+    cdef const uint32_t* states = chosen.state
+    cdef const double* weight = chosen.weight
+    cdef uint32_t* n_children = <uint32_t*>system.work.n_children.data
+    cdef uint32_t* slot = <uint32_t*>system.stored.slot.data
+    cdef uint32_t* new_slot = <uint32_t*>system.work.new_slot.data
     cdef uint32_t* child
     cdef uint32_t shelf = slot[0] >> SHELF_BITS
     cdef int64_t n_far = system.n_particles - FETCH_BLOCK if system.n_particles >= FETCH_FROM else 0
@@ -219,18 +219,18 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.n_candidates = tally.n_candidates
     system.mean_states = tally.mean_states
     system.most_states = tally.most_states
-    swap = system.slot
-    system.slot = system.new_slot
-    system.new_slot = swap
-    memcpy(system.weight.data, chosen.weight.data, n * sizeof(double))
+    swap = system.stored.slot
+    system.stored.slot = system.work.new_slot
+    system.work.new_slot = swap
+    memcpy(system.stored.weight.data, chosen.weight, n * sizeof(double))
     system.logarithmic = chosen.logarithmic
     if chosen.logarithmic:
-        memcpy(system.log_weight.data, chosen.log_weight.data, n * sizeof(double))
-    memcpy(system.ancestors.data, parents, n * sizeof(uint32_t))
+        memcpy(system.stored.log_weight.data, chosen.log_weight, n * sizeof(double))
+    memcpy(system.stored.ancestors.data, parents, n * sizeof(uint32_t))
     system.n_particles = chosen.n
     system.n_steps += 1
-    system.met_missing = system.met_missing or symbol == MISSING
-    forget_changes(&system.changes, &system.pool)
+    system.seen_missing = system.seen_missing or symbol == MISSING
+    forget_updates(system)
     recycle(&system.pool)
     if system.n_steps % REFRESH_INTERVAL == 0:
         refresh_spread(system)

@@ -14,15 +14,13 @@ Records are only merged with records at the same position of a particle, as chec
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
+from mdvpf._kernel.constants cimport NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK, Status
 from mdvpf._kernel.counts cimport children, group_bytes, hold_all, item, items_of
 from mdvpf._kernel.particles cimport block_of, is_copy, root_of, rows_of, used_groups
 from mdvpf._kernel.pool cimport (
     at, class_at, close_pool, count_records, dispose, open_pool, reserve_pages, resize, take,
 )
-from mdvpf._kernel.types cimport (
-    NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK,
-    Buffer, Memory, Pool, Record, Status, System, handle_t,
-)
+from mdvpf._kernel.types cimport Buffer, Memory, Pool, Record, System, handle_t
 
 # A record of the new pool, and where it stands in the particles that hold it.
 cdef struct Known:

@@ -15,11 +15,11 @@ The groups of columns of a particle hang in a tree whose nodes are shared in the
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from mdvpf._kernel.pool cimport at, class_of, give_back, take
-from mdvpf._kernel.types cimport (
+from mdvpf._kernel.constants cimport (
     GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, UNIT_BYTES,
-    Pool, Record, Row, System, handle_t,
 )
+from mdvpf._kernel.pool cimport at, class_of, give_back, take
+from mdvpf._kernel.types cimport Pool, Record, Row, System, handle_t
 
 
 # ---- items -------------------------------------------------------------------------------

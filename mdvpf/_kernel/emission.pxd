@@ -14,21 +14,14 @@ candidates that are worth a look (`sparse_expansion.pxd`), their logs for the lo
 
 from libc.stdint cimport int32_t, uint32_t
 
+from mdvpf._kernel.buffers cimport find_arrays
+from mdvpf._kernel.constants cimport GROUP, NO_MEMORY, NONE, OK, TABLED, Status
 from mdvpf._kernel.counts cimport columns, count_in, row_in, state_in
 from mdvpf._kernel.pool cimport at, resize
-from mdvpf._kernel.types cimport (
-    GROUP, NO_MEMORY, NONE, OK, TABLED,
-    Model, Record, Row, Status, System, View, handle_t,
-)
+from mdvpf._kernel.types cimport Model, Record, Row, System, View, handle_t
 
 
 # ---- what follows from the hyper-parameters ----------------------------------------------
-
-cdef inline void find_tables(System* system) noexcept nogil:
-    """Point the model to its tables, which are the system's."""
-    system.model.inverse = <const double*>system.tabled.data
-    system.model.spread = system.model.inverse + TABLED
-
 
 cdef inline Status make_tables(System* system) noexcept nogil:
     """Compute what emissions need of the hyper-parameters, which are set."""
@@ -37,10 +30,10 @@ cdef inline Status make_tables(System* system) noexcept nogil:
     cdef int n
     model.prior = model.n_symbols * model.beta
     model.new_state = model.gamma / model.n_symbols
-    if resize(&system.memory, &system.tabled, 2 * TABLED * sizeof(double)) != OK:
+    if resize(&system.memory, &system.stored.emission_tables, 2 * TABLED * sizeof(double)) != OK:
         return NO_MEMORY
-    find_tables(system)
-    tabled = <double*>system.tabled.data
+    find_arrays(system)
+    tabled = <double*>system.stored.emission_tables.data
     for n in range(TABLED):
         tabled[n] = 1.0 / (n + model.prior)
         tabled[TABLED + n] = n / (n + model.prior)
@@ -56,7 +49,7 @@ cdef inline bint has_shortcuts(const System* system) noexcept nogil:
     streams where nothing is missing: a state that emitted nothing but was entered has a term of
     into / prior, next to which the others of the spread would be lost.
     """
-    return not system.model.any_state and not system.met_missing
+    return not system.model.any_state and not system.seen_missing
 
 
 cdef inline double beta_of(const Model* model, int32_t symbol) noexcept nogil:
@@ -81,10 +74,10 @@ cdef inline double inverse_of(const Model* model, uint32_t n) noexcept nogil:
     return 1.0 / (as_double(n) + model.prior)
 
 
-cdef inline double spread_of(const Model* model, uint32_t n) noexcept nogil:
+cdef inline double spread_term(const Model* model, uint32_t n) noexcept nogil:
     """n / (n + prior), from a table where it can be."""
     if n < TABLED:
-        return model.spread[n]
+        return model.spread_term[n]
     return as_double(n) * inverse_of(model, n)
 
 

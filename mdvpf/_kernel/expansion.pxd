@@ -12,15 +12,14 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
+from mdvpf._kernel.constants cimport ALGORITHM_MDVPA, MISSING
 from mdvpf._kernel.emission cimport has_shortcuts
 from mdvpf._kernel.particles cimport fetch_ahead, view_for
 from mdvpf._kernel.sparse_expansion cimport collect_all, collect_few
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
 from mdvpf._kernel.top_k cimport key_value, kth_largest, order_key
 from mdvpf._kernel.transition cimport potentials
-from mdvpf._kernel.types cimport (
-    ALGORITHM_MDVPA, MISSING, Candidate, CandidateSet, Row, System, View,
-)
+from mdvpf._kernel.types cimport Candidate, CandidateSet, Row, System, View
 
 cdef enum:
     SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
@@ -42,13 +41,13 @@ cdef inline uint32_t score_all(
     cdef uint32_t n = potentials(
         &system.model, view, counts, symbol, &system.scratch, out, &total
     )
-    (<double*>system.future.data)[particle] = total
+    (<double*>system.work.symbol_probability.data)[particle] = total
     if system.candidates.logarithmic:
-        weight = (<double*>system.log_weight.data)[particle]
+        weight = (<double*>system.stored.log_weight.data)[particle]
         for i in range(n):
             out[i] = weight + log(out[i])
     elif system.carry_weights:
-        weight = (<double*>system.weight.data)[particle]
+        weight = (<double*>system.stored.weight.data)[particle]
         for i in range(0, n, 4):
             out[i] *= weight
             out[i + 1] *= weight
@@ -70,8 +69,8 @@ cdef inline int64_t sample_scores(
 
     The score of that `rank` among them is most likely reached by at least K of all candidates.
     """
-    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
-    cdef double* scores = <double*>system.scratch.transition.data
+    cdef uint64_t* keys = system.scratch.keys
+    cdef double* scores = system.scratch.transition
     cdef int64_t n_sampled = 0
     cdef int64_t n = 0
     cdef int64_t slack
@@ -89,7 +88,7 @@ cdef inline int64_t sample_scores(
             n += 1
         n_sampled += 1
         k += stride
-    system.most_sampled = max(system.most_sampled, n)
+    system.extent.sampled = max(system.extent.sampled, n)
     # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
     # about three standard deviations: to collect too few costs a second expansion.
     rank[0] = n_sampled * system.budget // system.n_particles
@@ -104,13 +103,13 @@ cdef inline double sampled_bound(
     System* system, int32_t symbol, int64_t times
 ) noexcept nogil:
     """A score that most likely at least so many times K candidates reach."""
-    cdef const uint64_t* keys = <const uint64_t*>system.scratch.keys.data
+    cdef const uint64_t* keys = system.scratch.keys
     cdef int64_t rank
     cdef int64_t n = sample_scores(system, symbol, &rank)
     rank *= times
     if rank >= n:
         return -INFINITY
-    return key_value(kth_largest(keys, n, rank, <uint64_t*>system.scratch.order.data))
+    return key_value(kth_largest(keys, n, rank, system.scratch.key_work))
 
 
 cdef inline int64_t expand_part(
@@ -122,8 +121,8 @@ cdef inline int64_t expand_part(
     """
     cdef System own = for_part(system, part)
     cdef int64_t start = part_start(system, part, parts)
-    cdef double* scores = <double*>own.scratch.transition.data
-    cdef Candidate* items = <Candidate*>own.candidates.items.data
+    cdef double* scores = own.scratch.transition
+    cdef Candidate* items = own.candidates.items
     cdef int64_t n = 0
     cdef int64_t k, more
     cdef uint32_t n_states
@@ -146,8 +145,8 @@ cdef inline int64_t expand_part(
 
 cdef inline void join_parts(System* system, int parts) noexcept nogil:
     """Move the candidates of all parts together."""
-    cdef const int64_t* sizes = <const int64_t*>system.part_sizes.data
-    cdef Candidate* items = <Candidate*>system.candidates.items.data
+    cdef const int64_t* sizes = <const int64_t*>system.work.part_result.data
+    cdef Candidate* items = system.candidates.items
     cdef int64_t start
     cdef int part
     system.candidates.n = sizes[0]
@@ -162,10 +161,10 @@ cdef inline void expand_with_bound(
     System* system, int32_t symbol, double bound
 ) noexcept nogil:
     cdef CandidateSet* candidates = &system.candidates
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
-    cdef int64_t* sizes = <int64_t*>system.part_sizes.data
-    cdef const double* weight = <const double*>system.weight.data
-    cdef const double* future = <const double*>system.future.data
+    cdef const Candidate* items = candidates.items
+    cdef int64_t* sizes = <int64_t*>system.work.part_result.data
+    cdef const double* weight = <const double*>system.stored.weight.data
+    cdef const double* future = <const double*>system.work.symbol_probability.data
     cdef int parts = n_parts(system)
     cdef int part
     cdef int64_t k
@@ -182,8 +181,8 @@ cdef inline void expand_with_bound(
         for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
             sizes[part] = expand_part(system, symbol, bound, sparse, part, parts)
     join_parts(system, parts)
-    if candidates.n > system.most_collected:
-        system.most_collected = candidates.n
+    if candidates.n > system.extent.collected:
+        system.extent.collected = candidates.n
     for k in range(system.n_particles):
         predictive += weight[k] * future[k]
         total += future[k]

@@ -10,8 +10,9 @@ held or not; nobody looks further back than that.
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from mdvpf._kernel.constants cimport NO_MEMORY, NONE, OK, Status
 from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.types cimport NO_MEMORY, NONE, OK, History, Memory, Status
+from mdvpf._kernel.types cimport History, Memory
 
 
 cdef inline Status reserve_history(
@@ -28,20 +29,20 @@ cdef inline Status reserve_history(
     if nodes > 0xFFFFFFFFu:
         return NO_MEMORY
     nodes *= sizeof(uint32_t)
-    if resize(memory, &history.parent, nodes) != OK:
+    if resize(memory, &history.tree.parent, nodes) != OK:
         return NO_MEMORY
-    if resize(memory, &history.refs, nodes) != OK:
+    if resize(memory, &history.tree.refs, nodes) != OK:
         return NO_MEMORY
-    if resize(memory, &history.state, nodes) != OK:
+    if resize(memory, &history.tree.state, nodes) != OK:
         return NO_MEMORY
     if history.lag:
-        if resize(memory, &history.next, nodes) != OK:
+        if resize(memory, &history.tree.next, nodes) != OK:
             return NO_MEMORY
-        if resize(memory, &history.previous, nodes) != OK:
+        if resize(memory, &history.tree.previous, nodes) != OK:
             return NO_MEMORY
         heads = <size_t>(history.generation + 2 if history.generation + 2 < history.lag
                          else history.lag)
-        return resize(memory, &history.heads, heads * sizeof(uint32_t))
+        return resize(memory, &history.tree.heads, heads * sizeof(uint32_t))
     return OK
 
 
@@ -49,15 +50,15 @@ cdef inline void free_node(History* history, uint32_t node, int64_t generation) 
     cdef uint32_t* following
     cdef uint32_t* previous
     if history.lag:
-        following = <uint32_t*>history.next.data
-        previous = <uint32_t*>history.previous.data
+        following = <uint32_t*>history.tree.next.data
+        previous = <uint32_t*>history.tree.previous.data
         if following[node] != NONE:
             previous[following[node]] = previous[node]
         if previous[node] != NONE:
             following[previous[node]] = following[node]
         else:
-            (<uint32_t*>history.heads.data)[generation % history.lag] = following[node]
-    (<uint32_t*>history.parent.data)[node] = history.freed
+            (<uint32_t*>history.tree.heads.data)[generation % history.lag] = following[node]
+    (<uint32_t*>history.tree.parent.data)[node] = history.freed
     history.freed = node
     history.n_live -= 1
 
@@ -71,14 +72,14 @@ cdef inline int64_t oldest_generation(const History* history) noexcept nogil:
 
 cdef inline void hold_leaf(History* history, uint32_t leaf) noexcept nogil:
     if leaf != NONE:
-        (<uint32_t*>history.refs.data)[leaf] += 1
+        (<uint32_t*>history.tree.refs.data)[leaf] += 1
 
 
 cdef inline void release_leaf(
     History* history, uint32_t leaf, int64_t generation
 ) noexcept nogil:
     """Let go of a node of the given generation, and of the ancestors that only it held."""
-    cdef uint32_t* refs = <uint32_t*>history.refs.data
+    cdef uint32_t* refs = <uint32_t*>history.tree.refs.data
     cdef uint32_t node = leaf
     cdef uint32_t parent
     cdef int64_t oldest = oldest_generation(history)
@@ -86,7 +87,7 @@ cdef inline void release_leaf(
         refs[node] -= 1
         if refs[node] > 0:
             return
-        parent = (<uint32_t*>history.parent.data)[node]
+        parent = (<uint32_t*>history.tree.parent.data)[node]
         free_node(history, node, generation)
         if generation <= oldest:
             return
@@ -102,7 +103,7 @@ cdef inline void begin_generation(History* history) noexcept nogil:
         return
     history.generation += 1
     if history.lag:
-        heads = <uint32_t*>history.heads.data
+        heads = <uint32_t*>history.tree.heads.data
         leaving = history.generation - history.lag
         if leaving >= 1:
             while heads[leaving % history.lag] != NONE:
@@ -116,22 +117,22 @@ cdef inline uint32_t append_node(History* history, uint32_t parent, uint32_t sta
     cdef uint32_t* following
     cdef uint32_t* head
     if node != NONE:
-        history.freed = (<uint32_t*>history.parent.data)[node]
+        history.freed = (<uint32_t*>history.tree.parent.data)[node]
     else:
         node = history.n_touched
         history.n_touched += 1
-    (<uint32_t*>history.parent.data)[node] = parent
+    (<uint32_t*>history.tree.parent.data)[node] = parent
     if history.lag != 1:  # with a lag of 1 the parent is gone already
         hold_leaf(history, parent)
-    (<uint32_t*>history.refs.data)[node] = 1
-    (<uint32_t*>history.state.data)[node] = state
+    (<uint32_t*>history.tree.refs.data)[node] = 1
+    (<uint32_t*>history.tree.state.data)[node] = state
     if history.lag:
-        following = <uint32_t*>history.next.data
-        head = &(<uint32_t*>history.heads.data)[history.generation % history.lag]
+        following = <uint32_t*>history.tree.next.data
+        head = &(<uint32_t*>history.tree.heads.data)[history.generation % history.lag]
         following[node] = head[0]
-        (<uint32_t*>history.previous.data)[node] = NONE
+        (<uint32_t*>history.tree.previous.data)[node] = NONE
         if head[0] != NONE:
-            (<uint32_t*>history.previous.data)[head[0]] = node
+            (<uint32_t*>history.tree.previous.data)[head[0]] = node
         head[0] = node
     history.n_live += 1
     return node
@@ -145,7 +146,7 @@ cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcep
     numbers[NONE] = NONE
     while node != NONE:
         numbers[node] = NONE
-        node = (<const uint32_t*>history.parent.data)[node]
+        node = (<const uint32_t*>history.tree.parent.data)[node]
     for node in range(1, history.n_touched):
         if numbers[node] != NONE:
             n += 1
@@ -157,11 +158,11 @@ cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
 
     Where a lag has cut off parents, what names them means nothing, before and after.
     """
-    cdef uint32_t* parent = <uint32_t*>history.parent.data
-    cdef uint32_t* refs = <uint32_t*>history.refs.data
-    cdef uint32_t* state = <uint32_t*>history.state.data
-    cdef uint32_t* following = <uint32_t*>history.next.data
-    cdef uint32_t* previous = <uint32_t*>history.previous.data
+    cdef uint32_t* parent = <uint32_t*>history.tree.parent.data
+    cdef uint32_t* refs = <uint32_t*>history.tree.refs.data
+    cdef uint32_t* state = <uint32_t*>history.tree.state.data
+    cdef uint32_t* following = <uint32_t*>history.tree.next.data
+    cdef uint32_t* previous = <uint32_t*>history.tree.previous.data
     cdef uint32_t* head
     cdef uint32_t node, place
     cdef int64_t generation
@@ -178,7 +179,7 @@ cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
             previous[place] = numbers[previous[node]]
     if history.lag:
         for generation in range(oldest_generation(history), history.generation + 1):
-            head = &(<uint32_t*>history.heads.data)[generation % history.lag]
+            head = &(<uint32_t*>history.tree.heads.data)[generation % history.lag]
             head[0] = numbers[head[0]]
     history.n_touched = <uint32_t>history.n_live + 1
     history.freed = NONE
@@ -197,5 +198,5 @@ cdef inline void write_path(
     cdef uint32_t node = leaf
     while length > 0:
         length -= 1
-        out[length] = (<uint32_t*>history.state.data)[node]
-        node = (<uint32_t*>history.parent.data)[node]
+        out[length] = (<uint32_t*>history.tree.state.data)[node]
+        node = (<uint32_t*>history.tree.parent.data)[node]

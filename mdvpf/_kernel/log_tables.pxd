@@ -8,9 +8,11 @@ from libc.math cimport fabs, log
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from mdvpf._kernel.buffers cimport find_arrays
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, TABLED, Status
 from mdvpf._kernel.emission cimport as_double
 from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.types cimport NO_MEMORY, OK, TABLED, Lookahead, Model, Status, System
+from mdvpf._kernel.types cimport Lookahead, Model, System
 
 
 cdef inline int64_t in_units(const Lookahead* ahead, double value) noexcept nogil:
@@ -25,9 +27,10 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
     cdef int64_t* logs
     cdef double largest
     cdef uint32_t n
-    if resize(&system.memory, &ahead.tabled, 4 * TABLED * sizeof(int64_t)) != OK:
+    if resize(&system.memory, &system.stored.log_tables, 4 * TABLED * sizeof(int64_t)) != OK:
         return NO_MEMORY
-    logs = <int64_t*>ahead.tabled.data
+    find_arrays(system)
+    logs = <int64_t*>system.stored.log_tables.data
     memset(logs, 0, 4 * TABLED * sizeof(int64_t))
     # No count passes 2**32, whose log is 22.2, so no log of a potential is larger than this.
     largest = 150.0 + fabs(log(model.alpha)) * 2.0 + fabs(log(model.gamma)) * 2.0 \
@@ -50,17 +53,17 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
 cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) noexcept nogil:
     """log(n / of), where n is at most `of`"""
     if of < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[n] - (<const int64_t*>ahead.tabled.data)[of]
+        return ahead.tabled[n] - ahead.tabled[of]
     return in_units(ahead, log(as_double(n) / as_double(of)))
 
 
-cdef inline int64_t log_spread(
+cdef inline int64_t log_spread_term(
     const Lookahead* ahead, const Model* model, uint32_t n
 ) noexcept nogil:
     """log(n / (n + prior))"""
     cdef double x
     if n < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[TABLED + n]
+        return ahead.tabled[TABLED + n]
     x = model.prior / as_double(n)
     if x > 0.01:
         return in_units(ahead, -log(1.0 + x))
@@ -74,7 +77,7 @@ cdef inline int64_t log_emission(
 ) noexcept nogil:
     """log((n + beta) / beta)"""
     if n < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[2 * TABLED + n]
+        return ahead.tabled[2 * TABLED + n]
     return in_units(ahead, log(as_double(n) / model.beta + 1.0))
 
 
@@ -83,7 +86,7 @@ cdef inline int64_t log_left(
 ) noexcept nogil:
     """log(n + alpha)"""
     if n < TABLED:
-        return (<const int64_t*>ahead.tabled.data)[3 * TABLED + n]
+        return ahead.tabled[3 * TABLED + n]
     return in_units(ahead, log(<double>n + model.alpha))
 
 

@@ -21,47 +21,21 @@ from libc.math cimport log
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from mdvpf._kernel.constants cimport (
+    BLOCK_CURRENT, BLOCK_STATES, NORMALIZER_GEOMETRIC, NORMALIZER_SUM, TABLED,
+)
 from mdvpf._kernel.counts cimport count_in, item, state_in
 from mdvpf._kernel.emission cimport has_shortcuts
 from mdvpf._kernel.log_tables cimport (
-    Memo, clear_memo, in_units, log_emission, log_left, log_offered, log_ratio, log_spread,
+    Memo,
+    clear_memo, in_units, log_emission, log_left, log_offered, log_ratio, log_spread_term,
 )
 from mdvpf._kernel.particles cimport block_of, column_of, fetch_ahead, into_of, transition_row
-from mdvpf._kernel.pool cimport resize
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
 from mdvpf._kernel.transition cimport oracle, particle_potentials
 from mdvpf._kernel.types cimport (
-    BLOCK_CURRENT, BLOCK_STATES, NO_MEMORY, NORMALIZER_GEOMETRIC, NORMALIZER_SUM, OK, TABLED,
-    Candidate, CandidateSet, Lookahead, Model, Row, RowTotal, Scratch, Status, System,
+    Candidate, CandidateSet, Lookahead, Model, Row, RowTotal, Scratch, System,
 )
-
-
-cdef inline Status reserve_lookahead(
-    System* system, int64_t n_particles, int64_t n_candidates, uint32_t n_labels
-) noexcept nogil:
-    cdef Lookahead* ahead = &system.lookahead
-    cdef size_t labels = n_labels * sizeof(double)
-    if resize(&system.memory, &ahead.row_total, <size_t>n_particles * sizeof(RowTotal)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &ahead.potential, <size_t>n_candidates * sizeof(int64_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.tilted.items,
-              <size_t>n_candidates * sizeof(Candidate)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &ahead.log_sum, labels) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &ahead.linear_sum, labels) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &ahead.largest, labels) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &ahead.n_with, labels) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &ahead.share_sum, labels) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &ahead.n_offering, labels) != OK:
-        return NO_MEMORY
-    ahead.n_labels = n_labels
-    return resize(&system.memory, &ahead.normalizer, labels)
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -70,8 +44,8 @@ cdef inline void add_states(
     Lookahead* ahead, const Model* model, const uint32_t* into, uint32_t n_states
 ) noexcept nogil:
     """Add log(into / (into + prior)) of each state."""
-    cdef const int64_t* tabled = <const int64_t*>ahead.tabled.data + TABLED
-    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef const int64_t* tabled = ahead.tabled + TABLED
+    cdef int64_t* log_sum = ahead.log_sum
     cdef uint32_t all_bits = 0
     cdef size_t i
     for i in range(n_states):
@@ -80,7 +54,7 @@ cdef inline void add_states(
     if all_bits >= TABLED:
         for i in range(n_states):
             if into[i] >= TABLED:
-                log_sum[i] += log_spread(ahead, model, into[i])
+                log_sum[i] += log_spread_term(ahead, model, into[i])
 
 
 cdef inline RowTotal total_row(const uint32_t* into, const Row* row) noexcept nogil:
@@ -99,7 +73,7 @@ cdef inline void add_row(
     uint64_t* stamp, uint64_t first,
 ) noexcept nogil:
     """Add what the states of a row have more than others, and stamp them."""
-    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
+    cdef int64_t* log_sum = ahead.log_sum
     cdef uint32_t state
     cdef size_t i
     for i in range(row.n):
@@ -126,12 +100,12 @@ cdef inline int64_t add_particle(
     cdef bint offers_new = n_states < model.max_states
     cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
     cdef Row counts = column_of(system, block, <uint32_t>symbol)
-    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
-    cdef int64_t* wanted = <int64_t*>ahead.potential.data
-    cdef int64_t* largest = <int64_t*>ahead.largest.data
-    cdef int64_t* log_sum = <int64_t*>ahead.log_sum.data
-    cdef int64_t* in_column = <int64_t*>scratch.transition.data
-    cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
+    cdef const Candidate* items = system.candidates.items
+    cdef int64_t* wanted = ahead.potential
+    cdef int64_t* largest = ahead.largest
+    cdef int64_t* log_sum = ahead.log_sum
+    cdef int64_t* in_column = <int64_t*>scratch.transition
+    cdef uint64_t* stamp = scratch.stamp
     cdef uint64_t first = scratch.n_stamped + 1     # number of the first pair of the row
     cdef uint64_t second = first + row.n            # and of the column
     cdef RowTotal total
@@ -142,7 +116,7 @@ cdef inline int64_t add_particle(
     cdef uint32_t i, state
     scratch.n_stamped += row.n + counts.n
     if ahead.has_totals:
-        total = (<const RowTotal*>ahead.row_total.data)[particle]
+        total = ahead.row_total[particle]
     else:
         total = total_row(into, &row)
     seen = log_offered(ahead, model, memo, system.n_steps - total.visited)
@@ -156,14 +130,14 @@ cdef inline int64_t add_particle(
         add_row(ahead, into, &row, 0, seen, stamp, first)
     else:
         add_row(ahead, into, &row, row.width, seen, stamp, first)
-    (<int64_t*>ahead.share_sum.data)[n_states] += share
-    (<int64_t*>ahead.n_with.data)[n_states] += 1
+    ahead.share_sum[n_states] += share
+    ahead.n_with[n_states] += 1
     share += ahead.log_beta
     for i in range(counts.n):
         state = state_in(&counts, i)
         more = log_emission(ahead, model, count_in(&counts, i))
         log_sum[state] += more
-        potential = share + more + log_spread(ahead, model, into[state])
+        potential = share + more + log_spread_term(ahead, model, into[state])
         if stamp[state] >= first:
             potential += seen + log_ratio(
                 ahead, count_in(&row, <uint32_t>(stamp[state] - first)), into[state]
@@ -174,14 +148,14 @@ cdef inline int64_t add_particle(
     # Of states that are not in the column, the new one among them, none is worth more than this.
     potential = share + (seen if seen > ahead.new_more else ahead.new_more)
     ahead.common = potential if potential > ahead.common else ahead.common
-    while place < system.candidates.n and items[place].place >> 32 == <uint64_t>particle:
-        state = <uint32_t>items[place].place
+    while place < system.candidates.n and items[place].parent_state >> 32 == <uint64_t>particle:
+        state = <uint32_t>items[place].parent_state
         if state == n_states:
             potential = share - ahead.log_beta + ahead.log_new
         elif stamp[state] >= second:
             potential = in_column[stamp[state] - second]
         else:
-            potential = share + log_spread(ahead, model, into[state])
+            potential = share + log_spread_term(ahead, model, into[state])
             if stamp[state] >= first:
                 potential += seen + log_ratio(
                     ahead, count_in(&row, <uint32_t>(stamp[state] - first)), into[state]
@@ -195,22 +169,22 @@ cdef inline int64_t add_all_of(
     System* system, Lookahead* ahead, int64_t particle, int32_t symbol, int64_t place
 ) noexcept nogil:
     """`add_particle` for either oracle, missing symbols and sums: looks at every state."""
-    cdef const Candidate* items = <const Candidate*>system.candidates.items.data
-    cdef double* potential = <double*>system.scratch.transition.data
-    cdef int64_t* logs = <int64_t*>system.scratch.emission.data
-    cdef int64_t* wanted = <int64_t*>ahead.potential.data
-    cdef int64_t* largest = <int64_t*>ahead.largest.data
+    cdef const Candidate* items = system.candidates.items
+    cdef double* potential = system.scratch.transition
+    cdef int64_t* logs = <int64_t*>system.scratch.emission
+    cdef int64_t* wanted = ahead.potential
+    cdef int64_t* largest = ahead.largest
     cdef double total
     cdef uint32_t i
     cdef uint32_t n = particle_potentials(system, particle, symbol, potential, &total)
-    (<int64_t*>ahead.n_with.data)[block_of(system, particle)[BLOCK_STATES]] += 1
+    ahead.n_with[block_of(system, particle)[BLOCK_STATES]] += 1
     for i in range(n):
         logs[i] = in_units(ahead, log(potential[i]))
-        (<int64_t*>ahead.log_sum.data)[i] += logs[i]
-        (<double*>ahead.linear_sum.data)[i] += potential[i]
+        ahead.log_sum[i] += logs[i]
+        ahead.linear_sum[i] += potential[i]
         largest[i] = logs[i] if logs[i] > largest[i] else largest[i]
-    while place < system.candidates.n and items[place].place >> 32 == <uint64_t>particle:
-        wanted[place] = logs[<uint32_t>items[place].place]
+    while place < system.candidates.n and items[place].parent_state >> 32 == <uint64_t>particle:
+        wanted[place] = logs[<uint32_t>items[place].parent_state]
         place += 1
     return place
 
@@ -226,25 +200,25 @@ cdef inline void normalize_labels(
     the new one, `share_sum` and `log_new`.
     """
     cdef Lookahead* ahead = &system.lookahead
-    cdef const int64_t* share_sum = <const int64_t*>ahead.share_sum.data
-    cdef const int64_t* n_with = <const int64_t*>ahead.n_with.data
-    cdef double* normalizer = <double*>ahead.normalizer.data
+    cdef const int64_t* share_sum = ahead.share_sum
+    cdef const int64_t* n_with = ahead.n_with
+    cdef double* normalizer = ahead.normalizer
     cdef int64_t shares = 0     # of the particles with more states than the label
     cdef int64_t known = 0      # how many they are
     cdef int64_t label, total, n
     for label in range(<int64_t>ahead.n_labels - 1, -1, -1):
         n = known
-        total = (<const int64_t*>ahead.log_sum.data)[label] + shares + known * log_known
+        total = ahead.log_sum[label] + shares + known * log_known
         if label < system.model.max_states:
             n += n_with[label]
             total += share_sum[label] + n_with[label] * log_new
-        (<int64_t*>ahead.n_offering.data)[label] = n
+        ahead.n_offering[label] = n
         normalizer[label] = 0.0
         if n and system.normalizer == NORMALIZER_GEOMETRIC:
             normalizer[label] = <double>total / n
         elif n and system.normalizer == NORMALIZER_SUM:
             normalizer[label] = ahead.unit * (
-                log((<double*>ahead.linear_sum.data)[label]) / system.budget
+                log(ahead.linear_sum[label]) / system.budget
             )
         shares += share_sum[label]
         known += n_with[label]
@@ -253,23 +227,23 @@ cdef inline void normalize_labels(
 cdef inline void clear_sums(Lookahead* ahead) noexcept nogil:
     cdef size_t labels = ahead.n_labels * sizeof(double)
     cdef uint32_t label
-    memset(ahead.log_sum.data, 0, labels)
-    memset(ahead.share_sum.data, 0, labels)
-    memset(ahead.n_with.data, 0, labels)
+    memset(ahead.log_sum, 0, labels)
+    memset(ahead.share_sum, 0, labels)
+    memset(ahead.n_with, 0, labels)
     for label in range(ahead.n_labels):
-        (<int64_t*>ahead.largest.data)[label] = INT64_MIN
+        ahead.largest[label] = INT64_MIN
     ahead.common = INT64_MIN
 
 
 cdef inline int64_t first_of(const CandidateSet* candidates, int64_t particle) noexcept nogil:
     """Where in the set the candidates of the particle start, or would."""
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef const Candidate* items = candidates.items
     cdef int64_t low = 0
     cdef int64_t high = candidates.n
     cdef int64_t middle
     while low < high:
         middle = (low + high) // 2
-        if items[middle].place >> 32 < <uint64_t>particle:
+        if items[middle].parent_state >> 32 < <uint64_t>particle:
             low = middle + 1
         else:
             high = middle
@@ -300,13 +274,13 @@ cdef inline void join_part(System* system, int part) noexcept nogil:
     """Add the sums of a part to those of the first."""
     cdef Lookahead* ahead = &system.lookahead
     cdef System own = for_part(system, part)
-    cdef int64_t* largest = <int64_t*>ahead.largest.data
-    cdef const int64_t* other = <const int64_t*>own.lookahead.largest.data
+    cdef int64_t* largest = ahead.largest
+    cdef const int64_t* other = own.lookahead.largest
     cdef uint32_t label
     for label in range(ahead.n_labels):
-        (<int64_t*>ahead.log_sum.data)[label] += (<int64_t*>own.lookahead.log_sum.data)[label]
-        (<int64_t*>ahead.share_sum.data)[label] += (<int64_t*>own.lookahead.share_sum.data)[label]
-        (<int64_t*>ahead.n_with.data)[label] += (<int64_t*>own.lookahead.n_with.data)[label]
+        ahead.log_sum[label] += own.lookahead.log_sum[label]
+        ahead.share_sum[label] += own.lookahead.share_sum[label]
+        ahead.n_with[label] += own.lookahead.n_with[label]
         largest[label] = other[label] if other[label] > largest[label] else largest[label]
 
 
@@ -315,11 +289,11 @@ cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     cdef Lookahead* ahead = &system.lookahead
     cdef int64_t place = 0
     cdef int64_t k
-    cdef int64_t* commons = <int64_t*>system.part_sizes.data
+    cdef int64_t* commons = <int64_t*>system.work.part_result.data
     cdef int parts = n_parts(system)
     cdef int part
     clear_sums(ahead)
-    memset(ahead.linear_sum.data, 0, ahead.n_labels * sizeof(double))
+    memset(ahead.linear_sum, 0, ahead.n_labels * sizeof(double))
     if system.normalizer == NORMALIZER_SUM or not has_shortcuts(system):
         for k in range(system.n_particles):
             fetch_ahead(system, k, 1, symbol)

@@ -69,9 +69,9 @@ cdef inline void keep_share(
     Survivors* chosen, const Candidate* candidate, double share, bint as_scored, double best
 ) noexcept nogil:
     keep(chosen, candidate)
-    (<double*>chosen.weight.data)[chosen.n - 1] = share
+    chosen.weight[chosen.n - 1] = share
     if chosen.logarithmic:
-        (<double*>chosen.log_weight.data)[chosen.n - 1] = (
+        chosen.log_weight[chosen.n - 1] = (
             candidate.value - best if as_scored else log(share)
         )
 
@@ -85,7 +85,7 @@ cdef inline int64_t select_optimal(
     The candidate set is complete; `shares` becomes exp(score) of each of them up to a common
     factor. The weights, up to that factor, and their logs are left in `chosen`.
     """
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef const Candidate* items = candidates.items
     cdef bint logarithmic = candidates.logarithmic
     cdef double best = candidates.best
     cdef int64_t n = candidates.n

@@ -70,8 +70,8 @@ cdef inline bint part_heavy(
 
 cdef inline double least_heavy(System* system, int32_t symbol) noexcept nogil:
     """A score that no heavy candidate most likely is below, from a sample."""
-    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
-    cdef double* values = <double*>system.scratch.shares.data
+    cdef uint64_t* keys = system.scratch.keys
+    cdef double* values = system.scratch.shares
     cdef Thinning thinning
     cdef double total = 0.0
     cdef int64_t i, rank
@@ -95,7 +95,7 @@ cdef inline void expand_heavy(System* system, int32_t symbol) noexcept nogil:
 
 cdef inline int64_t gather_heavy(CandidateSet* candidates, double weight) noexcept nogil:
     """Move the candidates that reach the weight to the front; return how many there are."""
-    cdef Candidate* items = <Candidate*>candidates.items.data
+    cdef Candidate* items = candidates.items
     cdef int64_t n = 0
     cdef int64_t i
     for i in range(candidates.n):
@@ -117,16 +117,16 @@ cdef inline void thin_particle(
     Thinning* thinning, Survivors* chosen,
 ) noexcept nogil:
     """Choose the heavy candidates of a particle, and those of its others in which a point falls."""
-    cdef double* potential = <double*>system.scratch.transition.data
-    cdef double weight = (<double*>system.weight.data)[particle]
+    cdef double* potential = system.scratch.transition
+    cdef double weight = (<double*>system.stored.weight.data)[particle]
     cdef double reached = thinning.reached
     cdef double score
     cdef Candidate candidate
     cdef uint32_t state
     cdef uint32_t n = particle_potentials(system, particle, symbol, potential, &score)
     for state in range(n):
-        candidate.place = <uint64_t>particle << 32 | state
-        if n_heavy > 0 and heavy[0].place == candidate.place:
+        candidate.parent_state = <uint64_t>particle << 32 | state
+        if n_heavy > 0 and heavy[0].parent_state == candidate.parent_state:
             keep(chosen, heavy)
             heavy += 1
             n_heavy -= 1
@@ -150,10 +150,10 @@ cdef inline bint select_thinned(
     choice is void, if all candidates are needed.
     """
     cdef CandidateSet* candidates = &system.candidates
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
-    cdef const double* weight = <const double*>system.weight.data
-    cdef const double* future = <const double*>system.future.data
-    cdef double* values = <double*>system.scratch.shares.data
+    cdef const Candidate* items = candidates.items
+    cdef const double* weight = <const double*>system.stored.weight.data
+    cdef const double* future = <const double*>system.work.symbol_probability.data
+    cdef double* values = system.scratch.shares
     cdef Thinning thinning
     cdef int64_t place = 0
     cdef int64_t first, n_heavy, k
@@ -176,7 +176,7 @@ cdef inline bint select_thinned(
     for k in range(system.n_particles):
         first = place
         light = weight[k] * future[k]
-        while place < n_heavy and items[place].place >> 32 == <uint64_t>k:
+        while place < n_heavy and items[place].parent_state >> 32 == <uint64_t>k:
             keep(chosen, &items[place])
             light -= items[place].value
             place += 1

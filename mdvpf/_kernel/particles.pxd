@@ -9,13 +9,13 @@ are scored by the same arithmetic in the same order, so they give the same bits.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.counts cimport columns, count_in, overlaid, row_in, state_in
-from mdvpf._kernel.pool cimport at
-from mdvpf._kernel.types cimport (
+from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_SPREAD, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
-    Record, Row, Scratch, System, View, handle_t,
     prefetch,
 )
+from mdvpf._kernel.counts cimport columns, count_in, overlaid, row_in, state_in
+from mdvpf._kernel.pool cimport at
+from mdvpf._kernel.types cimport Record, Row, Scratch, System, View, handle_t
 
 cdef enum:
     FETCH_ROWS = 8          # prefetch the rows of the particle this far ahead,
@@ -26,16 +26,16 @@ cdef enum:
 # ---- blocks ------------------------------------------------------------------------------
 
 cdef inline uint32_t* block_in(const System* system, uint32_t slot) noexcept nogil:
-    return <uint32_t*>system.blocks.data + <size_t>slot * system.stride
+    return <uint32_t*>system.stored.blocks.data + <size_t>slot * system.stride
 
 
 cdef inline uint32_t* block_of(const System* system, int64_t particle) noexcept nogil:
-    return block_in(system, (<uint32_t*>system.slot.data)[particle])
+    return block_in(system, (<uint32_t*>system.stored.slot.data)[particle])
 
 
 cdef inline bint is_copy(const System* system, int64_t particle) noexcept nogil:
     """Whether the particle shares the block of the one before it."""
-    cdef const uint32_t* slot = <const uint32_t*>system.slot.data
+    cdef const uint32_t* slot = <const uint32_t*>system.stored.slot.data
     return particle > 0 and slot[particle] == slot[particle - 1]
 
 
@@ -119,10 +119,10 @@ cdef inline void view_particle(
     view.into = into_of(system, block)
     view.row = transition_row(system, block, block[BLOCK_CURRENT])
     view.emitted = view.into
-    if system.met_missing:
+    if system.seen_missing:
         view.missing = column_of(system, block, system.model.n_symbols)
         if view.missing.n:
-            view.emitted = emitted_by(view, <uint32_t*>system.scratch.emitted.data)
+            view.emitted = emitted_by(view, system.scratch.emitted)
     else:
         view.missing.n = 0
     view.offers_new = view.n_states < system.model.max_states
@@ -144,7 +144,7 @@ cdef inline void view_moved(
     Scratch* scratch, View* view,
 ) noexcept nogil:
     """View a particle as it would be after moving to the state on the symbol."""
-    cdef uint32_t* into = <uint32_t*>scratch.overlay_into.data
+    cdef uint32_t* into = scratch.overlay_into
     cdef uint32_t n = block[BLOCK_STATES]
     view_particle(system, block, view)
     memset(into + n, 0, 5 * sizeof(uint32_t))
@@ -158,14 +158,14 @@ cdef inline void view_moved(
     else:
         view.row = transition_row(system, block, state + 1)
     if state + 1 == block[BLOCK_CURRENT]:
-        view.row = overlaid(&view.row, state, <uint32_t*>scratch.overlay_row.data)
+        view.row = overlaid(&view.row, state, scratch.overlay_row)
     if symbol == MISSING:
         view.missing = overlaid(
-            &view.missing, state, <uint32_t*>scratch.overlay_missing.data
+            &view.missing, state, scratch.overlay_missing
         )
     view.emitted = into
     if view.missing.n:
-        view.emitted = emitted_by(view, <uint32_t*>scratch.emitted.data)
+        view.emitted = emitted_by(view, scratch.emitted)
     view.offers_new = view.n_states < system.model.max_states
 
 
@@ -176,7 +176,7 @@ cdef inline Row column_moved(
     """The column of the wanted symbol, as it would be after that move."""
     cdef Row row = column_of(system, block, wanted)
     if symbol == <int32_t>wanted:
-        row = overlaid(&row, state, <uint32_t*>scratch.overlay_column.data)
+        row = overlaid(&row, state, scratch.overlay_column)
     return row
 
 

@@ -10,12 +10,13 @@ pointer to a record outlives a reservation.
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.types cimport (
+from mdvpf._kernel.constants cimport (
     MAX_PAGES, N_CLASSES, NO_MEMORY, NONE, OK, PAGE_BITS, PAGE_BYTES, PAGE_UNITS, SIZE_TABLE,
     UNIT_BYTES,
-    Buffer, Memory, Page, Pool, Status, handle_t,
+    Status,
     prefetch,
 )
+from mdvpf._kernel.types cimport Buffer, Memory, Page, Pool, handle_t
 
 
 cdef extern from *:
@@ -136,16 +137,16 @@ cdef inline void open_pool(Pool* pool, Memory* memory) noexcept nogil:
 
 
 cdef inline void close_pool(Pool* pool) noexcept nogil:
-    dispose(pool.memory, &pool.arena)
-    dispose(pool.memory, &pool.pages)
+    dispose(pool.memory, &pool.store.arena)
+    dispose(pool.memory, &pool.store.pages)
 
 
 cdef inline void* at(const Pool* pool, handle_t handle) noexcept nogil:
-    return <char*>pool.arena.data + UNIT_BYTES * (<size_t>handle - PAGE_UNITS)
+    return <char*>pool.store.arena.data + UNIT_BYTES * (<size_t>handle - PAGE_UNITS)
 
 
 cdef inline uint32_t class_at(const Pool* pool, handle_t handle) noexcept nogil:
-    return (<Page*>pool.pages.data)[handle >> PAGE_BITS].size_class
+    return (<Page*>pool.store.pages.data)[handle >> PAGE_BITS].size_class
 
 
 cdef inline size_t used_bytes(const Pool* pool) noexcept nogil:
@@ -155,7 +156,7 @@ cdef inline size_t used_bytes(const Pool* pool) noexcept nogil:
 
 cdef inline size_t count_records(const Pool* pool) noexcept nogil:
     """How many records are in use."""
-    cdef const Page* pages = <const Page*>pool.pages.data
+    cdef const Page* pages = <const Page*>pool.store.pages.data
     cdef size_t n = 0
     cdef uint32_t i
     for i in range(1, pool.n_pages):
@@ -180,9 +181,9 @@ cdef inline Status reserve_pages(Pool* pool, size_t n) noexcept nogil:
     n += pool.n_pages + N_CLASSES
     if n > MAX_PAGES:
         return NO_MEMORY
-    if resize(pool.memory, &pool.arena, n * PAGE_BYTES) != OK:
+    if resize(pool.memory, &pool.store.arena, n * PAGE_BYTES) != OK:
         return NO_MEMORY
-    return resize(pool.memory, &pool.pages, n * sizeof(Page))
+    return resize(pool.memory, &pool.store.pages, n * sizeof(Page))
 
 
 cdef inline void add_page(Pool* pool, uint32_t size_class) noexcept nogil:
@@ -194,8 +195,8 @@ cdef inline void add_page(Pool* pool, uint32_t size_class) noexcept nogil:
     if n_new > 1 or number == NONE:
         number = pool.n_pages
         pool.n_pages += n_new
-        memset(&(<Page*>pool.pages.data)[number], 0, n_new * sizeof(Page))
-    page = &(<Page*>pool.pages.data)[number]
+        memset(&(<Page*>pool.store.pages.data)[number], 0, n_new * sizeof(Page))
+    page = &(<Page*>pool.store.pages.data)[number]
     if number == pool.unused:
         pool.unused = page.next_open
     page.n_slots = PAGE_UNITS // units if n_new == 1 else 1
@@ -217,7 +218,7 @@ cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
     if pool.open[size_class] == NONE:
         add_page(pool, size_class)
     handle = pool.open[size_class] << PAGE_BITS
-    page = &(<Page*>pool.pages.data)[pool.open[size_class]]
+    page = &(<Page*>pool.store.pages.data)[pool.open[size_class]]
     if page.freed:
         handle += page.freed - 1
         page.freed = (<uint32_t*>at(pool, handle))[0]
@@ -236,7 +237,7 @@ cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
 
 cdef inline void give_back(Pool* pool, handle_t handle) noexcept nogil:
     cdef uint32_t number = handle >> PAGE_BITS
-    cdef Page* page = &(<Page*>pool.pages.data)[number]
+    cdef Page* page = &(<Page*>pool.store.pages.data)[number]
     (<uint32_t*>at(pool, handle))[0] = page.freed
     page.freed = (handle & (PAGE_UNITS - 1)) + 1
     if page.n_live == page.n_slots:
@@ -249,7 +250,7 @@ cdef inline void give_back(Pool* pool, handle_t handle) noexcept nogil:
 
 cdef inline void recycle(Pool* pool) noexcept nogil:
     """Let other classes have the pages that hold no record, once they are many."""
-    cdef Page* pages = <Page*>pool.pages.data
+    cdef Page* pages = <Page*>pool.store.pages.data
     cdef Page* page
     cdef uint32_t number, size_class, i, n_spanned
     if pool.n_empty < 16 + pool.n_pages // 8:
@@ -270,17 +271,3 @@ cdef inline void recycle(Pool* pool) noexcept nogil:
             page.next_open = pool.open[size_class]
             pool.open[size_class] = number
     pool.n_empty = 0
-
-
-cdef inline Status copy_pool(Pool* target, const Pool* source, Memory* memory) noexcept nogil:
-    """Make `target` a copy of `source`. On failure it holds what `close_pool` can release."""
-    cdef size_t used = used_bytes(source)
-    memcpy(target, source, sizeof(Pool))
-    target.memory = memory
-    memset(&target.arena, 0, sizeof(Buffer))
-    memset(&target.pages, 0, sizeof(Buffer))
-    if source.pages.bytes and duplicate(  # without records there are none, not even page 0
-        memory, &target.pages, &source.pages, source.n_pages * sizeof(Page)
-    ) != OK:
-        return NO_MEMORY
-    return duplicate(memory, &target.arena, &source.arena, used)

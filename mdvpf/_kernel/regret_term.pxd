@@ -14,14 +14,14 @@ from mdvpf._kernel.types cimport Candidate, CandidateSet, Lookahead, System
 cdef inline double largest_tilt(const System* system, double discount) noexcept nogil:
     """The most that a look-ahead can add to the log score of any candidate."""
     cdef const Lookahead* ahead = &system.lookahead
-    cdef const double* normalizer = <const double*>ahead.normalizer.data
-    cdef const int64_t* largest = <const int64_t*>ahead.largest.data
+    cdef const double* normalizer = ahead.normalizer
+    cdef const int64_t* largest = ahead.largest
     cdef double most = -INFINITY
     cdef double gain
     cdef int64_t potential
     cdef uint32_t label
     for label in range(ahead.n_labels):
-        if (<const int64_t*>ahead.n_offering.data)[label]:
+        if ahead.n_offering[label]:
             potential = largest[label] if largest[label] > ahead.common else ahead.common
             gain = (<double>potential - normalizer[label]) / ahead.unit * discount
             most = gain if gain > most else most
@@ -34,17 +34,17 @@ cdef inline void tilt_as(
     """Write the tilted candidates with linear scores or, if `logarithmic`, their logs."""
     cdef const CandidateSet* candidates = &system.candidates
     cdef CandidateSet* tilted = &system.tilted
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
-    cdef Candidate* target = <Candidate*>tilted.items.data
-    cdef const int64_t* potential = <const int64_t*>system.lookahead.potential.data
-    cdef const double* normalizer = <const double*>system.lookahead.normalizer.data
+    cdef const Candidate* items = candidates.items
+    cdef Candidate* target = tilted.items
+    cdef const int64_t* potential = system.lookahead.potential
+    cdef const double* normalizer = system.lookahead.normalizer
     cdef double per_unit = 1.0 / system.lookahead.unit  # a power of two
     cdef double best = -INFINITY
     cdef double least = INFINITY
     cdef double score
     cdef int64_t i
     for i in range(candidates.n):
-        score = <double>potential[i] - normalizer[<uint32_t>items[i].place]
+        score = <double>potential[i] - normalizer[<uint32_t>items[i].parent_state]
         score *= per_unit
         score *= discount
         if candidates.logarithmic:
@@ -54,7 +54,7 @@ cdef inline void tilt_as(
         else:
             score = items[i].value * exp(score)
         target[i].value = score
-        target[i].place = items[i].place
+        target[i].parent_state = items[i].parent_state
         best = score if score > best else best
         least = score if score < least else least
     tilted.best = best

@@ -10,7 +10,7 @@ from libc.math cimport floor, rint
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
-from mdvpf._kernel.types cimport (
+from mdvpf._kernel.constants cimport (
     GRID, RESAMPLING_MULTINOMIAL, RESAMPLING_RESIDUAL, RESAMPLING_STRATIFIED,
     ResamplingKind,
 )

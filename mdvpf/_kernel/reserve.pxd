@@ -1,132 +1,188 @@
 # cython: language_level=3
-"""Room: all that the children of a step may need is made before the first of them is."""
+"""Reservation: allocate all that a step may need before anything changes.
 
-from libc.stdint cimport int64_t, uint32_t
-from libc.string cimport memcpy, memset
+These are the functions of a step that may fail for want of memory, and then nothing has changed
+that a user can see. Buffers keep their content when they grow.
+"""
 
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from mdvpf._kernel.buffers cimport find_arrays
+from mdvpf._kernel.constants cimport (
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, ALGORITHM_SMC, BLOCK_STATES,
+    COUNT_LIMIT, NO_MEMORY, NODE_UNITS, OK,
+    Status,
+)
 from mdvpf._kernel.history cimport reserve_history
-from mdvpf._kernel.particles cimport block_in, block_of, into_of
-from mdvpf._kernel.pool cimport dispose, pages_for, reserve_pages, resize
-from mdvpf._kernel.shared_updates cimport reserve_changes
+from mdvpf._kernel.particles cimport block_of, into_of
+from mdvpf._kernel.pool cimport pages_for, reserve_pages, resize
+from mdvpf._kernel.shared_updates cimport reserve_updates
+from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
+from mdvpf._kernel.threads cimport reserve_threads
 from mdvpf._kernel.types cimport (
-    ALGORITHM_MDVPA, BLOCK_HEADER, BLOCK_STATES, COUNT_LIMIT, GROUP_BITS, NO_MEMORY, NODE_UNITS,
-    OK, SHELF, SHELF_BITS,
-    Buffer, Status, Survivors, System,
+    Buffer, Candidate, RowTotal, SurvivorBuffers, Survivors, System, WorkBuffers,
 )
 
-cdef inline uint32_t groups_for(uint32_t capacity) noexcept nogil:
-    """Groups of transition rows of a particle with that many states and the start state."""
-    return (capacity >> GROUP_BITS) + 1
+
+cdef inline bint make_room(
+    System* system, Buffer* buffer, size_t n, size_t item_bytes
+) noexcept nogil:
+    """Make a buffer long enough for n items; False if there is no memory."""
+    return resize(&system.memory, buffer, n * item_bytes) == OK
 
 
-cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcept nogil:
-    # Even, since a block holds a double.
-    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 1) & ~1u
+cdef inline bint is_choosing(const System* system) noexcept nogil:
+    """Whether survivors are chosen from candidates, not drawn."""
+    return system.algorithm != ALGORITHM_SMC and system.algorithm != ALGORITHM_LEARNING
 
 
-cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
-    """Move the blocks to a new array, shelf after shelf, with room for `capacity` states each."""
-    cdef uint32_t stride = stride_for(system, capacity)
-    cdef uint32_t old_capacity = system.state_capacity
-    cdef uint32_t* slot = <uint32_t*>system.slot.data
-    cdef uint32_t old_slot = 0
-    cdef uint32_t n = 0
-    cdef Buffer blocks
-    cdef uint32_t* source
-    cdef uint32_t* target
-    cdef int64_t k
-    blocks.data = NULL
-    blocks.bytes = 0
-    if resize(&system.memory, &blocks, system.blocks.bytes // system.stride * stride) != OK:
-        return NO_MEMORY
-    for k in range(system.n_particles):
-        if k > 0 and slot[k] == old_slot:  # a copy of the particle before
-            slot[k] = n - 1
-            continue
-        old_slot = slot[k]
-        source = block_in(system, old_slot)
-        target = <uint32_t*>blocks.data + <size_t>n * stride
-        slot[k] = n
-        n += 1
-        memset(target, 0, stride * sizeof(uint32_t))
-        memcpy(target, source, (BLOCK_HEADER + old_capacity) * sizeof(uint32_t))
-        memcpy(target + BLOCK_HEADER + capacity, source + BLOCK_HEADER + old_capacity,
-               system.n_groups * sizeof(uint32_t))
-        memcpy(target + BLOCK_HEADER + capacity + groups_for(capacity),
-               source + BLOCK_HEADER + old_capacity + system.n_groups,
-               system.root_size * sizeof(uint32_t))
-    dispose(&system.memory, &system.blocks)
-    system.blocks = blocks
-    system.next_slot = n
-    system.n_shelves = (n + SHELF - 1) >> SHELF_BITS
-    system.n_free_shelves = 0
-    system.state_capacity = capacity
-    system.n_groups = groups_for(capacity)
-    system.stride = stride
-    return OK
-
+# ---- particles ---------------------------------------------------------------------------
 
 cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept nogil:
-    """Make room for what is kept of every particle beside its block, which copies share."""
+    """Make room for what is kept of every particle beside its block."""
     cdef size_t n = <size_t>n_particles
-    if resize(&system.memory, &system.slot, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.ancestors, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &system.weight, n * sizeof(double)) != OK:
-        return NO_MEMORY
-    return resize(&system.memory, &system.log_weight, n * sizeof(double))
+    if make_room(system, &system.stored.slot, n, sizeof(uint32_t)) \
+            and make_room(system, &system.stored.ancestors, n, sizeof(uint32_t)) \
+            and make_room(system, &system.stored.weight, n, sizeof(double)) \
+            and make_room(system, &system.stored.log_weight, n, sizeof(double)):
+        return OK
+    return NO_MEMORY
 
 
 cdef inline Status reserve_each(System* system, int64_t n_particles) noexcept nogil:
-    """Make room for what a step finds out about every particle."""
+    """Make room for what a step computes of every particle."""
     cdef size_t n = <size_t>n_particles
-    if resize(&system.memory, &system.new_slot, n * sizeof(uint32_t)) != OK:
+    if is_choosing(system) \
+            and not make_room(system, &system.work.symbol_probability, n, sizeof(double)):
         return NO_MEMORY
-    if resize(&system.memory, &system.n_children, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    return resize(&system.memory, &system.future, n * sizeof(double))
+    if make_room(system, &system.work.new_slot, n, sizeof(uint32_t)) \
+            and make_room(system, &system.work.n_children, n, sizeof(uint32_t)):
+        return OK
+    return NO_MEMORY
 
 
-cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept nogil:
-    """Make room for so many blocks beside those that there are. This only claims addresses."""
-    cdef size_t n = system.n_shelves - system.n_free_shelves
-    n += (<size_t>n_blocks + SHELF - 1) >> SHELF_BITS
-    if resize(&system.memory, &system.free_shelves, n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    return resize(
-        &system.memory, &system.blocks, n * SHELF * system.stride * sizeof(uint32_t)
-    )
+cdef inline bint reserve_survivors(
+    System* system, SurvivorBuffers* survivors, size_t n
+) noexcept nogil:
+    return make_room(system, &survivors.parent, n, sizeof(uint32_t)) \
+        and make_room(system, &survivors.state, n, sizeof(uint32_t)) \
+        and make_room(system, &survivors.weight, n, sizeof(double)) \
+        and make_room(system, &survivors.log_weight, n, sizeof(double))
 
 
-cdef inline uint32_t take_slot(System* system) noexcept nogil:
-    """The slot after the one taken last, on the same shelf or on a free one."""
-    cdef uint32_t slot = system.next_slot
-    if slot & (SHELF - 1) == 0:
-        if system.n_free_shelves:
-            system.n_free_shelves -= 1
-            slot = (<uint32_t*>system.free_shelves.data)[system.n_free_shelves] << SHELF_BITS
+# ---- work space --------------------------------------------------------------------------
+
+cdef inline bint reserve_scratch(System* system, uint32_t n_states) noexcept nogil:
+    cdef WorkBuffers* work = &system.work
+    cdef size_t states = n_states + 8
+    cdef size_t i
+    if states * sizeof(double) > work.ones.bytes:
+        if not make_room(system, &work.ones, states, sizeof(double)):
+            return False
+        for i in range(work.ones.bytes // sizeof(double)):
+            (<double*>work.ones.data)[i] = 1.0
+    return make_room(system, &work.own.transition, states, sizeof(double)) \
+        and make_room(system, &work.own.emission, states, sizeof(double)) \
+        and make_room(system, &work.own.stamp, states, sizeof(uint64_t)) \
+        and make_room(system, &work.own.emitted, states, sizeof(uint32_t)) \
+        and make_room(system, &work.overlay_into, states, sizeof(uint32_t)) \
+        and make_room(system, &work.overlay_row, 2 * states, sizeof(uint32_t)) \
+        and make_room(system, &work.overlay_column, 2 * states, sizeof(uint32_t)) \
+        and make_room(system, &work.overlay_missing, 2 * states, sizeof(uint32_t))
+
+
+cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept nogil:
+    """Make room to score the candidates of one particle with at most that many states."""
+    cdef bint done = reserve_scratch(system, n_states)
+    find_arrays(system)  # also after a failure: some may have moved
+    return OK if done else NO_MEMORY
+
+
+cdef inline bint reserve_lookahead(
+    System* system, size_t n_particles, size_t n_candidates, uint32_t n_labels
+) noexcept nogil:
+    cdef WorkBuffers* work = &system.work
+    system.lookahead.n_labels = n_labels
+    return make_room(system, &system.pending_step.row_total, n_particles, sizeof(RowTotal)) \
+        and make_room(system, &work.potential, n_candidates, sizeof(int64_t)) \
+        and make_room(system, &work.tilted, n_candidates, sizeof(Candidate)) \
+        and make_room(system, &work.own.log_sum, n_labels, sizeof(int64_t)) \
+        and make_room(system, &work.own.share_sum, n_labels, sizeof(int64_t)) \
+        and make_room(system, &work.own.n_with, n_labels, sizeof(int64_t)) \
+        and make_room(system, &work.own.largest, n_labels, sizeof(int64_t)) \
+        and make_room(system, &work.n_offering, n_labels, sizeof(int64_t)) \
+        and make_room(system, &work.linear_sum, n_labels, sizeof(double)) \
+        and make_room(system, &work.normalizer, n_labels, sizeof(double))
+
+
+cdef inline bint reserve_choice(
+    System* system, size_t n_candidates, uint32_t n_states
+) noexcept nogil:
+    """Make room to choose survivors from that many candidates."""
+    cdef WorkBuffers* work = &system.work
+    cdef size_t n_kept = min(<size_t>system.budget, n_candidates)
+    # With threads, there are gaps between what they collect.
+    cdef size_t n = n_candidates if system.n_threads == 1 else n_kept * (n_states + 2)
+    if system.n_threads > 1 and reserve_threads(system, n_states) != OK:
+        return False
+    if not (
+        make_room(system, &work.part_result, <size_t>system.n_threads, sizeof(int64_t))
+        and make_room(system, &work.keys, n, sizeof(uint64_t))
+        and make_room(system, &work.key_work, n, sizeof(uint64_t))
+        and make_room(system, &system.pending_step.candidates, n, sizeof(Candidate))
+        and reserve_survivors(system, &work.chosen, n_kept + 1)
+    ):
+        return False
+    if system.algorithm == ALGORITHM_OPTIMAL or system.select_optimal:
+        if not make_room(system, &work.shares, n + 4, sizeof(double)):
+            return False
+    if system.algorithm != ALGORITHM_MDVPA:
+        return True
+    return reserve_survivors(system, &system.pending_step.provisional, n_kept + 1) \
+        and make_room(system, &work.chosen_index, n_kept, sizeof(int64_t)) \
+        and make_room(system, &work.provisional_probability, n_kept, sizeof(double)) \
+        and reserve_lookahead(system, n_kept, n_candidates, n_states + 1)
+
+
+cdef inline bint reserve_draws(
+    System* system, size_t n_candidates, uint32_t n_states
+) noexcept nogil:
+    """Make room to draw the states and the survivors of that many candidates."""
+    cdef WorkBuffers* work = &system.work
+    cdef size_t n = <size_t>system.budget
+    if not (
+        make_room(system, &work.guide, n, sizeof(uint64_t))
+        and reserve_survivors(system, &work.chosen, n)
+    ):
+        return False
+    if system.algorithm == ALGORITHM_SMC:
+        return reserve_survivors(system, &work.moved, n) \
+            and make_room(system, &work.resampling_weight, n, sizeof(double)) \
+            and make_room(system, &work.offspring, n, sizeof(int64_t))
+    return make_room(system, &work.block_potentials, n_candidates + 4, sizeof(double)) \
+        and make_room(system, &work.n_drawn, n_states + 1, sizeof(uint32_t)) \
+        and make_room(system, &work.cumulative_weight, n, sizeof(double)) \
+        and make_room(system, &work.drawn_parent, n, sizeof(int64_t)) \
+        and make_room(system, &work.sorted_uniforms, n, sizeof(double)) \
+        and make_room(system, &work.children_end, n, sizeof(int64_t))
+
+
+cdef inline Status reserve_step(
+    System* system, int64_t n_candidates, uint32_t n_states
+) noexcept nogil:
+    """Make room for a step on that many candidates of particles with at most that many states."""
+    cdef bint done = reserve_scratch(system, n_states) \
+        and reserve_each(system, system.n_particles) == OK
+    if done:
+        if is_choosing(system):
+            done = reserve_choice(system, <size_t>n_candidates, n_states)
         else:
-            slot = system.n_shelves << SHELF_BITS
-            system.n_shelves += 1
-    system.next_slot = slot + 1
-    return slot
+            done = reserve_draws(system, <size_t>n_candidates, n_states)
+    find_arrays(system)  # also after a failure: some may have moved
+    return OK if done else NO_MEMORY
 
 
-cdef inline void free_shelf(System* system, uint32_t shelf) noexcept nogil:
-    (<uint32_t*>system.free_shelves.data)[system.n_free_shelves] = shelf
-    system.n_free_shelves += 1
-
-
-cdef inline Status reserve_survivors(System* system, Survivors* chosen, int64_t n) noexcept nogil:
-    if resize(&system.memory, &chosen.parent, <size_t>n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &chosen.state, <size_t>n * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &chosen.weight, <size_t>n * sizeof(double)) != OK:
-        return NO_MEMORY
-    return resize(&system.memory, &chosen.log_weight, <size_t>n * sizeof(double))
-
+# ---- commit ------------------------------------------------------------------------------
 
 cdef inline Status check_limits(const System* system, const Survivors* chosen) noexcept nogil:
     """Whether every count that the chosen would raise can be one larger.
@@ -141,8 +197,8 @@ cdef inline Status check_limits(const System* system, const Survivors* chosen) n
     if system.n_steps < largest:
         return OK
     for i in range(chosen.n):
-        block = block_of(system, (<const uint32_t*>chosen.parent.data)[i])
-        state = (<const uint32_t*>chosen.state.data)[i]
+        block = block_of(system, chosen.parent[i])
+        state = chosen.state[i]
         if state < block[BLOCK_STATES] and into_of(system, block)[state] >= largest:
             return COUNT_LIMIT
     return OK
@@ -150,7 +206,7 @@ cdef inline Status check_limits(const System* system, const Survivors* chosen) n
 
 cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexcept nogil:
     """Make all the room that `commit` may take."""
-    cdef const uint32_t* states = <const uint32_t*>chosen.state.data
+    cdef const uint32_t* states = chosen.state
     cdef uint32_t most_states = 0
     cdef uint32_t capacity, growth
     cdef int64_t n, i
@@ -161,7 +217,7 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
         return NO_MEMORY
     if reserve_shelves(system, chosen.n) != OK:
         return NO_MEMORY
-    if reserve_changes(&system.changes, &system.memory, <size_t>chosen.n) != OK:
+    if reserve_updates(system, <size_t>chosen.n) != OK:
         return NO_MEMORY
     for i in range(chosen.n):
         most_states = states[i] + 1 if states[i] >= most_states else most_states

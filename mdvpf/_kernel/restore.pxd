@@ -10,22 +10,26 @@ counts, whether a symbol was ever missing) is not in the snapshot but computed.
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from mdvpf._kernel.constants cimport (
+    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, NO_MEMORY, NONE, OK,
+    Status,
+)
 from mdvpf._kernel.history cimport path_length, reserve_history
 from mdvpf._kernel.particles cimport block_of, column_of
 from mdvpf._kernel.pool cimport dispose, resize
-from mdvpf._kernel.reserve cimport grow_particles, move_blocks, reserve_shelves
+from mdvpf._kernel.reserve cimport grow_particles
 from mdvpf._kernel.restore_particles cimport check_weights, make_particles
 from mdvpf._kernel.restore_records cimport (
-    Records, check_lengths, length, make_groups, make_nodes, reject, reserve_groups,
-    reserve_records,
+    Records, RestoreBuffers,
+    check_lengths, length, make_groups, make_nodes, reject, reserve_groups, reserve_records,
 )
+from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
 from mdvpf._kernel.snapshot cimport (
-    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, numbers,
+    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT,
+    Snapshot,
+    numbers,
 )
-from mdvpf._kernel.types cimport (
-    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, NO_MEMORY, NONE, OK,
-    History, Status, System,
-)
+from mdvpf._kernel.types cimport Buffer, History, System
 
 
 # ---- histories ---------------------------------------------------------------------------
@@ -64,11 +68,11 @@ cdef inline Status check_history(
 
 cdef inline void chain(History* history, uint32_t node, int64_t generation) noexcept nogil:
     """Put a node first in the chain of its generation."""
-    cdef uint32_t* head = &(<uint32_t*>history.heads.data)[generation % history.lag]
-    (<uint32_t*>history.next.data)[node] = head[0]
-    (<uint32_t*>history.previous.data)[node] = NONE
+    cdef uint32_t* head = &(<uint32_t*>history.tree.heads.data)[generation % history.lag]
+    (<uint32_t*>history.tree.next.data)[node] = head[0]
+    (<uint32_t*>history.tree.previous.data)[node] = NONE
     if head[0] != NONE:
-        (<uint32_t*>history.previous.data)[head[0]] = node
+        (<uint32_t*>history.tree.previous.data)[head[0]] = node
     head[0] = node
 
 
@@ -76,7 +80,7 @@ cdef inline Status make_leaves(
     System* system, Snapshot* snapshot, uint32_t* fewest
 ) noexcept nogil:
     """Let the particles hold their leaves."""
-    cdef uint32_t* refs = <uint32_t*>system.history.refs.data
+    cdef uint32_t* refs = <uint32_t*>system.history.tree.refs.data
     cdef uint32_t* block
     cdef uint32_t leaf
     cdef int64_t k = 0      # first particle of the entry
@@ -114,11 +118,11 @@ cdef inline Status make_history(
         return OK
     if reserve_history(history, &system.memory, n_nodes) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &records.fewest, <size_t>(n_nodes + 1) * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &records.work.fewest, <size_t>(n_nodes + 1) * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     n_generations = path_length(history)
-    refs = <uint32_t*>history.refs.data
-    fewest = <uint32_t*>records.fewest.data
+    refs = <uint32_t*>history.tree.refs.data
+    fewest = <uint32_t*>records.work.fewest.data
     memset(refs, 0, <size_t>(n_nodes + 1) * sizeof(uint32_t))
     memset(fewest, 0xFF, <size_t>(n_nodes + 1) * sizeof(uint32_t))
     if make_leaves(system, snapshot, fewest) != OK:
@@ -126,7 +130,7 @@ cdef inline Status make_history(
     for i in range(n_generations):
         after = first + sizes[i]
         if history.lag:
-            (<uint32_t*>history.heads.data)[(history.generation - i) % history.lag] = NONE
+            (<uint32_t*>history.tree.heads.data)[(history.generation - i) % history.lag] = NONE
         for k in range(first, after):
             # Whoever holds a node comes before it, so all of them have been here.
             if refs[k + 1] == 0:
@@ -141,8 +145,8 @@ cdef inline Status make_history(
                 parent += <uint32_t>after + 1
                 refs[parent] += 1
                 fewest[parent] = min(fewest[parent], fewest[k + 1])
-            (<uint32_t*>history.parent.data)[k + 1] = parent
-            (<uint32_t*>history.state.data)[k + 1] = numbers(snapshot, STATE)[k]
+            (<uint32_t*>history.tree.parent.data)[k + 1] = parent
+            (<uint32_t*>history.tree.state.data)[k + 1] = numbers(snapshot, STATE)[k]
             if history.lag:
                 chain(history, <uint32_t>(k + 1), history.generation - i)
         first = after
@@ -188,7 +192,7 @@ cdef inline Status restore_with(
     if status == OK:
         status = make_particles(system, snapshot, records)
     if status == OK:
-        system.met_missing = has_missing(system)
+        system.seen_missing = has_missing(system)
         status = make_history(system, snapshot, records)
     return status
 
@@ -200,12 +204,9 @@ cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
     """
     cdef Records records
     cdef Status status
+    cdef size_t i
     memset(&records, 0, sizeof(Records))
     status = restore_with(system, snapshot, &records)
-    dispose(&system.memory, &records.handles)
-    dispose(&system.memory, &records.places)
-    dispose(&system.memory, &records.met)
-    dispose(&system.memory, &records.reached)
-    dispose(&system.memory, &records.emitted)
-    dispose(&system.memory, &records.fewest)
+    for i in range(sizeof(RestoreBuffers) // sizeof(Buffer)):
+        dispose(&system.memory, &(<Buffer*>&records.work)[i])
     return status

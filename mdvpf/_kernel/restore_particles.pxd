@@ -9,21 +9,24 @@ from libc.math cimport exp, fabs, isfinite
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.constants cimport (
+    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_STATES, GROUP, NODE_BITS, NODE_SIZE, OK, SMALLEST_WEIGHT,
+    Status,
+)
 from mdvpf._kernel.counts cimport count_in, row_in, state_in
 from mdvpf._kernel.particles cimport (
     block_in, group_at, into_of, root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport at
-from mdvpf._kernel.reserve cimport take_slot
 from mdvpf._kernel.restore_records cimport Records, hold, length, reject
+from mdvpf._kernel.shelves cimport take_slot
 from mdvpf._kernel.snapshot cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
-    WEIGHT, Snapshot, numbers,
+    WEIGHT,
+    Snapshot,
+    numbers,
 )
-from mdvpf._kernel.types cimport (
-    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_STATES, GROUP, NODE_BITS, NODE_SIZE, OK, SMALLEST_WEIGHT,
-    Record, Row, Status, System, handle_t,
-)
+from mdvpf._kernel.types cimport Record, Row, System, handle_t
 
 
 cdef inline Status check_weights(
@@ -53,7 +56,7 @@ cdef inline Status check_weights(
 
 cdef inline bint stands_elsewhere(Records* records, int64_t record, uint32_t place) noexcept nogil:
     """Whether a record was met in another place of a particle than this one."""
-    cdef uint64_t* known = &(<uint64_t*>records.places.data)[record]
+    cdef uint64_t* known = &(<uint64_t*>records.work.positions.data)[record]
     if known[0] == 0:
         known[0] = <uint64_t>place + 1
     return known[0] != <uint64_t>place + 1
@@ -71,7 +74,7 @@ cdef inline Status add_group(
         return OK
     if stands_elsewhere(records, records.n_nodes + number - 1, place):
         return reject(snapshot, "a record stands in two places")
-    group = group_at(system, (<handle_t*>records.handles.data)[records.n_nodes + number - 1])
+    group = group_at(system, (<handle_t*>records.work.handles.data)[records.n_nodes + number - 1])
     for which in range(<uint32_t>GROUP):
         row = row_in(group, which)
         if row.n and which >= n_rows:
@@ -96,7 +99,8 @@ cdef inline Status add_tree(
     if depth == system.depth - 1:
         return add_group(
             system, snapshot, records, number, <uint32_t>first, n_states,
-            <int64_t>system.model.n_symbols + 1 - GROUP * first, <uint64_t*>records.emitted.data,
+            <int64_t>system.model.n_symbols + 1 - GROUP * first,
+            <uint64_t*>records.work.emitted.data,
         )
     k = level_start + number - 1
     # In use none does. Nodes that name each other would be work without end here.
@@ -117,8 +121,8 @@ cdef inline Status check_totals(
     System* system, Snapshot* snapshot, Records* records, int64_t particle, uint32_t* block
 ) noexcept nogil:
     """Check the totals of a particle against each other, and write them into its block."""
-    cdef const uint64_t* reached = <const uint64_t*>records.reached.data
-    cdef const uint64_t* emitted = <const uint64_t*>records.emitted.data
+    cdef const uint64_t* reached = <const uint64_t*>records.work.reached.data
+    cdef const uint64_t* emitted = <const uint64_t*>records.work.emitted.data
     cdef double spread = 0.0
     cdef uint64_t entered = 0
     cdef uint32_t i
@@ -140,7 +144,7 @@ cdef inline Status make_particle(
     System* system, Snapshot* snapshot, Records* records, int64_t particle, uint32_t* block
 ) noexcept nogil:
     """Make a block of the entry `particle` of the snapshot."""
-    cdef const handle_t* handles = <const handle_t*>records.handles.data
+    cdef const handle_t* handles = <const handle_t*>records.work.handles.data
     cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
     cdef const uint32_t* rows = numbers(snapshot, ROWS) + particle * records.row_groups
     cdef const uint32_t* tops = numbers(snapshot, COLUMNS) + particle * system.root_size
@@ -153,8 +157,8 @@ cdef inline Status make_particle(
     if block[BLOCK_CURRENT] > n_states:
         return reject(snapshot, "a particle is in a state that it does not have")
     if n_states:
-        memset(records.reached.data, 0, n_states * sizeof(uint64_t))
-        memset(records.emitted.data, 0, n_states * sizeof(uint64_t))
+        memset(records.work.reached.data, 0, n_states * sizeof(uint64_t))
+        memset(records.work.emitted.data, 0, n_states * sizeof(uint64_t))
     for i in range(records.row_groups):
         if rows[i] and i >= used_groups(block):
             return reject(snapshot, "there is a row of no state, or a column of no symbol")
@@ -163,7 +167,7 @@ cdef inline Status make_particle(
             return BAD_SNAPSHOT
         if add_group(system, snapshot, records, rows[i], ~i, n_states,
                      <int64_t>n_states + 1 - GROUP * <int64_t>i,
-                     <uint64_t*>records.reached.data) != OK:
+                     <uint64_t*>records.work.reached.data) != OK:
             return BAD_SNAPSHOT
     for i in range(system.root_size):
         if hold(system, snapshot, handles if system.depth > 1 else handles + records.n_nodes,
@@ -180,29 +184,29 @@ cdef inline Status make_particles(
 ) noexcept nogil:
     """Make the particles of a system that has room for them, and no particle but its first."""
     cdef const uint32_t* copies = numbers(snapshot, COPIES)
-    cdef handle_t* handles = <handle_t*>records.handles.data
+    cdef handle_t* handles = <handle_t*>records.work.handles.data
     cdef uint32_t slot
     cdef int64_t k = 0
     cdef int64_t b, last
     system.most_states = records.most_states
     system.n_candidates = 0
     for b in range(length(snapshot, COPIES)):
-        slot = take_slot(system) if b > 0 else (<uint32_t*>system.slot.data)[0]
+        slot = take_slot(system) if b > 0 else (<uint32_t*>system.stored.slot.data)[0]
         memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
         last = k + copies[b]
         while k < last:
-            (<uint32_t*>system.slot.data)[k] = slot
+            (<uint32_t*>system.stored.slot.data)[k] = slot
             k += 1
         if make_particle(system, snapshot, records, b, block_in(system, slot)) != OK:
             return BAD_SNAPSHOT
         system.n_candidates += copies[b] * <int64_t>(numbers(snapshot, N_STATES)[b] + 1)
     system.n_particles = k
-    memcpy(system.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
+    memcpy(system.stored.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
     system.logarithmic = snapshot.section[LOG_WEIGHT].bytes > 0
     if system.logarithmic:
-        memcpy(system.log_weight.data, snapshot.section[LOG_WEIGHT].data,
+        memcpy(system.stored.log_weight.data, snapshot.section[LOG_WEIGHT].data,
                snapshot.section[LOG_WEIGHT].bytes)
-    memcpy(system.ancestors.data, snapshot.section[ANCESTOR].data,
+    memcpy(system.stored.ancestors.data, snapshot.section[ANCESTOR].data,
            snapshot.section[ANCESTOR].bytes)
     for k in range(records.n_nodes + records.n_groups):
         if (<Record*>at(&system.pool, handles[k])).refs == 0:

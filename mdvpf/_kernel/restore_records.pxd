@@ -7,28 +7,35 @@ Every length, number and order is checked before it is used; see `restore.pxd`.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from mdvpf._kernel.constants cimport (
+    BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
+    PAGE_UNITS,
+    Status,
+)
 from mdvpf._kernel.counts cimport (
     begin_group, children, group_bytes, group_units, items_of, put_item, width_of,
 )
 from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize, take
 from mdvpf._kernel.snapshot cimport (
-    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS,
-    SHAPE, SPREAD, WEIGHT, Snapshot, numbers,
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
+    SPREAD, WEIGHT,
+    Snapshot,
+    numbers,
 )
-from mdvpf._kernel.types cimport (
-    BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
-    PAGE_UNITS,
-    Buffer, Record, Status, System, handle_t,
-)
+from mdvpf._kernel.types cimport Buffer, Record, System, handle_t
 
-# The records of a snapshot as they come to life: handles by number, nodes first.
-cdef struct Records:
+# Work space of restoring: nothing but buffers, so that it can be released as an array of them.
+cdef struct RestoreBuffers:
     Buffer handles          # handle_t[]: nodes by level, the top one first, then groups
-    Buffer places           # uint64_t[]: where each stands in the particles, from 1; 0: not met
-    Buffer met              # uint64_t[states]: the latest row that names each state, from 1
+    Buffer positions        # uint64_t[]: position of each in a particle, from 1; 0: not seen yet
+    Buffer latest_row       # uint64_t[states]: the latest row that names each state, from 1
     Buffer reached          # uint64_t[states]: transitions of one particle to each state
     Buffer emitted          # uint64_t[states]: emissions of one particle from each state
     Buffer fewest           # uint32_t[]: fewest states of a particle that descends from each node
+
+# The records of a snapshot while they are made.
+cdef struct Records:
+    RestoreBuffers work
     int64_t n_nodes
     int64_t n_groups
     uint32_t most_states
@@ -103,20 +110,20 @@ cdef inline Status check_lengths(
 cdef inline Status reserve_records(System* system, Records* records) noexcept nogil:
     cdef size_t n = <size_t>(records.n_nodes + records.n_groups)
     cdef size_t states = records.most_states * sizeof(uint64_t)
-    if resize(&system.memory, &records.handles, n * sizeof(handle_t)) != OK:
+    if resize(&system.memory, &records.work.handles, n * sizeof(handle_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &records.places, n * sizeof(uint64_t)) != OK:
+    if resize(&system.memory, &records.work.positions, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &records.met, states) != OK:
+    if resize(&system.memory, &records.work.latest_row, states) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &records.reached, states) != OK:
+    if resize(&system.memory, &records.work.reached, states) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &records.emitted, states) != OK:
+    if resize(&system.memory, &records.work.emitted, states) != OK:
         return NO_MEMORY
     if n:
-        memset(records.places.data, 0, n * sizeof(uint64_t))
+        memset(records.work.positions.data, 0, n * sizeof(uint64_t))
     if states:
-        memset(records.met.data, 0, states)
+        memset(records.work.latest_row.data, 0, states)
     return OK
 
 
@@ -136,7 +143,7 @@ cdef inline Status check_group(
     Snapshot* snapshot, Records* records, const uint8_t* items, uint32_t shape, uint32_t* width
 ) noexcept nogil:
     """Check the form of a group that is within its section; find the width that it needs."""
-    cdef uint64_t* met = <uint64_t*>records.met.data
+    cdef uint64_t* latest_row = <uint64_t*>records.work.latest_row.data
     cdef uint32_t n = shape >> 2
     cdef uint32_t largest = n
     cdef uint32_t place = 0
@@ -151,9 +158,9 @@ cdef inline Status check_group(
             count = read_item(items, shape & 3, GROUP + 2 * <size_t>place + 1)
             if state >= records.most_states or count == 0:
                 return reject(snapshot, "a row names a state that does not exist, or a zero")
-            if met[state] == records.n_rows:
+            if latest_row[state] == records.n_rows:
                 return reject(snapshot, "a row names a state twice")
-            met[state] = records.n_rows
+            latest_row[state] = records.n_rows
             largest = state if state > largest else largest
             largest = count if count > largest else largest
             place += 1
@@ -202,7 +209,7 @@ cdef inline void make_groups(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
     """Make the groups, which nobody holds yet. They were checked, and there is room for them."""
-    cdef handle_t* handles = <handle_t*>records.handles.data + records.n_nodes
+    cdef handle_t* handles = <handle_t*>records.work.handles.data + records.n_nodes
     cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
     cdef uint32_t shape
     cdef uint32_t width = 0
@@ -243,7 +250,7 @@ cdef inline Status make_nodes(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
     """Make the nodes of all levels; each holds nodes of the next, or groups."""
-    cdef handle_t* handles = <handle_t*>records.handles.data
+    cdef handle_t* handles = <handle_t*>records.work.handles.data
     cdef int64_t first = 0      # node of the level
     cdef int64_t below, n_below, k
     cdef uint32_t level, i

@@ -12,14 +12,17 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 from mdvpf._kernel.buffers cimport (
-    N_BUFFERS, N_STATE_BUFFERS, forget_extents, is_of_nodes, list_buffers, shelf_bytes, state_bytes,
+    N_LIFETIMES, NODES, RECORDS,
+    BufferGroup,
+    find_arrays, forget_extents, group_of, shelf_bytes, state_bytes,
 )
 from mdvpf._kernel.compaction cimport move_records
+from mdvpf._kernel.constants cimport BLOCK_LEAF, OK, PAGE_BYTES
 from mdvpf._kernel.history cimport pack_nodes
 from mdvpf._kernel.particles cimport block_of, is_copy
 from mdvpf._kernel.pool cimport dispose, duplicate, resize, used_bytes
-from mdvpf._kernel.reserve cimport move_blocks
-from mdvpf._kernel.types cimport BLOCK_LEAF, OK, PAGE_BYTES, Buffer, History, System
+from mdvpf._kernel.shelves cimport move_blocks
+from mdvpf._kernel.types cimport Buffer, History, System
 
 cdef enum:
     SETTLE_INTERVAL = 256   # steps: records become equal slowly, and to look at all takes time
@@ -44,7 +47,7 @@ cdef inline bint has_loose_nodes(const System* system) noexcept nogil:
 # ---- between two steps -------------------------------------------------------------------
 
 cdef inline void fit(System* system, Buffer* buffer, size_t used) noexcept nogil:
-    """Cut a buffer down to what is used of it."""
+    """Cut a buffer down to the bytes that are used."""
     cdef Buffer fitting
     memset(&fitting, 0, sizeof(Buffer))
     if used == 0 or duplicate(&system.memory, &fitting, buffer, used) == OK:
@@ -53,28 +56,31 @@ cdef inline void fit(System* system, Buffer* buffer, size_t used) noexcept nogil
 
 
 cdef inline void release_work(System* system) noexcept nogil:
-    """Give back the work space, but for what is too small to matter."""
-    cdef Buffer* buffers[N_BUFFERS]
-    cdef size_t used
-    cdef int i
-    list_buffers(system, buffers)
-    for i in range(N_BUFFERS):
-        if buffers[i] == &system.blocks:  # which are not cut but moved
-            continue
-        used = state_bytes(system, buffers[i], i)
-        # What is at least half used has room to grow, no more.
-        if buffers[i].bytes > PAGE_BYTES and used < buffers[i].bytes // 2:
-            fit(system, buffers[i], used)
+    """Release work space and unused room of buffers, except where it is too small to matter."""
+    cdef BufferGroup group
+    cdef Buffer* buffer
+    cdef size_t used, i
+    cdef int lifetime
+    for lifetime in range(N_LIFETIMES):
+        group = group_of(system, lifetime)
+        for i in range(group.n):
+            buffer = &group.first[i]
+            used = state_bytes(system, lifetime, buffer)
+            # Records and blocks are not cut but moved. A buffer that is at least half full stays.
+            if lifetime != RECORDS and buffer != &system.stored.blocks \
+                    and buffer.bytes > PAGE_BYTES and used < buffer.bytes // 2:
+                fit(system, buffer, used)
+    find_arrays(system)
     forget_extents(system)
 
 
 cdef inline void move_nodes(System* system) noexcept nogil:
     """Move the nodes of histories together, in the order in which they are."""
-    cdef Buffer* buffers[N_BUFFERS]
+    cdef BufferGroup group = group_of(system, NODES)
     cdef Buffer numbers
     cdef uint32_t* block
+    cdef size_t used, i
     cdef int64_t k
-    cdef int i
     memset(&numbers, 0, sizeof(Buffer))
     if resize(&system.memory, &numbers, system.history.n_touched * sizeof(uint32_t)) != OK:
         return
@@ -84,10 +90,10 @@ cdef inline void move_nodes(System* system) noexcept nogil:
             block = block_of(system, k)
             block[BLOCK_LEAF] = (<uint32_t*>numbers.data)[block[BLOCK_LEAF]]
     dispose(&system.memory, &numbers)
-    list_buffers(system, buffers)
-    for i in range(N_STATE_BUFFERS):
-        if is_of_nodes(system, buffers[i]):
-            fit(system, buffers[i], state_bytes(system, buffers[i], i))
+    for i in range(group.n):
+        used = state_bytes(system, NODES, &group.first[i])
+        if used < group.first[i].bytes:
+            fit(system, &group.first[i], used)
 
 
 cdef inline void settle(System* system, bint merging) noexcept nogil:

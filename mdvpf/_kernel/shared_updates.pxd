@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Changes: particles that change a shared record alike go on sharing it.
+"""SharedUpdates: particles that change a shared record alike go on sharing it.
 
 A record is cloned when it is written while others hold it. Most of those others are about to write
 the very same thing: they have come to the same state from the same one on the same symbol. So a
@@ -13,70 +13,72 @@ many notes as particles, the first ones: what is shared depends on the order of 
 is the same in a filter that was saved and loaded.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
 
+from mdvpf._kernel.constants cimport GROUP, NONE, Status
 from mdvpf._kernel.counts cimport add_one, child_at, hold_all, is_shared, own_node, release_tree
 from mdvpf._kernel.pool cimport at, resize
-from mdvpf._kernel.types cimport (
-    GROUP, NONE,
-    Change, Changes, Memory, Pool, Record, Status, System, handle_t,
-)
+from mdvpf._kernel.types cimport Pool, Record, SharedUpdate, SharedUpdates, System, handle_t
 
 
-cdef inline Status reserve_changes(
-    Changes* changes, Memory* memory, size_t n_particles
-) noexcept nogil:
+cdef inline Status reserve_updates(System* system, size_t n_children) noexcept nogil:
     """Make room for the notes of a commit."""
-    changes.capacity = <uint32_t>n_particles
-    return resize(memory, &changes.notes, n_particles * sizeof(Change))
+    cdef Status status = resize(
+        &system.memory, &system.work.updates, n_children * sizeof(SharedUpdate)
+    )
+    system.updates.capacity = <uint32_t>n_children
+    system.updates.notes = <SharedUpdate*>system.work.updates.data
+    return status
 
 
 cdef inline handle_t made_of(
-    const Changes* changes, const Record* record, uint32_t which, uint32_t state
+    const SharedUpdates* updates, const Record* record, uint32_t which, uint32_t state
 ) noexcept nogil:
     """What was made of a record by adding one to a count; NONE if that is not noted."""
     cdef uint32_t number = record.note
-    cdef const Change* change
+    cdef const SharedUpdate* note
     while number:
-        change = &(<const Change*>changes.notes.data)[number - 1]
-        if change.state == state and change.which == which:
-            return change.after
-        number = change.next
+        note = &updates.notes[number - 1]
+        if note.state == state and note.which == which:
+            return note.after
+        number = note.next
     return NONE
 
 
-cdef inline void note_change(
-    Changes* changes, Pool* pool, handle_t before, uint32_t which, uint32_t state, handle_t after
+cdef inline void note_update(
+    SharedUpdates* updates, Pool* pool, handle_t before, uint32_t which, uint32_t state,
+    handle_t after,
 ) noexcept nogil:
     cdef Record* record = <Record*>at(pool, before)
-    cdef Change* notes = <Change*>changes.notes.data
-    cdef Change* change
-    if changes.n == changes.capacity:
+    cdef SharedUpdate* notes = updates.notes
+    cdef SharedUpdate* note
+    if updates.n == updates.capacity:
         return
-    change = &notes[changes.n]
-    changes.n += 1
-    change.before = before
-    change.which = which
-    change.state = state
-    change.after = after
-    change.next = 0
+    note = &notes[updates.n]
+    updates.n += 1
+    note.before = before
+    note.which = which
+    note.state = state
+    note.after = after
+    note.next = 0
     if record.note:  # the first stays the first: what is wanted early is likely wanted often
-        change.next = notes[record.note - 1].next
-        notes[record.note - 1].next = changes.n
+        note.next = notes[record.note - 1].next
+        notes[record.note - 1].next = updates.n
     else:
-        record.note = changes.n
+        record.note = updates.n
 
 
-cdef inline void forget_changes(Changes* changes, Pool* pool) noexcept nogil:
+cdef inline void forget_updates(System* system) noexcept nogil:
     """Drop all notes. No page was given to another size of records since the first was made."""
+    cdef SharedUpdates* updates = &system.updates
     cdef uint32_t i
-    for i in range(changes.n):
-        (<Record*>at(pool, (<Change*>changes.notes.data)[i].before)).note = 0
-    changes.most = max(changes.most, changes.n)
-    changes.n = 0
+    for i in range(updates.n):
+        (<Record*>at(&system.pool, updates.notes[i].before)).note = 0
+    system.extent.updates = max(system.extent.updates, <int64_t>updates.n)
+    updates.n = 0
 
 
-cdef inline bint share_change(
+cdef inline bint share_update(
     System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
     """Put what was made of the record at a place of the caller's there, if anything was."""
@@ -86,7 +88,7 @@ cdef inline bint share_change(
     if before == NONE:
         return False
     after = made_of(
-        &system.changes, <const Record*>at(pool, before), row & (GROUP - 1), state
+        &system.updates, <const Record*>at(pool, before), row & (GROUP - 1), state
     )
     if after == NONE:
         return False
@@ -96,7 +98,7 @@ cdef inline bint share_change(
     return True
 
 
-cdef inline void make_change(
+cdef inline void make_update(
     System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
     """`add_at` where nobody has made that change before."""
@@ -109,15 +111,15 @@ cdef inline void make_change(
     else:
         own_node(pool, place)
         below = child_at(pool, place[0], level, row)
-        if not share_change(system, below, level - 1, row, state):
-            make_change(system, below, level - 1, row, state)
+        if not share_update(system, below, level - 1, row, state):
+            make_update(system, below, level - 1, row, state)
     if shared:
-        note_change(&system.changes, pool, before, row & (GROUP - 1), state, place[0])
+        note_update(&system.updates, pool, before, row & (GROUP - 1), state, place[0])
 
 
 cdef inline void add_at(
     System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
     """Add one to a count in a row of the group at a place of the caller's, or of one below it."""
-    if not share_change(system, place, level, row, state):
-        make_change(system, place, level, row, state)
+    if not share_update(system, place, level, row, state):
+        make_update(system, place, level, row, state)

@@ -13,17 +13,18 @@ first, and within a generation in the order in which the one before it names the
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.constants cimport (
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
+    PAGE_BITS, PAGE_UNITS,
+    Status,
+)
 from mdvpf._kernel.counts cimport children, group_bytes, item, items_of
 from mdvpf._kernel.history cimport path_length
 from mdvpf._kernel.particles cimport (
     block_of, group_at, is_copy, root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport count_records, dispose, resize
-from mdvpf._kernel.types cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
-    PAGE_BITS, PAGE_UNITS,
-    Buffer, History, Memory, Record, Status, System, handle_t,
-)
+from mdvpf._kernel.types cimport Buffer, History, Memory, Record, System, handle_t
 
 # The arrays of a snapshot, in the order in which they cross the boundary: of K particles, of B of
 # them that differ or do not follow each other.
@@ -222,10 +223,10 @@ cdef inline Status write_particles(
     for i in range(<uint32_t>COLUMNS + 1):
         if resize(&system.memory, &snapshot.section[i], bytes[i]) != OK:
             return NO_MEMORY
-    memcpy(snapshot.section[WEIGHT].data, system.weight.data, bytes[WEIGHT])
+    memcpy(snapshot.section[WEIGHT].data, system.stored.weight.data, bytes[WEIGHT])
     if system.logarithmic:
-        memcpy(snapshot.section[LOG_WEIGHT].data, system.log_weight.data, bytes[LOG_WEIGHT])
-    memcpy(snapshot.section[ANCESTOR].data, system.ancestors.data, bytes[ANCESTOR])
+        memcpy(snapshot.section[LOG_WEIGHT].data, system.stored.log_weight.data, bytes[LOG_WEIGHT])
+    memcpy(snapshot.section[ANCESTOR].data, system.stored.ancestors.data, bytes[ANCESTOR])
     for k in range(system.n_particles):
         if is_copy(system, k):
             numbers(snapshot, COPIES)[b] += 1
@@ -252,7 +253,7 @@ cdef inline Status write_history(
 ) noexcept nogil:
     """Number the nodes of the histories by generation, and write them."""
     cdef History* history = &system.history
-    cdef const uint32_t* parent = <const uint32_t*>history.parent.data
+    cdef const uint32_t* parent = <const uint32_t*>history.tree.parent.data
     cdef uint32_t* number
     cdef uint32_t* order
     cdef int64_t n_generations = path_length(history)
@@ -293,7 +294,7 @@ cdef inline Status write_history(
         last = n
         numbers(snapshot, GENERATIONS)[generation] = <uint32_t>(last - start)
         for k in range(start, last):
-            numbers(snapshot, STATE)[k] = (<uint32_t*>history.state.data)[order[k]]
+            numbers(snapshot, STATE)[k] = (<uint32_t*>history.tree.state.data)[order[k]]
             node = parent[order[k]]
             if generation < n_generations - 1 and number[node] == 0:
                 order[n] = node

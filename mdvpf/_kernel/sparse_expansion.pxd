@@ -9,14 +9,12 @@ the score to reach, only the pairs of one row and one column are looked at.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
+from mdvpf._kernel.constants cimport BLOCK_CURRENT, BLOCK_STATES
 from mdvpf._kernel.counts cimport count_in, item, state_in
-from mdvpf._kernel.emission cimport beta_of, inverse_of, new_of, spread_of
+from mdvpf._kernel.emission cimport beta_of, inverse_of, new_of, spread_term
 from mdvpf._kernel.particles cimport block_of, column_of, into_of, spread_in, transition_row
 from mdvpf._kernel.transition cimport oracle
-from mdvpf._kernel.types cimport (
-    BLOCK_CURRENT, BLOCK_STATES,
-    Candidate, Model, Row, RowTotal, Scratch, System,
-)
+from mdvpf._kernel.types cimport Candidate, Model, Row, RowTotal, Scratch, System
 
 
 # Sums over the row of the present state.
@@ -35,7 +33,7 @@ cdef inline int64_t collect_all(
     cdef uint32_t i
     for i in range(n_states):  # without a branch: written always, kept if it passes
         items[n].value = scores[i]
-        items[n].place = place | i
+        items[n].parent_state = place | i
         n += scores[i] >= bound
     return n
 
@@ -45,11 +43,11 @@ cdef inline int64_t append_in_order(
 ) noexcept nogil:
     """Insert a candidate by its place among a few; return how many there are."""
     cdef int64_t i = n
-    while i > 0 and items[i - 1].place > place:
+    while i > 0 and items[i - 1].parent_state > place:
         items[i] = items[i - 1]
         i -= 1
     items[i].value = value
-    items[i].place = place
+    items[i].parent_state = place
     return n + 1
 
 
@@ -77,7 +75,7 @@ cdef inline RowSums scan_row(
         sums.total.visited += entered
         parts[i] = <double>count * inverse_of(model, entered)
         sums.part += parts[i]
-        sums.spread += spread_of(model, entered)
+        sums.spread += spread_term(model, entered)
         stamp[state] = first + i
     return sums
 
@@ -93,9 +91,9 @@ cdef inline int64_t collect_few(
     the particle makes of the symbol.
     """
     cdef const Model* model = &system.model
-    cdef uint64_t* stamp = <uint64_t*>scratch.stamp.data
+    cdef uint64_t* stamp = scratch.stamp
     cdef uint64_t first = scratch.n_stamped + 1
-    cdef double* parts = <double*>scratch.emission.data
+    cdef double* parts = scratch.emission
     cdef uint32_t* block = block_of(system, particle)
     cdef const uint32_t* into = into_of(system, block)
     cdef uint32_t n_states = block[BLOCK_STATES]
@@ -119,7 +117,7 @@ cdef inline int64_t collect_few(
     else:
         sums = scan_row(model, into, &row, 2, stamp, first, parts)
     if system.lookahead.has_totals:
-        (<RowTotal*>system.lookahead.row_total.data)[particle] = sums.total
+        system.lookahead.row_total[particle] = sums.total
     offers_old = sums.total.visited < system.n_steps
     if offers_old:
         spread = spread_in(block)[0] - sums.spread
@@ -127,7 +125,7 @@ cdef inline int64_t collect_few(
         model, system.n_steps, offers_new, sums.total.left, sums.total.visited, &scale, &share
     )
     if system.carry_weights:
-        weight = (<double*>system.weight.data)[particle]
+        weight = (<double*>system.stored.weight.data)[particle]
     if offers_old and not weight * (beta * share) < bound:
         return -1
     total = beta * (share * spread + scale * sums.part)
@@ -138,7 +136,7 @@ cdef inline int64_t collect_few(
             part = scale * parts[stamp[state] - first]
             stamp[state] = 0  # it has had its turn
         else:
-            part = share * spread_of(model, into[state])
+            part = share * spread_term(model, into[state])
         total += part * number
         part *= weight * (number + beta)
         if part >= bound:
@@ -157,5 +155,5 @@ cdef inline int64_t collect_few(
         part *= weight
         if part >= bound:
             n = append_in_order(items, n, part, place | n_states)
-    (<double*>system.future.data)[particle] = total
+    (<double*>system.work.symbol_probability.data)[particle] = total
     return n

@@ -3,15 +3,17 @@
 
 from libc.stdint cimport int32_t, int64_t
 
+from mdvpf._kernel.constants cimport (
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, OK,
+    Status,
+)
 from mdvpf._kernel.particles cimport block_of
+from mdvpf._kernel.reserve cimport reserve_step
 from mdvpf._kernel.settling cimport settle
 from mdvpf._kernel.step_drawn cimport step_bootstrap, step_learning
 from mdvpf._kernel.step_mdvpa cimport complete_pending, step_lookahead
-from mdvpf._kernel.step_ranked cimport Uniforms, reserve_step, step_candidates
-from mdvpf._kernel.types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, OK,
-    Report, Status, System,
-)
+from mdvpf._kernel.step_ranked cimport Uniforms, step_candidates
+from mdvpf._kernel.types cimport Report, System
 
 
 cdef inline Status step(

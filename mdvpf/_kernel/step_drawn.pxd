@@ -1,7 +1,7 @@
 # cython: language_level=3
 """One step of the filters that draw: SMC and ParticleLearning.
 
-They draw some particles many times, and a particle and its copies are the same until they move
+They draw some particles many n_drawn, and a particle and its copies are the same until they move
 to different states. What depends on the block alone is found once for all of them.
 """
 
@@ -9,15 +9,16 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.constants cimport (
+    MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
+    Status,
+)
 from mdvpf._kernel.particles cimport end_of_copies, fetch_ahead, n_offered, view_for
 from mdvpf._kernel.resampling cimport draw, first_above, guided, make_guide, residual_part
 from mdvpf._kernel.step_ranked cimport Uniforms, effective_size, finish, predict
 from mdvpf._kernel.top_k cimport normalize, weigh
 from mdvpf._kernel.transition cimport emission_or_one, particle_potentials, transition_scores
-from mdvpf._kernel.types cimport (
-    MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
-    Report, Row, Scratch, Status, Survivors, System, View,
-)
+from mdvpf._kernel.types cimport Report, Row, Scratch, Survivors, System, View
 
 
 cdef inline void take_offspring(
@@ -30,10 +31,10 @@ cdef inline void take_offspring(
     chosen.discarded = 0.0
     for k in range(moved.n):
         if offspring[k] == 0:
-            chosen.discarded += (<double*>moved.weight.data)[k]
+            chosen.discarded += moved.weight[k]
         for _i in range(offspring[k]):
-            (<uint32_t*>chosen.parent.data)[n] = (<uint32_t*>moved.parent.data)[k]
-            (<uint32_t*>chosen.state.data)[n] = (<uint32_t*>moved.state.data)[k]
+            chosen.parent[n] = moved.parent[k]
+            chosen.state[n] = moved.state[k]
             n += 1
     chosen.n = n
     weigh_equally(chosen)
@@ -43,7 +44,7 @@ cdef inline void weigh_equally(Survivors* chosen) noexcept nogil:
     cdef double weight = 1.0 / chosen.n
     cdef int64_t i
     for i in range(chosen.n):
-        (<double*>chosen.weight.data)[i] = weight
+        chosen.weight[i] = weight
     chosen.logarithmic = False
 
 
@@ -52,11 +53,11 @@ cdef inline Status move_all(
 ) noexcept nogil:
     """Draw a state for every particle and weigh it by the emission."""
     cdef Scratch* scratch = &system.scratch
-    cdef double* transition = <double*>scratch.transition.data
-    cdef double* emission = <double*>scratch.emission.data
-    cdef double* score = <double*>moved.weight.data
-    cdef const double* weight = <const double*>system.weight.data
-    cdef const double* log_weight = <const double*>system.log_weight.data
+    cdef double* transition = scratch.transition
+    cdef double* emission = scratch.emission
+    cdef double* score = moved.weight
+    cdef const double* weight = <const double*>system.stored.weight.data
+    cdef const double* log_weight = <const double*>system.stored.log_weight.data
     cdef double predictive = 0.0
     cdef double evidence = 0.0
     cdef double mass
@@ -71,14 +72,14 @@ cdef inline Status move_all(
         fetch_ahead(system, end - 1, 1, symbol)
         view_for(system, k, symbol, &view, &counts)
         emission_or_one(&system.model, &view, &counts, symbol, emission)
-        n = transition_scores(&system.model, &view, <const double*>scratch.ones.data, transition)
+        n = transition_scores(&system.model, &view, scratch.ones, transition)
         mass = weighted_sum(transition, emission, n)
         for i in range(1, n):
             transition[i] += transition[i - 1]
         for k in range(k, end):
             state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
-            (<uint32_t*>moved.parent.data)[k] = <uint32_t>k
-            (<uint32_t*>moved.state.data)[k] = state
+            moved.parent[k] = <uint32_t>k
+            moved.state[k] = state
             predictive += weight[k] * mass
             evidence += weight[k] * emission[state]
             if system.logarithmic:
@@ -115,11 +116,11 @@ cdef inline Status resample(
     System* system, Survivors* moved, Uniforms* uniforms
 ) noexcept nogil:
     """Choose among the moved particles in proportion to their weights."""
-    cdef double* weight = <double*>system.scratch.shares.data
-    cdef int64_t* offspring = <int64_t*>system.scratch.order.data
+    cdef double* weight = <double*>system.work.resampling_weight.data
+    cdef int64_t* offspring = <int64_t*>system.work.offspring.data
     cdef int64_t n_draws = system.budget
     cdef int64_t n_uniforms
-    memcpy(weight, moved.weight.data, <size_t>moved.n * sizeof(double))
+    memcpy(weight, moved.weight, <size_t>moved.n * sizeof(double))
     memset(offspring, 0, <size_t>moved.n * sizeof(int64_t))
     if system.resampling == RESAMPLING_RESIDUAL:
         n_draws = residual_part(weight, moved.n, system.budget, offspring)
@@ -128,7 +129,7 @@ cdef inline Status resample(
         return TOO_FEW_UNIFORMS
     draw(
         system.resampling, weight, moved.n, n_draws, uniforms.values + uniforms.used,
-        <uint64_t*>system.scratch.keys.data, offspring,
+        <uint64_t*>system.work.guide.data, offspring,
     )
     uniforms.used += n_uniforms
     take_offspring(system, moved, offspring)
@@ -139,7 +140,7 @@ cdef inline Status step_bootstrap(
     System* system, int32_t symbol, Uniforms* uniforms, Report* report
 ) noexcept nogil:
     """One step of SMC."""
-    cdef Survivors* moved = &system.shown
+    cdef Survivors* moved = &system.moved
     cdef Survivors* chosen = moved
     cdef double ess
     cdef Status status
@@ -169,19 +170,19 @@ cdef inline void draw_children(
 
     `cumulative` are the cumulative potentials of its n candidates.
     """
-    cdef uint32_t* times = <uint32_t*>system.scratch.times.data
-    cdef double weight = (<double*>system.weight.data)[parent]
+    cdef uint32_t* n_drawn = <uint32_t*>system.work.n_drawn.data
+    cdef double weight = (<double*>system.stored.weight.data)[parent]
     cdef int64_t i
     cdef uint32_t state, _i
-    memset(times, 0, n * sizeof(uint32_t))
+    memset(n_drawn, 0, n * sizeof(uint32_t))
     for i in range(n_children):
-        times[first_above(cumulative, n, uniforms[i] * cumulative[n - 1])] += 1
+        n_drawn[first_above(cumulative, n, uniforms[i] * cumulative[n - 1])] += 1
     for state in range(n):
-        for _i in range(times[state]):
-            (<uint32_t*>chosen.parent.data)[chosen.n] = <uint32_t>parent
-            (<uint32_t*>chosen.state.data)[chosen.n] = state
+        for _i in range(n_drawn[state]):
+            chosen.parent[chosen.n] = <uint32_t>parent
+            chosen.state[chosen.n] = state
             chosen.n += 1
-        if times[state]:
+        if n_drawn[state]:
             carried[0] += weight * (cumulative[state] - (cumulative[state - 1] if state else 0.0))
 
 
@@ -189,7 +190,7 @@ cdef inline double weigh_parents(
     System* system, int32_t symbol, double* potential, double* cumulative
 ) noexcept nogil:
     """Write the potentials of each block and the cumulative weights of parents; return the last."""
-    cdef const double* weight = <const double*>system.weight.data
+    cdef const double* weight = <const double*>system.stored.weight.data
     cdef const double* start = potential
     cdef double total = 0.0
     cdef double mass
@@ -203,40 +204,40 @@ cdef inline double weigh_parents(
             total += weight[k] * mass
             cumulative[k] = total
         k = end
-    system.most_shares = max(system.most_shares, potential - start)
+    system.extent.potentials = max(system.extent.potentials, potential - start)
     return total
 
 
 cdef inline void draw_parents(
-    System* system, double* cumulative, const double* uniforms, int64_t* place,
+    System* system, double* cumulative, const double* uniforms, int64_t* children_end,
     double* sorted_uniforms,
 ) noexcept nogil:
     """Draw parents with the first half of the uniforms, and sort the second half by parent.
 
-    ``place[k]`` becomes where the uniforms of the children of parent k end.
+    ``children_end[k]`` becomes where the uniforms of the children of parent k end.
     """
     cdef int64_t n = system.n_particles
     cdef int64_t budget = system.budget
-    cdef uint64_t* guide = <uint64_t*>system.scratch.keys.data
-    cdef int64_t* drawn = <int64_t*>system.match.data
-    cdef int64_t next_place = 0
+    cdef uint64_t* guide = <uint64_t*>system.work.guide.data
+    cdef int64_t* drawn = <int64_t*>system.work.drawn_parent.data
+    cdef int64_t n_before = 0
     cdef int64_t k, i
-    memset(place, 0, <size_t>n * sizeof(int64_t))
+    memset(children_end, 0, <size_t>n * sizeof(int64_t))
     make_guide(cumulative, n, guide)
     for i in range(budget):
         drawn[i] = guided(cumulative, n, guide, uniforms[i])
-        place[drawn[i]] += 1
-    for k in range(n):  # counts become places
-        i = place[k]
-        place[k] = next_place
-        next_place += i
+        children_end[drawn[i]] += 1
+    for k in range(n):  # counts become starts, and then ends
+        i = children_end[k]
+        children_end[k] = n_before
+        n_before += i
     for i in range(budget):
-        sorted_uniforms[place[drawn[i]]] = uniforms[budget + i]
-        place[drawn[i]] += 1
+        sorted_uniforms[children_end[drawn[i]]] = uniforms[budget + i]
+        children_end[drawn[i]] += 1
 
 
 cdef inline double draw_states(
-    System* system, double* potential, const int64_t* place, const double* sorted_uniforms,
+    System* system, double* potential, const int64_t* children_end, const double* sorted_uniforms,
     Survivors* chosen,
 ) noexcept nogil:
     """Draw the children of all parents; return the weight of those that are distinct."""
@@ -248,14 +249,14 @@ cdef inline double draw_states(
     while k < system.n_particles:
         end = end_of_copies(system, k)
         n = n_offered(system, k)
-        if place[end - 1] > chosen.n:
+        if children_end[end - 1] > chosen.n:
             for i in range(1, n):
                 potential[i] += potential[i - 1]
             for k in range(k, end):
-                if place[k] > chosen.n:
+                if children_end[k] > chosen.n:
                     draw_children(
                         system, k, potential, n, sorted_uniforms + chosen.n,
-                        place[k] - chosen.n, chosen, &carried,
+                        children_end[k] - chosen.n, chosen, &carried,
                     )
         potential += n
         k = end
@@ -267,10 +268,10 @@ cdef inline Status step_learning(
 ) noexcept nogil:
     """One step of ParticleLearning."""
     cdef Survivors* chosen = &system.chosen
-    cdef double* potential = <double*>system.scratch.shares.data
-    cdef double* cumulative = <double*>system.future.data
-    cdef double* sorted_uniforms = <double*>system.foresight.data
-    cdef int64_t* place = <int64_t*>system.scratch.order.data
+    cdef double* potential = <double*>system.work.block_potentials.data
+    cdef double* cumulative = <double*>system.work.cumulative_weight.data
+    cdef double* sorted_uniforms = <double*>system.work.sorted_uniforms.data
+    cdef int64_t* children_end = <int64_t*>system.work.children_end.data
     cdef double total, carried
     if uniforms.used + 2 * system.budget > uniforms.n:
         return TOO_FEW_UNIFORMS
@@ -278,8 +279,8 @@ cdef inline Status step_learning(
     system.candidates.predictive = total
     if predict(system, symbol, report) != OK:
         return NOT_A_NUMBER
-    draw_parents(system, cumulative, uniforms.values + uniforms.used, place, sorted_uniforms)
-    carried = draw_states(system, potential, place, sorted_uniforms, chosen)
+    draw_parents(system, cumulative, uniforms.values + uniforms.used, children_end, sorted_uniforms)
+    carried = draw_states(system, potential, children_end, sorted_uniforms, chosen)
     chosen.discarded = 1.0 - carried / total if carried < total else 0.0
     weigh_equally(chosen)
     uniforms.used += 2 * system.budget

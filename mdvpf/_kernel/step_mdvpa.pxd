@@ -10,29 +10,28 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from mdvpf._kernel.commit cimport commit
+from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, Status
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.lookahead cimport look_ahead
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.regret_term cimport tilt
-from mdvpf._kernel.reserve cimport reserve_commit
+from mdvpf._kernel.reserve cimport reserve_commit, reserve_step
 from mdvpf._kernel.step_ranked cimport (
-    Uniforms, choose_optimal, choose_top, describe, mean_states_of, predict, reserve_step,
+    Uniforms,
+    choose_optimal, choose_top, describe, mean_states_of, predict,
 )
 from mdvpf._kernel.top_k cimport normalize, select_top, weigh
 from mdvpf._kernel.transition cimport moved_probability
-from mdvpf._kernel.types cimport (
-    BLOCK_STATES, MISSING, NOT_A_NUMBER, OK,
-    CandidateSet, Report, Status, Survivors, System,
-)
+from mdvpf._kernel.types cimport CandidateSet, Report, Survivors, System
 
 
 cdef inline void copy_survivors(Survivors* target, const Survivors* source) noexcept nogil:
     cdef size_t n = <size_t>source.n
-    memcpy(target.parent.data, source.parent.data, n * sizeof(uint32_t))
-    memcpy(target.state.data, source.state.data, n * sizeof(uint32_t))
-    memcpy(target.weight.data, source.weight.data, n * sizeof(double))
+    memcpy(target.parent, source.parent, n * sizeof(uint32_t))
+    memcpy(target.state, source.state, n * sizeof(uint32_t))
+    memcpy(target.weight, source.weight, n * sizeof(double))
     if source.logarithmic:
-        memcpy(target.log_weight.data, source.log_weight.data, n * sizeof(double))
+        memcpy(target.log_weight, source.log_weight, n * sizeof(double))
     target.logarithmic = source.logarithmic
     target.n = source.n
     target.discarded = source.discarded
@@ -43,14 +42,14 @@ cdef inline Status complete(
 ) noexcept nogil:
     """Choose the survivors of the pending step, given the symbol after it if there is one."""
     cdef Survivors* chosen = &system.chosen
-    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
-    cdef uint64_t* work = <uint64_t*>system.scratch.order.data
+    cdef uint64_t* keys = system.scratch.keys
+    cdef uint64_t* work = system.scratch.key_work
     cdef CandidateSet* tilted = &system.tilted
     cdef int attempt = 0
     if lookahead == MISSING or discount == 0.0:
         system.margin = 0.0
         if not system.select_optimal:
-            copy_survivors(chosen, &system.shown)
+            copy_survivors(chosen, &system.provisional)
             return OK
         expand(system, system.pending_symbol, EVERYTHING)
         return choose_optimal(system, &system.candidates, chosen, uniforms)
@@ -77,15 +76,15 @@ cdef inline void foresee(System* system, int32_t symbol) noexcept nogil:
     Nearly all are the same. What the others make of the symbol is found here, while the tables
     that they stand on still exist; what the same ones make of it, the next expansion finds.
     """
-    cdef const uint32_t* parent = <const uint32_t*>system.shown.parent.data
-    cdef const uint32_t* state = <const uint32_t*>system.shown.state.data
-    cdef const uint32_t* chosen_parent = <const uint32_t*>system.chosen.parent.data
-    cdef const uint32_t* chosen_state = <const uint32_t*>system.chosen.state.data
-    cdef int64_t* match = <int64_t*>system.match.data
-    cdef double* foresight = <double*>system.foresight.data
+    cdef const uint32_t* parent = system.provisional.parent
+    cdef const uint32_t* state = system.provisional.state
+    cdef const uint32_t* chosen_parent = system.chosen.parent
+    cdef const uint32_t* chosen_state = system.chosen.state
+    cdef int64_t* match = <int64_t*>system.work.chosen_index.data
+    cdef double* foresight = <double*>system.work.provisional_probability.data
     cdef int64_t i
     cdef int64_t j = 0
-    for i in range(system.shown.n):
+    for i in range(system.provisional.n):
         while j < system.chosen.n and (
             chosen_parent[j] < parent[i]
             or (chosen_parent[j] == parent[i] and chosen_state[j] < state[i])
@@ -102,13 +101,13 @@ cdef inline void foresee(System* system, int32_t symbol) noexcept nogil:
 
 cdef inline double foreseen(const System* system) noexcept nogil:
     """Probability of the symbol just expanded under the provisional set before it."""
-    cdef const double* weight = <const double*>system.shown.weight.data
-    cdef const double* foresight = <const double*>system.foresight.data
-    cdef const double* future = <const double*>system.future.data
-    cdef const int64_t* match = <const int64_t*>system.match.data
+    cdef const double* weight = system.provisional.weight
+    cdef const double* foresight = <const double*>system.work.provisional_probability.data
+    cdef const double* future = <const double*>system.work.symbol_probability.data
+    cdef const int64_t* match = <const int64_t*>system.work.chosen_index.data
     cdef double total = 0.0
     cdef int64_t i
-    for i in range(system.shown.n):
+    for i in range(system.provisional.n):
         total += weight[i] * (foresight[i] if match[i] < 0 else future[match[i]])
     return total
 
@@ -125,7 +124,7 @@ cdef inline Status complete_pending(
         status = reserve_commit(system, &system.chosen)
     if status != OK:
         return status
-    parent = <const uint32_t*>system.chosen.parent.data
+    parent = system.chosen.parent
     for i in range(system.chosen.n):
         n_candidates += block_of(system, parent[i])[BLOCK_STATES] + 2
     status = reserve_step(system, n_candidates, system.most_states + 1)
@@ -154,11 +153,11 @@ cdef inline Status step_lookahead(
     if pending and symbol != MISSING:
         report.log_predictive = log(foreseen(system))
         report.log_evidence = report.log_predictive
-    status = choose_top(system, symbol, &system.shown)
+    status = choose_top(system, symbol, &system.provisional)
     if status != OK:
         return status
-    describe(system, &system.shown, report)
-    report.mean_states = mean_states_of(system, &system.shown)
+    describe(system, &system.provisional, report)
+    report.mean_states = mean_states_of(system, &system.provisional)
     system.pending = True
     system.pending_symbol = symbol
     return OK

@@ -9,20 +9,17 @@ from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._kernel.commit cimport commit
+from mdvpf._kernel.constants cimport (
+    ALGORITHM_OPTIMAL, BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, TOO_FEW_UNIFORMS,
+    Status,
+)
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
-from mdvpf._kernel.lookahead cimport reserve_lookahead
 from mdvpf._kernel.optimal_rule cimport select_optimal
 from mdvpf._kernel.optimal_rule_bounded cimport expand_heavy, select_thinned
 from mdvpf._kernel.particles cimport block_of
-from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.reserve cimport reserve_commit, reserve_each, reserve_survivors
-from mdvpf._kernel.threads cimport reserve_parts
+from mdvpf._kernel.reserve cimport reserve_commit
 from mdvpf._kernel.top_k cimport normalize, select_top, weigh
-from mdvpf._kernel.types cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, ALGORITHM_SMC, ALGORITHM_VPA,
-    BLOCK_STATES, MISSING, NO_MEMORY, NOT_A_NUMBER, OK, TOO_FEW_UNIFORMS,
-    Candidate, CandidateSet, Report, Scratch, Status, Survivors, System,
-)
+from mdvpf._kernel.types cimport CandidateSet, Report, Survivors, System
 
 # Uniforms that the caller drew, handed out in order.
 cdef struct Uniforms:
@@ -31,89 +28,10 @@ cdef struct Uniforms:
     int64_t used
 
 
-# ---- room to work ------------------------------------------------------------------------
-
-cdef inline bint is_choosing(const System* system) noexcept nogil:
-    """Whether survivors are chosen from candidates, not drawn."""
-    return system.algorithm != ALGORITHM_SMC and system.algorithm != ALGORITHM_LEARNING
-
-
-cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept nogil:
-    """Make room to score the candidates of one particle with at most that many states."""
-    cdef Scratch* scratch = &system.scratch
-    cdef size_t states = n_states + 8
-    cdef size_t i
-    if resize(&system.memory, &scratch.transition, states * sizeof(double)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.emission, states * sizeof(double)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.times, states * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if states * sizeof(double) > scratch.ones.bytes:
-        if resize(&system.memory, &scratch.ones, states * sizeof(double)) != OK:
-            return NO_MEMORY
-        for i in range(scratch.ones.bytes // sizeof(double)):
-            (<double*>scratch.ones.data)[i] = 1.0
-    if resize(&system.memory, &scratch.stamp, states * sizeof(uint64_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.emitted, states * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.overlay_into, states * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.overlay_row, 2 * states * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.overlay_column, 2 * states * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    return resize(&system.memory, &scratch.overlay_missing, 2 * states * sizeof(uint32_t))
-
-
-cdef inline Status reserve_step(
-    System* system, int64_t n_candidates, uint32_t n_states
-) noexcept nogil:
-    """Make room to choose from that many candidates of particles with at most that many states."""
-    cdef Scratch* scratch = &system.scratch
-    cdef bint ahead = system.algorithm == ALGORITHM_MDVPA
-    # How many can survive: all K are drawn, but no more are chosen than there are.
-    cdef int64_t n_kept = min(system.budget, n_candidates) if is_choosing(system) else system.budget
-    cdef size_t kept = <size_t>n_kept
-    cdef size_t n = <size_t>max(n_candidates, n_kept)
-    if reserve_scores(system, n_states) != OK or reserve_each(system, system.n_particles) != OK:
-        return NO_MEMORY
-    if system.n_threads > 1:  # parts leave gaps between what they collect
-        n = kept * (n_states + 2)
-        if reserve_parts(system, n_states) != OK:
-            return NO_MEMORY
-    if resize(&system.memory, &system.part_sizes, system.n_threads * sizeof(int64_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.keys, n * sizeof(uint64_t)) != OK:
-        return NO_MEMORY
-    if resize(&system.memory, &scratch.order, n * sizeof(uint64_t)) != OK:
-        return NO_MEMORY
-    if reserve_survivors(system, &system.chosen, n_kept + 1) != OK:
-        return NO_MEMORY
-    if is_choosing(system):
-        if resize(&system.memory, &system.candidates.items, n * sizeof(Candidate)) != OK:
-            return NO_MEMORY
-    if system.algorithm == ALGORITHM_VPA:
-        return OK
-    if not ahead or system.select_optimal:
-        if resize(&system.memory, &scratch.shares, (n + 4) * sizeof(double)) != OK:
-            return NO_MEMORY
-    if ahead or system.algorithm == ALGORITHM_SMC:
-        if reserve_survivors(system, &system.shown, n_kept + 1) != OK:
-            return NO_MEMORY
-    if ahead or system.algorithm == ALGORITHM_LEARNING:
-        if resize(&system.memory, &system.foresight, kept * sizeof(double)) != OK:
-            return NO_MEMORY
-        if resize(&system.memory, &system.match, kept * sizeof(int64_t)) != OK:
-            return NO_MEMORY
-    return reserve_lookahead(system, n_kept, n_candidates, n_states + 1) if ahead else OK
-
-
 # ---- reports -----------------------------------------------------------------------------
 
 cdef inline double effective_size(const Survivors* chosen) noexcept nogil:
-    cdef const double* weight = <const double*>chosen.weight.data
+    cdef const double* weight = chosen.weight
     cdef double squares = 0.0
     cdef int64_t i
     for i in range(chosen.n):
@@ -123,9 +41,9 @@ cdef inline double effective_size(const Survivors* chosen) noexcept nogil:
 
 cdef inline double mean_states_of(const System* system, const Survivors* chosen) noexcept nogil:
     """Weighted mean number of states of children that are not yet made."""
-    cdef const uint32_t* parent = <const uint32_t*>chosen.parent.data
-    cdef const uint32_t* state = <const uint32_t*>chosen.state.data
-    cdef const double* weight = <const double*>chosen.weight.data
+    cdef const uint32_t* parent = chosen.parent
+    cdef const uint32_t* state = chosen.state
+    cdef const double* weight = chosen.weight
     cdef double mean = 0.0
     cdef int64_t i
     cdef uint32_t n
@@ -160,8 +78,8 @@ cdef inline Status choose_top(
 ) noexcept nogil:
     """Choose the K best candidates of the symbol, which were expanded, and weigh them."""
     cdef CandidateSet* candidates = &system.candidates
-    cdef uint64_t* keys = <uint64_t*>system.scratch.keys.data
-    cdef uint64_t* work = <uint64_t*>system.scratch.order.data
+    cdef uint64_t* keys = system.scratch.keys
+    cdef uint64_t* work = system.scratch.key_work
     cdef int attempt = 0
     while not select_top(candidates, system.budget, keys, work, chosen):
         attempt += 1
@@ -174,7 +92,7 @@ cdef inline void weigh_with_loss(
     const CandidateSet* candidates, Survivors* chosen
 ) noexcept nogil:
     """Weigh the survivors and note the share of the candidates' weight that they leave behind."""
-    cdef const double* score = <const double*>chosen.weight.data
+    cdef const double* score = chosen.weight
     cdef double carried = 0.0
     cdef int64_t i
     for i in range(chosen.n):
@@ -196,8 +114,8 @@ cdef inline Status choose_optimal(
             return TOO_FEW_UNIFORMS
         uniform = uniforms.values[uniforms.used]
     uniforms.used += select_optimal(
-        candidates, <double*>system.scratch.shares.data, system.budget,
-        <uint64_t*>system.scratch.keys.data, <double*>system.scratch.order.data, uniform, chosen,
+        candidates, system.scratch.shares, system.budget,
+        system.scratch.keys, <double*>system.scratch.key_work, uniform, chosen,
     )
     return OK if normalize(chosen) else NOT_A_NUMBER
 

@@ -9,8 +9,10 @@ results have the same bits for any number of threads.
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from mdvpf._kernel.buffers cimport find_arrays
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.types cimport NO_MEMORY, OK, Buffer, Status, System
+from mdvpf._kernel.types cimport Buffer, System, ThreadBuffers
 
 cdef extern from *:
     """
@@ -29,7 +31,6 @@ cdef extern from *:
 
 cdef enum:
     PART_FROM = 512         # particles: with fewer in a part, a thread does not pay
-    N_ARRAYS = 8            # of 8 bytes a state, in the work space of a part
 
 
 cdef inline size_t array_bytes(uint32_t n_states) noexcept nogil:
@@ -37,16 +38,17 @@ cdef inline size_t array_bytes(uint32_t n_states) noexcept nogil:
 
 
 cdef inline size_t space_bytes(uint32_t n_states) noexcept nogil:
-    """Work space of a part: whole lines of the cache, which no two threads should write to."""
-    return (N_ARRAYS * array_bytes(n_states) + 127) & ~<size_t>63
+    """Work space of a part: whole cache lines, since no two threads should write to the same."""
+    cdef size_t n_arrays = sizeof(ThreadBuffers) // sizeof(Buffer)
+    return (n_arrays * array_bytes(n_states) + 127) & ~<size_t>63
 
 
-cdef inline Status reserve_parts(System* system, uint32_t n_states) noexcept nogil:
+cdef inline Status reserve_threads(System* system, uint32_t n_states) noexcept nogil:
     """Make room for all parts but the first, which uses that of the system."""
     cdef size_t n = <size_t>system.n_threads - 1
-    if resize(&system.memory, &system.part_space, n * space_bytes(n_states)) != OK:
+    if resize(&system.memory, &system.work.thread_space, n * space_bytes(n_states)) != OK:
         return NO_MEMORY
-    system.part_states = n_states
+    system.thread_states = n_states
     return OK
 
 
@@ -62,23 +64,17 @@ cdef inline int64_t part_start(const System* system, int part, int parts) noexce
 cdef inline System for_part(const System* system, int part) noexcept nogil:
     """The system as a part sees it. A copy, so the compiler sees that nothing else writes to it."""
     cdef System own = system[0]
-    cdef Buffer* arrays[N_ARRAYS]
+    cdef Buffer* arrays = <Buffer*>&own.work.own
+    cdef size_t bytes = array_bytes(system.thread_states)
     cdef char* space
-    cdef int i
+    cdef size_t i
     if part > 0:
-        arrays[0] = &own.scratch.transition
-        arrays[1] = &own.scratch.emission
-        arrays[2] = &own.scratch.emitted
-        arrays[3] = &own.scratch.stamp
-        arrays[4] = &own.lookahead.log_sum
-        arrays[5] = &own.lookahead.share_sum
-        arrays[6] = &own.lookahead.n_with
-        arrays[7] = &own.lookahead.largest
-        space = <char*>system.part_space.data
-        space += (part - 1) * space_bytes(system.part_states)
-        for i in range(N_ARRAYS):
-            arrays[i].data = space + i * array_bytes(system.part_states)
-            arrays[i].bytes = array_bytes(system.part_states)
-    memset(own.scratch.stamp.data, 0, own.scratch.stamp.bytes)  # of no pair
+        space = <char*>system.work.thread_space.data
+        space += (part - 1) * space_bytes(system.thread_states)
+        for i in range(sizeof(ThreadBuffers) // sizeof(Buffer)):
+            arrays[i].data = space + i * bytes
+            arrays[i].bytes = bytes
+        find_arrays(&own)
+    memset(own.scratch.stamp, 0, own.work.own.stamp.bytes)  # of no pair
     own.scratch.n_stamped = 0
     return own

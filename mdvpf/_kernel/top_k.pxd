@@ -8,7 +8,8 @@ from libc.math cimport INFINITY, exp, fabs, log, rint
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.types cimport BAND, GRID, SMALLEST_WEIGHT, Candidate, CandidateSet, Survivors
+from mdvpf._kernel.constants cimport BAND, GRID, SMALLEST_WEIGHT
+from mdvpf._kernel.types cimport Candidate, CandidateSet, Survivors
 
 cdef enum:
     N_BINS = 1024
@@ -106,9 +107,9 @@ cdef inline double band_around(double cut, double best, bint logarithmic) noexce
 
 
 cdef inline void keep(Survivors* chosen, const Candidate* candidate) noexcept nogil:
-    (<uint32_t*>chosen.parent.data)[chosen.n] = <uint32_t>(candidate.place >> 32)
-    (<uint32_t*>chosen.state.data)[chosen.n] = <uint32_t>candidate.place
-    (<double*>chosen.weight.data)[chosen.n] = candidate.value
+    chosen.parent[chosen.n] = <uint32_t>(candidate.parent_state >> 32)
+    chosen.state[chosen.n] = <uint32_t>candidate.parent_state
+    chosen.weight[chosen.n] = candidate.value
     chosen.n += 1
 
 
@@ -116,7 +117,7 @@ cdef inline double cut_value(
     const CandidateSet* candidates, int64_t budget, uint64_t* keys, uint64_t* work
 ) noexcept nogil:
     """The value of the candidate of rank `budget`, of more candidates than that."""
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef const Candidate* items = candidates.items
     cdef uint64_t low = order_key(candidates.least)
     cdef uint64_t high = order_key(candidates.best)
     cdef int64_t i
@@ -129,15 +130,15 @@ cdef inline bint keep_from(
     const CandidateSet* candidates, double low, int64_t budget, Survivors* chosen
 ) noexcept nogil:
     """Choose all candidates whose value is at least `low`; False if they are not K."""
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
-    cdef uint32_t* parent = <uint32_t*>chosen.parent.data
-    cdef uint32_t* state = <uint32_t*>chosen.state.data
-    cdef double* weight = <double*>chosen.weight.data
+    cdef const Candidate* items = candidates.items
+    cdef uint32_t* parent = chosen.parent
+    cdef uint32_t* state = chosen.state
+    cdef double* weight = chosen.weight
     cdef int64_t n = 0
     cdef int64_t i
     for i in range(candidates.n):  # written always, kept if it passes: there is room for K + 1
-        parent[n] = <uint32_t>(items[i].place >> 32)
-        state[n] = <uint32_t>items[i].place
+        parent[n] = <uint32_t>(items[i].parent_state >> 32)
+        state[n] = <uint32_t>items[i].parent_state
         weight[n] = items[i].value
         n += items[i].value >= low
         if n > budget:
@@ -154,7 +155,7 @@ cdef inline void keep_on_grid(
 
     Those between compete by their keys on the grid, and the earliest of equal ones win.
     """
-    cdef const Candidate* items = <const Candidate*>candidates.items.data
+    cdef const Candidate* items = candidates.items
     cdef bint logarithmic = candidates.logarithmic
     cdef double best = candidates.best if logarithmic else log(candidates.best)
     cdef double score
@@ -212,8 +213,8 @@ cdef inline bint select_top(
 
 cdef inline void weigh(Survivors* chosen, bint logarithmic) noexcept nogil:
     """Turn the scores that `select_top` left into weights, not normalised."""
-    cdef double* weight = <double*>chosen.weight.data
-    cdef double* log_weight = <double*>chosen.log_weight.data
+    cdef double* weight = chosen.weight
+    cdef double* log_weight = chosen.log_weight
     cdef double best
     cdef int64_t i
     chosen.logarithmic = logarithmic
@@ -233,8 +234,8 @@ cdef inline bint normalize(Survivors* chosen) noexcept nogil:
 
     Logs are kept as long as a weight is too small to be multiplied, and only then.
     """
-    cdef double* weight = <double*>chosen.weight.data
-    cdef double* log_weight = <double*>chosen.log_weight.data
+    cdef double* weight = chosen.weight
+    cdef double* log_weight = chosen.log_weight
     cdef double total = 0.0
     cdef double smallest = 1.0
     cdef double log_total

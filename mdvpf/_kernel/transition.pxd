@@ -8,10 +8,11 @@ Arrays over states are padded with zeros, so that loops over them run in steps o
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from mdvpf._kernel.constants cimport MISSING
 from mdvpf._kernel.counts cimport count_in, state_in
 from mdvpf._kernel.emission cimport as_double, emission_scores
 from mdvpf._kernel.particles cimport block_of, column_moved, view_for, view_moved
-from mdvpf._kernel.types cimport MISSING, Model, Row, Scratch, System, View
+from mdvpf._kernel.types cimport Model, Row, Scratch, System, View
 
 
 cdef inline void oracle(
@@ -108,7 +109,7 @@ cdef inline uint32_t potentials(
 
     `counts` is the column of the symbol y.
     """
-    cdef double* emission = <double*>scratch.emission.data
+    cdef double* emission = scratch.emission
     cdef uint32_t n
     emission_or_one(model, view, counts, symbol, emission)
     n = transition_scores(model, view, emission, out)
@@ -137,6 +138,6 @@ cdef inline double moved_probability(
     cdef double total
     view_moved(system, block, state, symbol, scratch, &view)
     potentials(
-        &system.model, &view, &counts, wanted, scratch, <double*>scratch.transition.data, &total
+        &system.model, &view, &counts, wanted, scratch, scratch.transition, &total
     )
     return total

@@ -6,6 +6,9 @@ Of particles, their tables and their history; not of work space, which every ste
 
 from libc.stdint cimport int64_t, uint32_t
 
+from mdvpf._kernel.constants cimport (
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
+)
 from mdvpf._kernel.counts cimport (
     children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
 )
@@ -15,10 +18,7 @@ from mdvpf._kernel.particles cimport (
     block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in, transition_row, used_groups,
 )
 from mdvpf._kernel.pool cimport at, class_at, class_of
-from mdvpf._kernel.types cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
-    History, Page, Record, Row, RowTotal, System, handle_t,
-)
+from mdvpf._kernel.types cimport History, Page, Record, Row, RowTotal, System, handle_t
 
 cdef inline object check(bint holds, str message):
     if not holds:
@@ -108,7 +108,7 @@ cdef inline void verify_particle(System* system, int64_t k, dict references) exc
 
 
 cdef inline void verify_pool(System* system, dict references) except *:
-    cdef Page* pages = <Page*>system.pool.pages.data
+    cdef Page* pages = <Page*>system.pool.store.pages.data
     cdef handle_t handle
     cdef uint32_t i
     live = 0
@@ -126,11 +126,12 @@ cdef inline void verify_pool(System* system, dict references) except *:
 
 
 cdef inline void verify_slots(System* system) except *:
-    slots = [(<uint32_t*>system.slot.data)[i] for i in range(system.n_particles)
+    slots = [(<uint32_t*>system.stored.slot.data)[i] for i in range(system.n_particles)
              if not is_copy(system, i)]
     check(len(slots) == len(set(slots)), "a slot is used twice")
     shelves = sorted({slot // SHELF for slot in slots})
-    shelves += [(<uint32_t*>system.free_shelves.data)[i] for i in range(system.n_free_shelves)]
+    shelves += [(<uint32_t*>system.stored.free_shelves.data)[i]
+                for i in range(system.n_free_shelves)]
     check(sorted(shelves) == list(range(system.n_shelves)), "a shelf is lost or used twice")
 
 
@@ -146,14 +147,14 @@ cdef inline void verify_totals(System* system) except *:
         block = block_of(system, k)
         row = transition_row(system, block, block[BLOCK_CURRENT])
         total = total_row(into_of(system, block), &row)
-        known = (<RowTotal*>system.lookahead.row_total.data)[k]
+        known = system.lookahead.row_total[k]
         check(total.left == known.left and total.visited == known.visited, "a row's total is off")
 
 
 cdef inline void verify_history(System* system) except *:
     cdef History* history = &system.history
-    cdef uint32_t* parent = <uint32_t*>history.parent.data
-    cdef uint32_t* refs = <uint32_t*>history.refs.data
+    cdef uint32_t* parent = <uint32_t*>history.tree.parent.data
+    cdef uint32_t* refs = <uint32_t*>history.tree.refs.data
     cdef uint32_t node
     if not history.enabled:
         check(history.n_live == 0, "history nodes without a history")
@@ -177,4 +178,4 @@ cdef inline void verify_history(System* system) except *:
     check(len(held) == history.n_live, "history nodes are lost")
     for node, count in held.items():
         check(refs[node] == count, "a history node's reference count is off")
-        check((<uint32_t*>history.state.data)[node] < system.state_capacity, "a history state")
+        check((<uint32_t*>history.tree.state.data)[node] < system.state_capacity, "a history state")

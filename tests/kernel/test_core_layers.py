@@ -12,6 +12,7 @@ KERNEL = PACKAGE / "_kernel"
 
 # From the ground up: each may use those before it. A new part gets its line here.
 LAYERS = [
+    "constants",
     "types",
     "pool",
     "buffers",
@@ -28,6 +29,7 @@ LAYERS = [
     "optimal_rule_bounded",
     "shared_updates",
     "compaction",
+    "shelves",
     "reserve",
     "commit",
     "log_tables",
