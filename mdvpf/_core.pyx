@@ -26,7 +26,7 @@ from mdvpf._kernel.emission cimport add_predictive, make_tables
 from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.particles cimport (
-    block_in, block_of, column_moved, column_of, group_at, is_copy, root_of, rows_of,
+    block_in, block_of, column_moved, column_of, group_at, root_of, rows_of, shares_block,
     transition_row, used_groups, view_moved, view_particle,
 )
 from mdvpf._kernel.pool cimport open_pool
@@ -159,7 +159,7 @@ cdef class ParticleSystem:
         raise_for(reserve_shelves(system, 1))
         slot = take_slot(system)
         memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
-        for k in range(n_start):  # copies of one empty particle
+        for k in range(n_start):  # all share one empty block
             (<uint32_t*>system.stored.slot.data)[k] = slot
             (<uint32_t*>system.stored.ancestors.data)[k] = <uint32_t>k
             (<double*>system.stored.weight.data)[k] = 1.0 / n_start
@@ -554,7 +554,7 @@ cdef class ParticleSystem:
             marks = bytearray(<size_t>system.pool.n_pages << PAGE_BITS)
             for k in range(system.n_particles):
                 block = block_of(system, k)
-                blocks += not is_copy(system, k)
+                blocks += not shares_block(system, k)
                 m = block[BLOCK_STATES]
                 dense += 4 * m * (m + 1 + system.model.n_symbols)
                 for i in range(used_groups(block)):
@@ -595,7 +595,7 @@ cdef class ParticleSystem:
         try:
             references = {}
             for k in range(system.n_particles):
-                if not is_copy(system, k):
+                if not shares_block(system, k):
                     verify_particle(system, k, references)
             verify_pool(system, references)
             verify_slots(system)

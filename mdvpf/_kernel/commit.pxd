@@ -34,7 +34,7 @@ from mdvpf._kernel.types cimport Buffer, Survivors, System, handle_t
 
 cdef enum:
     REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
-    COPY = 0xFFFFFFFFu        # in place of a number of children: those of the particle before
+    SHARES_BLOCK = 0xFFFFFFFFu  # instead of a number of children: counted at the particle before
 
 
 # ---- children ----------------------------------------------------------------------------
@@ -159,7 +159,7 @@ cdef inline void count_children(System* system, const Survivors* chosen) noexcep
     for k in range(system.n_particles - 1, 0, -1):
         if slot[k] == slot[k - 1]:
             n_children[k - 1] += n_children[k]
-            n_children[k] = COPY
+            n_children[k] = SHARES_BLOCK
 
 
 cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
@@ -201,9 +201,9 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if k + FETCH_ROWS < system.n_particles:
             if n_children[k + FETCH_ROWS] == 1:
                 fetch_rows(system, k + FETCH_ROWS, symbol)
-            elif 1 < n_children[k + FETCH_ROWS] < COPY:
+            elif 1 < n_children[k + FETCH_ROWS] < SHARES_BLOCK:
                 fetch_groups(system, k + FETCH_ROWS)
-        if n_children[k] == COPY:
+        if n_children[k] == SHARES_BLOCK:
             continue
         last = first + n_children[k]
         if n_children[k] == 1 and not system.history.enabled:  # most often

@@ -16,7 +16,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from mdvpf._kernel.constants cimport NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK, Status
 from mdvpf._kernel.counts cimport children, group_bytes, hold_all, item, items_of
-from mdvpf._kernel.particles cimport block_of, is_copy, root_of, rows_of, used_groups
+from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport (
     at, class_at, close_pool, count_records, dispose, open_pool, reserve_pages, resize, take,
 )
@@ -25,7 +25,7 @@ from mdvpf._kernel.types cimport Buffer, Memory, Pool, Record, System, handle_t
 # A record of the new pool, and where it stands in the particles that hold it.
 cdef struct Known:
     handle_t handle
-    uint32_t place
+    uint32_t position
 
 cdef struct Move:
     Pool* old
@@ -65,10 +65,10 @@ cdef inline size_t content_bytes(const Record* record) noexcept nogil:
     return group_bytes(record.shape)
 
 
-cdef inline uint32_t hash_of(const Record* record, uint32_t place) noexcept nogil:
+cdef inline uint32_t hash_of(const Record* record, uint32_t position) noexcept nogil:
     cdef uint32_t width = 2 if record.shape == 0 else record.shape & 3
     cdef size_t n = content_bytes(record) >> width
-    cdef uint32_t hashed = place ^ record.shape
+    cdef uint32_t hashed = position ^ record.shape
     cdef size_t i
     for i in range(n):
         hashed = (hashed ^ item(items_of(record), width, i)) * 0x9E3779B1u
@@ -89,28 +89,28 @@ cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) no
 
 
 cdef inline handle_t merged_record(
-    Move* move, handle_t handle, uint32_t level, uint32_t place
+    Move* move, handle_t handle, uint32_t level, uint32_t position
 ) noexcept nogil:
     """The new record that equals an old one; the first of them to be asked for is copied."""
     cdef Known* known = <Known*>move.known.data
     cdef const Record* record = <const Record*>at(move.old, handle)
     cdef const Record* other
-    cdef size_t i = hash_of(record, place) & move.mask
+    cdef size_t i = hash_of(record, position) & move.mask
     while known[i].handle != NONE:
         other = <const Record*>at(&move.pool, known[i].handle)
-        if known[i].place == place and other.shape == record.shape \
+        if known[i].position == position and other.shape == record.shape \
                 and memcmp(items_of(other), items_of(record), content_bytes(record)) == 0:
             return known[i].handle
         i = (i + 1) & move.mask
     known[i].handle = copy_record(move, handle, level)
-    known[i].place = place
+    known[i].position = position
     return known[i].handle
 
 
 cdef inline void move_at(
-    Move* move, handle_t* held, uint32_t level, uint32_t place
+    Move* move, handle_t* held, uint32_t level, uint32_t position
 ) noexcept nogil:
-    """Let a place that names an old record name the new one, which it does not hold yet.
+    """Replace the handle of an old record by that of the new one, which is not held yet.
 
     The note of an old record is its new handle, once it has one.
     """
@@ -123,8 +123,8 @@ cdef inline void move_at(
         if level > 0:
             for i in range(<uint32_t>NODE_SIZE):
                 move_at(move, &children(move.old, held[0])[i], level - 1,
-                        place + (i << (NODE_BITS * (level - 1))))
-        record.note = merged_record(move, held[0], level, place) if move.merging \
+                        position + (i << (NODE_BITS * (level - 1))))
+        record.note = merged_record(move, held[0], level, position) if move.merging \
             else copy_record(move, held[0], level)
     held[0] = record.note
 
@@ -148,7 +148,7 @@ cdef inline Status move_records(System* system, bint merging) noexcept nogil:
     if prepare(&move, &system.pool, merging, &system.memory) != OK:
         return NO_MEMORY
     for k in range(system.n_particles):
-        if not is_copy(system, k):
+        if not shares_block(system, k):
             move_particle(&move, system, block_of(system, k))
     dispose(&system.memory, &move.known)
     close_pool(&system.pool)

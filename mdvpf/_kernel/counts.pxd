@@ -123,12 +123,12 @@ cdef inline void* pairs_of(const Record* group) noexcept nogil:
 cdef inline uint32_t find(const Record* group, uint32_t which, uint32_t state) noexcept nogil:
     """Index of the state's pair in a row of the group; the end of the row if there is none."""
     cdef uint32_t width = group.shape & 3
-    cdef uint32_t place = row_start(group, which)
+    cdef uint32_t index = row_start(group, which)
     cdef uint32_t end = row_end(group, which)
     cdef const void* pairs = pairs_of(group)
-    while place < end and item(pairs, width, 2 * place) != state:
-        place += 1
-    return place
+    while index < end and item(pairs, width, 2 * index) != state:
+        index += 1
+    return index
 
 
 cdef inline void begin_group(Record* group, uint32_t width) noexcept nogil:
@@ -150,18 +150,18 @@ cdef inline void copy_group(Record* target, const Record* group, uint32_t width)
 
 
 cdef inline void insert(
-    Record* group, uint32_t which, uint32_t place, uint32_t state
+    Record* group, uint32_t which, uint32_t index, uint32_t state
 ) noexcept nogil:
     """Insert a pair with a count of one, in a record that has the room and the width."""
     cdef uint32_t width = group.shape & 3
     cdef uint32_t n = group.shape >> 2
     cdef char* pairs = <char*>pairs_of(group)
-    cdef size_t offset = <size_t>place << (width + 1)
+    cdef size_t offset = <size_t>index << (width + 1)
     cdef uint32_t i
     memmove(pairs + offset + (2u << width), pairs + offset,
             (<size_t>n << (width + 1)) - offset)
-    put_item(pairs, width, 2 * place, state)
-    put_item(pairs, width, 2 * place + 1, 1)
+    put_item(pairs, width, 2 * index, state)
+    put_item(pairs, width, 2 * index + 1, 1)
     for i in range(which, <uint32_t>GROUP):
         put_item(items_of(group), width, i, item(items_of(group), width, i) + 1)
     group.shape += 4
@@ -174,7 +174,7 @@ cdef inline handle_t add_elsewhere(
     cdef Record* group = NULL
     cdef Record* target
     cdef handle_t fresh = handle
-    cdef uint32_t place = 0
+    cdef uint32_t index = 0
     cdef uint32_t old_shape = 0
     cdef uint32_t shape = 0     # after
     cdef uint32_t width = 0
@@ -184,10 +184,10 @@ cdef inline handle_t add_elsewhere(
         old_shape = group.shape
         shape = old_shape & ~3u
         width = old_shape & 3
-        place = find(group, which, state)
-        found = place < row_end(group, which)
+        index = find(group, which, state)
+        found = index < row_end(group, which)
     if found:
-        width = max(width, width_of(item(pairs_of(group), width, 2 * place + 1) + 1))
+        width = max(width, width_of(item(pairs_of(group), width, 2 * index + 1) + 1))
     else:
         shape += 4
         width = max(width, width_of(max(state, shape >> 2)))
@@ -206,10 +206,10 @@ cdef inline handle_t add_elsewhere(
             release_group(pool, handle)
     target = <Record*>at(pool, fresh)
     if found:
-        put_item(pairs_of(target), width, 2 * place + 1,
-                 item(pairs_of(target), width, 2 * place + 1) + 1)
+        put_item(pairs_of(target), width, 2 * index + 1,
+                 item(pairs_of(target), width, 2 * index + 1) + 1)
     else:
-        insert(target, which, place, state)
+        insert(target, which, index, state)
     return fresh
 
 
@@ -223,13 +223,13 @@ cdef inline handle_t add_one(
     """
     cdef Record* group
     cdef uint8_t* count
-    cdef uint32_t place
+    cdef uint32_t index
     if handle != NONE:
         group = <Record*>at(pool, handle)
         if group.refs == 1 and (group.shape & 3) == 0:
-            place = find(group, which, state)
-            count = <uint8_t*>pairs_of(group) + 2 * place + 1
-            if place < row_end(group, which) and count[0] < 255:
+            index = find(group, which, state)
+            count = <uint8_t*>pairs_of(group) + 2 * index + 1
+            if index < row_end(group, which) and count[0] < 255:
                 count[0] += 1
                 return handle
     return add_elsewhere(pool, handle, which, state)
@@ -289,9 +289,9 @@ cdef inline handle_t columns(
     return handle
 
 
-cdef inline void own_node(Pool* pool, handle_t* place) noexcept nogil:
-    """Make the node at a place of the caller's the caller's own."""
-    cdef handle_t node = place[0]
+cdef inline void own_node(Pool* pool, handle_t* held) noexcept nogil:
+    """Clone the node in `held` unless the caller is its sole owner; make one if there is none."""
+    cdef handle_t node = held[0]
     cdef handle_t fresh
     if node != NONE and not is_shared(pool, node):
         return
@@ -305,7 +305,7 @@ cdef inline void own_node(Pool* pool, handle_t* place) noexcept nogil:
         memcpy(children(pool, fresh), children(pool, node), NODE_SIZE * sizeof(handle_t))
         hold_all(pool, children(pool, fresh), NODE_SIZE)
         (<Record*>at(pool, node)).refs -= 1
-    place[0] = fresh
+    held[0] = fresh
 
 
 cdef inline void release_tree(Pool* pool, handle_t handle, uint32_t level) noexcept nogil:

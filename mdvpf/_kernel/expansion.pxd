@@ -164,7 +164,7 @@ cdef inline void expand_with_bound(
     cdef const Candidate* items = candidates.items
     cdef int64_t* sizes = <int64_t*>system.work.part_result.data
     cdef const double* weight = <const double*>system.stored.weight.data
-    cdef const double* future = <const double*>system.work.symbol_probability.data
+    cdef const double* symbol_probability = <const double*>system.work.symbol_probability.data
     cdef int parts = n_parts(system)
     cdef int part
     cdef int64_t k
@@ -184,8 +184,8 @@ cdef inline void expand_with_bound(
     if candidates.n > system.extent.collected:
         system.extent.collected = candidates.n
     for k in range(system.n_particles):
-        predictive += weight[k] * future[k]
-        total += future[k]
+        predictive += weight[k] * symbol_probability[k]
+        total += symbol_probability[k]
     for k in range(candidates.n):
         best = items[k].value if items[k].value > best else best
         least = items[k].value if items[k].value < least else least

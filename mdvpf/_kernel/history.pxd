@@ -154,7 +154,7 @@ cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcep
 
 
 cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
-    """Move the nodes together; `numbers`, with room for all, becomes their new places.
+    """Move the nodes together; `numbers`, with room for all, receives their new numbers.
 
     Where a lag has cut off parents, what names them means nothing, before and after.
     """
@@ -164,19 +164,19 @@ cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
     cdef uint32_t* following = <uint32_t*>history.tree.next.data
     cdef uint32_t* previous = <uint32_t*>history.tree.previous.data
     cdef uint32_t* head
-    cdef uint32_t node, place
+    cdef uint32_t node, number
     cdef int64_t generation
     number_nodes(history, numbers)
     for node in range(1, history.n_touched):
-        place = numbers[node]
-        if place == NONE:
+        number = numbers[node]
+        if number == NONE:
             continue
-        parent[place] = numbers[parent[node]]
-        refs[place] = refs[node]
-        state[place] = state[node]
+        parent[number] = numbers[parent[node]]
+        refs[number] = refs[node]
+        state[number] = state[node]
         if history.lag:
-            following[place] = numbers[following[node]]
-            previous[place] = numbers[previous[node]]
+            following[number] = numbers[following[node]]
+            previous[number] = numbers[previous[node]]
     if history.lag:
         for generation in range(oldest_generation(history), history.generation + 1):
             head = &(<uint32_t*>history.tree.heads.data)[generation % history.lag]

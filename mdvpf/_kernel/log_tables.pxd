@@ -111,8 +111,8 @@ cdef inline int64_t log_offered(
     const Lookahead* ahead, const Model* model, Memo* memo, int64_t n
 ) noexcept nogil:
     """log((n + gamma) / alpha)"""
-    cdef int64_t place = n & (MEMO - 1)
-    if memo.n[place] != n:
-        memo.n[place] = n
-        memo.logs[place] = in_units(ahead, log((<double>n + model.gamma) / model.alpha))
-    return memo.logs[place]
+    cdef int64_t cell = n & (MEMO - 1)
+    if memo.n[cell] != n:
+        memo.n[cell] = n
+        memo.logs[cell] = in_units(ahead, log((<double>n + model.gamma) / model.alpha))
+    return memo.logs[cell]

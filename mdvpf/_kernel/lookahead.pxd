@@ -86,11 +86,11 @@ cdef inline void add_row(
 
 cdef inline int64_t add_particle(
     const System* system, Lookahead* ahead, Memo* memo, Scratch* scratch, int64_t particle,
-    int32_t symbol, int64_t place,
+    int32_t symbol, int64_t index,
 ) noexcept nogil:
     """Add the logs of a particle's potentials; find those of its candidates in the set.
 
-    Looks only at one row and one column. The candidates of the set start at `place`; returns
+    Looks only at one row and one column. The candidates of the set start at `index`; returns
     where those of the next particle start.
     """
     cdef const Model* model = &system.model
@@ -101,7 +101,7 @@ cdef inline int64_t add_particle(
     cdef Row row = transition_row(system, block, block[BLOCK_CURRENT])
     cdef Row counts = column_of(system, block, <uint32_t>symbol)
     cdef const Candidate* items = system.candidates.items
-    cdef int64_t* wanted = ahead.potential
+    cdef int64_t* of_candidate = ahead.potential
     cdef int64_t* largest = ahead.largest
     cdef int64_t* log_sum = ahead.log_sum
     cdef int64_t* in_column = <int64_t*>scratch.transition
@@ -148,8 +148,8 @@ cdef inline int64_t add_particle(
     # Of states that are not in the column, the new one among them, none is worth more than this.
     potential = share + (seen if seen > ahead.new_more else ahead.new_more)
     ahead.common = potential if potential > ahead.common else ahead.common
-    while place < system.candidates.n and items[place].parent_state >> 32 == <uint64_t>particle:
-        state = <uint32_t>items[place].parent_state
+    while index < system.candidates.n and items[index].parent_state >> 32 == <uint64_t>particle:
+        state = <uint32_t>items[index].parent_state
         if state == n_states:
             potential = share - ahead.log_beta + ahead.log_new
         elif stamp[state] >= second:
@@ -160,19 +160,19 @@ cdef inline int64_t add_particle(
                 potential += seen + log_ratio(
                     ahead, count_in(&row, <uint32_t>(stamp[state] - first)), into[state]
                 )
-        wanted[place] = potential
-        place += 1
-    return place
+        of_candidate[index] = potential
+        index += 1
+    return index
 
 
 cdef inline int64_t add_all_of(
-    System* system, Lookahead* ahead, int64_t particle, int32_t symbol, int64_t place
+    System* system, Lookahead* ahead, int64_t particle, int32_t symbol, int64_t index
 ) noexcept nogil:
     """`add_particle` for either oracle, missing symbols and sums: looks at every state."""
     cdef const Candidate* items = system.candidates.items
     cdef double* potential = system.scratch.transition
     cdef int64_t* logs = <int64_t*>system.scratch.emission
-    cdef int64_t* wanted = ahead.potential
+    cdef int64_t* of_candidate = ahead.potential
     cdef int64_t* largest = ahead.largest
     cdef double total
     cdef uint32_t i
@@ -183,10 +183,10 @@ cdef inline int64_t add_all_of(
         ahead.log_sum[i] += logs[i]
         ahead.linear_sum[i] += potential[i]
         largest[i] = logs[i] if logs[i] > largest[i] else largest[i]
-    while place < system.candidates.n and items[place].parent_state >> 32 == <uint64_t>particle:
-        wanted[place] = logs[<uint32_t>items[place].parent_state]
-        place += 1
-    return place
+    while index < system.candidates.n and items[index].parent_state >> 32 == <uint64_t>particle:
+        of_candidate[index] = logs[<uint32_t>items[index].parent_state]
+        index += 1
+    return index
 
 
 # ---- all of them -------------------------------------------------------------------------
@@ -256,7 +256,7 @@ cdef inline int64_t add_part(
     """Add the particles of a part to sums of its own; return the bound on their potentials."""
     cdef System own = for_part(system, part)
     cdef int64_t start = part_start(system, part, parts)
-    cdef int64_t place = first_of(&own.candidates, start)
+    cdef int64_t index = first_of(&own.candidates, start)
     cdef int64_t k
     cdef Memo memo
     clear_memo(&memo)
@@ -264,8 +264,8 @@ cdef inline int64_t add_part(
         clear_sums(&own.lookahead)
     for k in range(start, part_start(system, part + 1, parts)):
         fetch_ahead(&own, k, 1, symbol)
-        place = add_particle(
-            &own, &own.lookahead, &memo, &own.scratch, k, symbol, place
+        index = add_particle(
+            &own, &own.lookahead, &memo, &own.scratch, k, symbol, index
         )
     return own.lookahead.common
 
@@ -287,7 +287,7 @@ cdef inline void join_part(System* system, int part) noexcept nogil:
 cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     """Find G for every label, and the look-ahead potential of every candidate of the set."""
     cdef Lookahead* ahead = &system.lookahead
-    cdef int64_t place = 0
+    cdef int64_t index = 0
     cdef int64_t k
     cdef int64_t* commons = <int64_t*>system.work.part_result.data
     cdef int parts = n_parts(system)
@@ -297,7 +297,7 @@ cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     if system.normalizer == NORMALIZER_SUM or not has_shortcuts(system):
         for k in range(system.n_particles):
             fetch_ahead(system, k, 1, symbol)
-            place = add_all_of(system, ahead, k, symbol, place)
+            index = add_all_of(system, ahead, k, symbol, index)
         normalize_labels(system, 0, 0)
         return
     if parts == 1:

@@ -2,7 +2,7 @@
 """The optimal rule of Fearnhead and Clifford (2003), on a complete set of candidates.
 
 Heavy candidates are kept at their weight. The others are thinned by points at even distances in
-their cumulative weight, one uniform for all, and those taken share one weight.
+their cumulative weight, one uniform for all, and those that are picked share one weight.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -91,7 +91,7 @@ cdef inline int64_t select_optimal(
     cdef int64_t n = candidates.n
     cdef int64_t n_light, n_equal, i
     cdef int64_t n_left = 0
-    cdef int64_t taken = 0
+    cdef int64_t n_picked = 0
     cdef double light_weight = 0.0
     cdef double cut
     cdef double mass = 0.0
@@ -130,11 +130,11 @@ cdef inline int64_t select_optimal(
             keep_share(chosen, &items[i], shares[i], True, best)
             continue
         reached += shares[i]
-        if taken < n_light and (
-            (taken + uniform) * mass / n_light < reached or n_left == n_light - taken
+        if n_picked < n_light and (
+            (n_picked + uniform) * mass / n_light < reached or n_left == n_light - n_picked
         ):
             keep_share(chosen, &items[i], light_weight, False, best)
-            taken += 1
+            n_picked += 1
         else:
             lost += shares[i]
         n_left -= 1

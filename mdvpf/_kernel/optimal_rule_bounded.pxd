@@ -24,17 +24,17 @@ cdef extern from *:
     const double LEAST_LIGHT "MDVPF_LEAST_LIGHT"
 
 cdef struct Thinning:
-    double weight           # of all light candidates that are taken
+    double weight           # of each light candidate that is picked
     double mass             # sum of the light candidates
-    double taken            # sum of those that are taken
+    double picked_mass      # sum of those picked so far
     double reached          # cumulative sum of those passed
     double uniform
-    double point            # where the next one is taken
-    int64_t n_light         # how many are taken in the end
-    int64_t n_taken         # and so far
+    double point            # in the cumulative sum, where the next one is picked
+    int64_t n_light         # number to pick
+    int64_t n_picked        # number picked so far
 
 
-cdef inline bint part_heavy(
+cdef inline bint split_heavy(
     double* values, int64_t n, double total, int64_t budget, double least, Thinning* thinning
 ) noexcept nogil:
     """Find the common weight of the light candidates; False if their mass is below the least.
@@ -68,8 +68,8 @@ cdef inline bint part_heavy(
     return True
 
 
-cdef inline double least_heavy(System* system, int32_t symbol) noexcept nogil:
-    """A score that no heavy candidate most likely is below, from a sample."""
+cdef inline double heavy_bound(System* system, int32_t symbol) noexcept nogil:
+    """A lower bound that heavy candidates very likely reach, from a sample."""
     cdef uint64_t* keys = system.scratch.keys
     cdef double* values = system.scratch.shares
     cdef Thinning thinning
@@ -79,7 +79,7 @@ cdef inline double least_heavy(System* system, int32_t symbol) noexcept nogil:
     for i in range(n):
         values[i] = key_value(keys[i])
         total += values[i]
-    if rank >= n or not part_heavy(values, n, total, rank, 0.0, &thinning):
+    if rank >= n or not split_heavy(values, n, total, rank, 0.0, &thinning):
         return -INFINITY
     return thinning.weight
 
@@ -89,7 +89,7 @@ cdef inline void expand_heavy(System* system, int32_t symbol) noexcept nogil:
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.logarithmic
     if not system.logarithmic and is_bound_worthwhile(system):
-        bound = least_heavy(system, symbol)
+        bound = heavy_bound(system, symbol)
     expand_with_bound(system, symbol, bound)
 
 
@@ -104,11 +104,11 @@ cdef inline int64_t gather_heavy(CandidateSet* candidates, double weight) noexce
     return n
 
 
-cdef inline void aim(Thinning* thinning) noexcept nogil:
-    """Set the next point, beyond everything if all are taken."""
+cdef inline void set_next_point(Thinning* thinning) noexcept nogil:
+    """Set the next point, to infinity if all are picked."""
     thinning.point = (
-        (thinning.n_taken + thinning.uniform) * thinning.mass / thinning.n_light
-        if thinning.n_taken < thinning.n_light else INFINITY
+        (thinning.n_picked + thinning.uniform) * thinning.mass / thinning.n_light
+        if thinning.n_picked < thinning.n_light else INFINITY
     )
 
 
@@ -136,12 +136,12 @@ cdef inline void thin_particle(
         if thinning.point < reached:
             candidate.value = thinning.weight
             keep(chosen, &candidate)
-            thinning.taken += score
-            thinning.n_taken += 1
-            aim(thinning)
+            thinning.picked_mass += score
+            thinning.n_picked += 1
+            set_next_point(thinning)
 
 
-cdef inline bint select_thinned(
+cdef inline bint select_optimal_bounded(
     System* system, int32_t symbol, double uniform, Survivors* chosen
 ) noexcept nogil:
     """Choose by the optimal rule from more than K candidates, of which some were left out.
@@ -152,37 +152,37 @@ cdef inline bint select_thinned(
     cdef CandidateSet* candidates = &system.candidates
     cdef const Candidate* items = candidates.items
     cdef const double* weight = <const double*>system.stored.weight.data
-    cdef const double* future = <const double*>system.work.symbol_probability.data
+    cdef const double* symbol_probability = <const double*>system.work.symbol_probability.data
     cdef double* values = system.scratch.shares
     cdef Thinning thinning
-    cdef int64_t place = 0
+    cdef int64_t index = 0
     cdef int64_t first, n_heavy, k
     cdef double light
     for k in range(candidates.n):
         values[k] = items[k].value
-    if not part_heavy(
+    if not split_heavy(
         values, candidates.n, candidates.total, system.budget, LEAST_LIGHT * candidates.total,
         &thinning,
     ) or thinning.weight < candidates.bound:
         return False
     thinning.uniform = uniform
-    thinning.taken = 0.0
+    thinning.picked_mass = 0.0
     thinning.reached = 0.0
-    thinning.n_taken = 0
-    aim(&thinning)
+    thinning.n_picked = 0
+    set_next_point(&thinning)
     n_heavy = gather_heavy(candidates, thinning.weight)
     chosen.n = 0
     chosen.logarithmic = False
     for k in range(system.n_particles):
-        first = place
-        light = weight[k] * future[k]
-        while place < n_heavy and items[place].parent_state >> 32 == <uint64_t>k:
-            keep(chosen, &items[place])
-            light -= items[place].value
-            place += 1
+        first = index
+        light = weight[k] * symbol_probability[k]
+        while index < n_heavy and items[index].parent_state >> 32 == <uint64_t>k:
+            keep(chosen, &items[index])
+            light -= items[index].value
+            index += 1
         if thinning.point < thinning.reached + light:
-            chosen.n -= place - first
-            thin_particle(system, k, symbol, &items[first], place - first, &thinning, chosen)
+            chosen.n -= index - first
+            thin_particle(system, k, symbol, &items[first], index - first, &thinning, chosen)
         thinning.reached += light
-    chosen.discarded = (thinning.mass - thinning.taken) / candidates.total
-    return thinning.n_taken == thinning.n_light
+    chosen.discarded = (thinning.mass - thinning.picked_mass) / candidates.total
+    return thinning.n_picked == thinning.n_light

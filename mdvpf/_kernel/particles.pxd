@@ -33,16 +33,16 @@ cdef inline uint32_t* block_of(const System* system, int64_t particle) noexcept 
     return block_in(system, (<uint32_t*>system.stored.slot.data)[particle])
 
 
-cdef inline bint is_copy(const System* system, int64_t particle) noexcept nogil:
+cdef inline bint shares_block(const System* system, int64_t particle) noexcept nogil:
     """Whether the particle shares the block of the one before it."""
     cdef const uint32_t* slot = <const uint32_t*>system.stored.slot.data
     return particle > 0 and slot[particle] == slot[particle - 1]
 
 
-cdef inline int64_t end_of_copies(const System* system, int64_t particle) noexcept nogil:
+cdef inline int64_t end_of_sharing(const System* system, int64_t particle) noexcept nogil:
     """The first particle after this one that does not share its block."""
     particle += 1
-    while particle < system.n_particles and is_copy(system, particle):
+    while particle < system.n_particles and shares_block(system, particle):
         particle += 1
     return particle
 
@@ -171,11 +171,11 @@ cdef inline void view_moved(
 
 cdef inline Row column_moved(
     const System* system, uint32_t* block, uint32_t state, int32_t symbol,
-    uint32_t wanted, Scratch* scratch,
+    uint32_t column_symbol, Scratch* scratch,
 ) noexcept nogil:
-    """The column of the wanted symbol, as it would be after that move."""
-    cdef Row row = column_of(system, block, wanted)
-    if symbol == <int32_t>wanted:
+    """The column of one symbol, as it would be after that move."""
+    cdef Row row = column_of(system, block, column_symbol)
+    if symbol == <int32_t>column_symbol:
         row = overlaid(&row, state, scratch.overlay_column)
     return row
 

@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint32_t
 from mdvpf._kernel.types cimport Candidate, CandidateSet, Lookahead, System
 
 
-cdef inline double largest_tilt(const System* system, double discount) noexcept nogil:
+cdef inline double largest_regret_term(const System* system, double discount) noexcept nogil:
     """The most that a look-ahead can add to the log score of any candidate."""
     cdef const Lookahead* ahead = &system.lookahead
     cdef const double* normalizer = ahead.normalizer
@@ -28,7 +28,7 @@ cdef inline double largest_tilt(const System* system, double discount) noexcept 
     return most
 
 
-cdef inline void tilt_as(
+cdef inline void write_tilted(
     System* system, double discount, bint logarithmic
 ) noexcept nogil:
     """Write the tilted candidates with linear scores or, if `logarithmic`, their logs."""
@@ -64,14 +64,14 @@ cdef inline void tilt_as(
     tilted.logarithmic = logarithmic
 
 
-cdef inline void tilt(System* system, double discount) noexcept nogil:
+cdef inline void apply_regret_term(System* system, double discount) noexcept nogil:
     """Write the candidates with their look-ahead scores to ``system.tilted``."""
     cdef const CandidateSet* candidates = &system.candidates
     cdef CandidateSet* tilted = &system.tilted
-    cdef double most = largest_tilt(system, discount)
-    tilt_as(system, discount, candidates.logarithmic)
+    cdef double most = largest_regret_term(system, discount)
+    write_tilted(system, discount, candidates.logarithmic)
     if not candidates.logarithmic and not 1e-150 < tilted.least <= tilted.best < 1e150:
-        tilt_as(system, discount, True)  # else weights could underflow
+        write_tilted(system, discount, True)  # else weights could underflow
     # A candidate that was not collected has a score below the bound before it is tilted.
     tilted.bound = -INFINITY
     if not candidates.complete:
@@ -81,5 +81,5 @@ cdef inline void tilt(System* system, double discount) noexcept nogil:
             tilted.bound = log(candidates.bound) + most
         else:
             tilted.bound = candidates.bound * exp(most)
-    # The next expansion collects what a tilt of about this size could still lift.
+    # The next expansion collects all that a regret term of about this size could lift to the top.
     system.margin = most + 0.02 if most > 0.0 else 0.02

@@ -68,20 +68,22 @@ cdef inline int64_t guided(
 cdef inline int64_t residual_part(
     double* weight, int64_t n, int64_t budget, int64_t* offspring
 ) noexcept nogil:
-    """Give each its whole number of offspring, leave the rest in `weight`; return how many lack.
+    """Give each the whole part of its expected offspring; return the number still to draw.
+
+    The fractional parts are left in `weight`.
 
     Whole numbers are read off a grid of 2**-32, so that K * (1/K) is 1 whatever its last bit.
     """
     cdef int64_t i
-    cdef int64_t lacking = budget
-    cdef double wanted, whole
+    cdef int64_t n_left = budget
+    cdef double expected, whole
     for i in range(n):
-        wanted = budget * weight[i]
-        whole = floor(rint(wanted * GRID) / GRID)
+        expected = budget * weight[i]
+        whole = floor(rint(expected * GRID) / GRID)
         offspring[i] = <int64_t>whole
-        lacking -= offspring[i]
-        weight[i] = wanted - whole if wanted > whole else 0.0
-    return lacking
+        n_left -= offspring[i]
+        weight[i] = expected - whole if expected > whole else 0.0
+    return n_left
 
 
 cdef inline void draw(

@@ -54,16 +54,18 @@ cdef inline Status check_weights(
     return OK
 
 
-cdef inline bint stands_elsewhere(Records* records, int64_t record, uint32_t place) noexcept nogil:
-    """Whether a record was met in another place of a particle than this one."""
+cdef inline bint has_other_position(
+    Records* records, int64_t record, uint32_t position
+) noexcept nogil:
+    """Whether a record was seen before at another position of a particle."""
     cdef uint64_t* known = &(<uint64_t*>records.work.positions.data)[record]
     if known[0] == 0:
-        known[0] = <uint64_t>place + 1
-    return known[0] != <uint64_t>place + 1
+        known[0] = <uint64_t>position + 1
+    return known[0] != <uint64_t>position + 1
 
 
 cdef inline Status add_group(
-    const System* system, Snapshot* snapshot, Records* records, uint32_t number, uint32_t place,
+    const System* system, Snapshot* snapshot, Records* records, uint32_t number, uint32_t position,
     uint32_t n_states, int64_t n_rows, uint64_t* totals,
 ) noexcept nogil:
     """Add the counts of a particle's group to the totals; it has `n_rows` rows at the most."""
@@ -72,7 +74,7 @@ cdef inline Status add_group(
     cdef Row row
     if number == 0:
         return OK
-    if stands_elsewhere(records, records.n_nodes + number - 1, place):
+    if has_other_position(records, records.n_nodes + number - 1, position):
         return reject(snapshot, "a record stands in two places")
     group = group_at(system, (<handle_t*>records.work.handles.data)[records.n_nodes + number - 1])
     for which in range(<uint32_t>GROUP):
@@ -104,7 +106,7 @@ cdef inline Status add_tree(
         )
     k = level_start + number - 1
     # In use none does. Nodes that name each other would be work without end here.
-    if stands_elsewhere(records, k, <uint32_t>first):
+    if has_other_position(records, k, <uint32_t>first):
         return reject(snapshot, "a record stands in two places")
     below = level_start + numbers(snapshot, LEVELS)[depth]
     for i in range(<uint32_t>NODE_SIZE):

@@ -64,7 +64,7 @@ cdef inline Status check_lengths(
     cdef size_t words = n * sizeof(uint32_t)
     cdef int64_t n_nodes = 0
     cdef uint64_t total = 0
-    cdef uint32_t level
+    cdef uint32_t depth
     cdef size_t k
     if n_particles < 1 or n_particles > <size_t>system.budget:
         return reject(snapshot, "the number of particles is out of range")
@@ -96,8 +96,8 @@ cdef inline Status check_lengths(
         return reject(snapshot, "the section of rows has the wrong length")
     if snapshot.section[LEVELS].bytes != (system.depth - 1) * sizeof(uint32_t):
         return reject(snapshot, "the trees of columns have the wrong depth")
-    for level in range(system.depth - 1):
-        n_nodes += numbers(snapshot, LEVELS)[level]
+    for depth in range(system.depth - 1):
+        n_nodes += numbers(snapshot, LEVELS)[depth]
     if snapshot.section[CHILDREN].bytes != <size_t>n_nodes * NODE_SIZE * sizeof(uint32_t):
         return reject(snapshot, "the section of nodes has the wrong length")
     records.n_nodes = n_nodes
@@ -146,16 +146,16 @@ cdef inline Status check_group(
     cdef uint64_t* latest_row = <uint64_t*>records.work.latest_row.data
     cdef uint32_t n = shape >> 2
     cdef uint32_t largest = n
-    cdef uint32_t place = 0
+    cdef uint32_t pair = 0
     cdef uint32_t which, end, state, count
     for which in range(<uint32_t>GROUP):
         end = read_item(items, shape & 3, which)
-        if end < place or end > n:
+        if end < pair or end > n:
             return reject(snapshot, "the rows of a group overlap")
         records.n_rows += 1
-        while place < end:
-            state = read_item(items, shape & 3, GROUP + 2 * <size_t>place)
-            count = read_item(items, shape & 3, GROUP + 2 * <size_t>place + 1)
+        while pair < end:
+            state = read_item(items, shape & 3, GROUP + 2 * <size_t>pair)
+            count = read_item(items, shape & 3, GROUP + 2 * <size_t>pair + 1)
             if state >= records.most_states or count == 0:
                 return reject(snapshot, "a row names a state that does not exist, or a zero")
             if latest_row[state] == records.n_rows:
@@ -163,8 +163,8 @@ cdef inline Status check_group(
             latest_row[state] = records.n_rows
             largest = state if state > largest else largest
             largest = count if count > largest else largest
-            place += 1
-    if place != n:
+            pair += 1
+    if pair != n:
         return reject(snapshot, "a group is longer than its rows")
     if n == 0:
         return reject(snapshot, "a group holds nothing")
@@ -233,16 +233,16 @@ cdef inline void make_groups(
 
 cdef inline Status hold(
     System* system, Snapshot* snapshot, const handle_t* handles, int64_t n, uint32_t number,
-    handle_t* place,
+    handle_t* held,
 ) noexcept nogil:
     """Write the handle of a record named by its number, and count the reference."""
-    place[0] = NONE
+    held[0] = NONE
     if number == 0:
         return OK
     if number > n:
         return reject(snapshot, "a record that does not exist is named")
-    place[0] = handles[number - 1]
-    (<Record*>at(&system.pool, place[0])).refs += 1
+    held[0] = handles[number - 1]
+    (<Record*>at(&system.pool, held[0])).refs += 1
     return OK
 
 
@@ -253,7 +253,7 @@ cdef inline Status make_nodes(
     cdef handle_t* handles = <handle_t*>records.work.handles.data
     cdef int64_t first = 0      # node of the level
     cdef int64_t below, n_below, k
-    cdef uint32_t level, i
+    cdef uint32_t depth, i
     cdef bint is_empty
     cdef Record* node
     for k in range(records.n_nodes):
@@ -262,11 +262,11 @@ cdef inline Status make_nodes(
         node.refs = 0
         node.shape = 0
         node.note = 0
-    for level in range(system.depth - 1):
-        below = first + numbers(snapshot, LEVELS)[level]
+    for depth in range(system.depth - 1):
+        below = first + numbers(snapshot, LEVELS)[depth]
         n_below = records.n_groups
-        if level + 2 < system.depth:
-            n_below = numbers(snapshot, LEVELS)[level + 1]
+        if depth + 2 < system.depth:
+            n_below = numbers(snapshot, LEVELS)[depth + 1]
         for k in range(first, below):
             is_empty = True
             for i in range(<uint32_t>NODE_SIZE):

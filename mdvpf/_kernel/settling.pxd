@@ -19,7 +19,7 @@ from mdvpf._kernel.buffers cimport (
 from mdvpf._kernel.compaction cimport move_records
 from mdvpf._kernel.constants cimport BLOCK_LEAF, OK, PAGE_BYTES
 from mdvpf._kernel.history cimport pack_nodes
-from mdvpf._kernel.particles cimport block_of, is_copy
+from mdvpf._kernel.particles cimport block_of, shares_block
 from mdvpf._kernel.pool cimport dispose, duplicate, resize, used_bytes
 from mdvpf._kernel.shelves cimport move_blocks
 from mdvpf._kernel.types cimport Buffer, History, System
@@ -86,7 +86,7 @@ cdef inline void move_nodes(System* system) noexcept nogil:
         return
     pack_nodes(&system.history, <uint32_t*>numbers.data)
     for k in range(system.n_particles):
-        if not is_copy(system, k):
+        if not shares_block(system, k):
             block = block_of(system, k)
             block[BLOCK_LEAF] = (<uint32_t*>numbers.data)[block[BLOCK_LEAF]]
     dispose(&system.memory, &numbers)

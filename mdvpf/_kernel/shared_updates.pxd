@@ -79,11 +79,11 @@ cdef inline void forget_updates(System* system) noexcept nogil:
 
 
 cdef inline bint share_update(
-    System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
+    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
-    """Put what was made of the record at a place of the caller's there, if anything was."""
+    """Replace the record in `held` by the noted result of this update; False if there is none."""
     cdef Pool* pool = &system.pool
-    cdef handle_t before = place[0]
+    cdef handle_t before = held[0]
     cdef handle_t after
     if before == NONE:
         return False
@@ -92,34 +92,34 @@ cdef inline bint share_update(
     )
     if after == NONE:
         return False
-    place[0] = after
-    hold_all(pool, place, 1)
+    held[0] = after
+    hold_all(pool, held, 1)
     release_tree(pool, before, level)
     return True
 
 
 cdef inline void make_update(
-    System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
+    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
-    """`add_at` where nobody has made that change before."""
+    """`add_at` for an update that is not noted yet."""
     cdef Pool* pool = &system.pool
-    cdef handle_t before = place[0]
+    cdef handle_t before = held[0]
     cdef handle_t* below
     cdef bint shared = is_shared(pool, before)
     if level == 0:
-        place[0] = add_one(pool, before, row & (GROUP - 1), state)
+        held[0] = add_one(pool, before, row & (GROUP - 1), state)
     else:
-        own_node(pool, place)
-        below = child_at(pool, place[0], level, row)
+        own_node(pool, held)
+        below = child_at(pool, held[0], level, row)
         if not share_update(system, below, level - 1, row, state):
             make_update(system, below, level - 1, row, state)
     if shared:
-        note_update(&system.updates, pool, before, row & (GROUP - 1), state, place[0])
+        note_update(&system.updates, pool, before, row & (GROUP - 1), state, held[0])
 
 
 cdef inline void add_at(
-    System* system, handle_t* place, uint32_t level, uint32_t row, uint32_t state
+    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
-    """Add one to a count in a row of the group at a place of the caller's, or of one below it."""
-    if not share_update(system, place, level, row, state):
-        make_update(system, place, level, row, state)
+    """Add one to a count in the group in `held`, or in a group `level` levels below that node."""
+    if not share_update(system, held, level, row, state):
+        make_update(system, held, level, row, state)

@@ -44,7 +44,7 @@ cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil
     if resize(&system.memory, &blocks, system.stored.blocks.bytes // system.stride * stride) != OK:
         return NO_MEMORY
     for k in range(system.n_particles):
-        if k > 0 and slot[k] == old_slot:  # a copy of the particle before
+        if k > 0 and slot[k] == old_slot:  # shared with the particle before
             slot[k] = n - 1
             continue
         old_slot = slot[k]

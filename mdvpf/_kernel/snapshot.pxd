@@ -21,7 +21,7 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.counts cimport children, group_bytes, item, items_of
 from mdvpf._kernel.history cimport path_length
 from mdvpf._kernel.particles cimport (
-    block_of, group_at, is_copy, root_of, rows_of, spread_in, used_groups,
+    block_of, group_at, root_of, rows_of, shares_block, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport count_records, dispose, resize
 from mdvpf._kernel.types cimport Buffer, History, Memory, Record, System, handle_t
@@ -117,7 +117,7 @@ cdef inline Status number_records(
     """Number all records, and write how many nodes each level has."""
     cdef size_t units = (<size_t>system.pool.n_pages - 1) << PAGE_BITS
     cdef size_t n_records = count_records(&system.pool)
-    cdef uint32_t level, i
+    cdef uint32_t depth, i
     cdef int64_t k, start
     if resize(&system.memory, &known.number, units * sizeof(uint32_t)) != OK:
         return NO_MEMORY
@@ -131,10 +131,10 @@ cdef inline Status number_records(
     for k in range(system.n_particles):
         for i in range(system.root_size):
             note(known, root_of(system, block_of(system, k))[i])
-    for level in range(system.depth - 1):
+    for depth in range(system.depth - 1):
         start = known.level_start
         known.level_start = known.n
-        numbers(snapshot, LEVELS)[level] = <uint32_t>(known.n - start)
+        numbers(snapshot, LEVELS)[depth] = <uint32_t>(known.n - start)
         for k in range(start, known.level_start):
             for i in range(<uint32_t>NODE_SIZE):
                 note(known, children(&system.pool, (<handle_t*>known.order.data)[k])[i])
@@ -195,7 +195,7 @@ cdef inline size_t count_blocks(const System* system) noexcept nogil:
     cdef size_t n = 0
     cdef int64_t k
     for k in range(system.n_particles):
-        n += not is_copy(system, k)
+        n += not shares_block(system, k)
     return n
 
 
@@ -228,7 +228,7 @@ cdef inline Status write_particles(
         memcpy(snapshot.section[LOG_WEIGHT].data, system.stored.log_weight.data, bytes[LOG_WEIGHT])
     memcpy(snapshot.section[ANCESTOR].data, system.stored.ancestors.data, bytes[ANCESTOR])
     for k in range(system.n_particles):
-        if is_copy(system, k):
+        if shares_block(system, k):
             numbers(snapshot, COPIES)[b] += 1
             continue
         b += 1
@@ -281,7 +281,7 @@ cdef inline Status write_history(
     order = <uint32_t*>known.order.data
     memset(number, 0, history.n_touched * sizeof(uint32_t))
     for k in range(system.n_particles):
-        if is_copy(system, k):
+        if shares_block(system, k):
             continue
         node = block_of(system, k)[BLOCK_LEAF]
         if number[node] == 0:

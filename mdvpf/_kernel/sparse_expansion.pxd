@@ -20,7 +20,7 @@ from mdvpf._kernel.types cimport Candidate, Model, Row, RowTotal, Scratch, Syste
 # Sums over the row of the present state.
 cdef struct RowSums:
     RowTotal total
-    double part             # count / (into + prior)
+    double quotient         # count / (into + prior)
     double spread           # into / (into + prior)
 
 
@@ -28,36 +28,36 @@ cdef inline int64_t collect_all(
     const double* scores, uint32_t n_states, int64_t particle, double bound, Candidate* items
 ) noexcept nogil:
     """Collect the candidates of a particle that reach the bound; return how many."""
-    cdef uint64_t place = <uint64_t>particle << 32
+    cdef uint64_t parent = <uint64_t>particle << 32
     cdef int64_t n = 0
     cdef uint32_t i
     for i in range(n_states):  # without a branch: written always, kept if it passes
         items[n].value = scores[i]
-        items[n].parent_state = place | i
+        items[n].parent_state = parent | i
         n += scores[i] >= bound
     return n
 
 
 cdef inline int64_t append_in_order(
-    Candidate* items, int64_t n, double value, uint64_t place
+    Candidate* items, int64_t n, double value, uint64_t parent_state
 ) noexcept nogil:
-    """Insert a candidate by its place among a few; return how many there are."""
+    """Insert a candidate into a short ordered list; return how many there are."""
     cdef int64_t i = n
-    while i > 0 and items[i - 1].parent_state > place:
+    while i > 0 and items[i - 1].parent_state > parent_state:
         items[i] = items[i - 1]
         i -= 1
     items[i].value = value
-    items[i].parent_state = place
+    items[i].parent_state = parent_state
     return n + 1
 
 
 cdef inline RowSums scan_row(
     const Model* model, const uint32_t* into, const Row* row, uint32_t width,
-    uint64_t* stamp, uint64_t first, double* parts,
+    uint64_t* stamp, uint64_t first, double* quotients,
 ) noexcept nogil:
     """Sum over the row of the present state; stamp its states with the numbers of their pairs.
 
-    Each pair's count / (into + prior) is left in `parts`. `width` is that of the row: as a
+    Each pair's count / (into + prior) is left in `quotients`. `width` is that of the row: as a
     constant it gives each width a loop of its own.
     """
     cdef RowSums sums
@@ -65,7 +65,7 @@ cdef inline RowSums scan_row(
     cdef size_t i
     sums.total.left = 0
     sums.total.visited = 0
-    sums.part = 0.0
+    sums.quotient = 0.0
     sums.spread = 0.0
     for i in range(row.n):
         state = item(row.pairs, width, 2 * i)
@@ -73,8 +73,8 @@ cdef inline RowSums scan_row(
         entered = into[state]
         sums.total.left += count
         sums.total.visited += entered
-        parts[i] = <double>count * inverse_of(model, entered)
-        sums.part += parts[i]
+        quotients[i] = <double>count * inverse_of(model, entered)
+        sums.quotient += quotients[i]
         sums.spread += spread_term(model, entered)
         stamp[state] = first + i
     return sums
@@ -93,7 +93,7 @@ cdef inline int64_t collect_few(
     cdef const Model* model = &system.model
     cdef uint64_t* stamp = scratch.stamp
     cdef uint64_t first = scratch.n_stamped + 1
-    cdef double* parts = scratch.emission
+    cdef double* quotients = scratch.emission
     cdef uint32_t* block = block_of(system, particle)
     cdef const uint32_t* into = into_of(system, block)
     cdef uint32_t n_states = block[BLOCK_STATES]
@@ -104,18 +104,18 @@ cdef inline int64_t collect_few(
     cdef double weight = 1.0
     cdef double spread = 0.0            # of the states that the oracle offers
     cdef bint offers_old                # whether there are any
-    cdef double scale, share, total, number, part
+    cdef double scale, share, total, number, value
     cdef int64_t n = 0
     cdef RowSums sums
-    cdef uint64_t place = <uint64_t>particle << 32
+    cdef uint64_t parent = <uint64_t>particle << 32
     cdef uint32_t i, state
     scratch.n_stamped += row.n
     if row.width == 0:
-        sums = scan_row(model, into, &row, 0, stamp, first, parts)
+        sums = scan_row(model, into, &row, 0, stamp, first, quotients)
     elif row.width == 1:
-        sums = scan_row(model, into, &row, 1, stamp, first, parts)
+        sums = scan_row(model, into, &row, 1, stamp, first, quotients)
     else:
-        sums = scan_row(model, into, &row, 2, stamp, first, parts)
+        sums = scan_row(model, into, &row, 2, stamp, first, quotients)
     if system.lookahead.has_totals:
         system.lookahead.row_total[particle] = sums.total
     offers_old = sums.total.visited < system.n_steps
@@ -128,32 +128,32 @@ cdef inline int64_t collect_few(
         weight = (<double*>system.stored.weight.data)[particle]
     if offers_old and not weight * (beta * share) < bound:
         return -1
-    total = beta * (share * spread + scale * sums.part)
+    total = beta * (share * spread + scale * sums.quotient)
     for i in range(counts.n):
         state = state_in(&counts, i)
         number = <double>count_in(&counts, i)
         if stamp[state] >= first:
-            part = scale * parts[stamp[state] - first]
+            value = scale * quotients[stamp[state] - first]
             stamp[state] = 0  # it has had its turn
         else:
-            part = share * spread_term(model, into[state])
-        total += part * number
-        part *= weight * (number + beta)
-        if part >= bound:
-            n = append_in_order(items, n, part, place | state)
+            value = share * spread_term(model, into[state])
+        total += value * number
+        value *= weight * (number + beta)
+        if value >= bound:
+            n = append_in_order(items, n, value, parent | state)
     scale *= weight * beta
-    if scale * sums.part >= bound:
+    if scale * sums.quotient >= bound:
         for i in range(row.n):
-            part = scale * parts[i]
-            if part >= bound:
+            value = scale * quotients[i]
+            if value >= bound:
                 state = state_in(&row, i)
                 if stamp[state] >= first:
-                    n = append_in_order(items, n, part, place | state)
+                    n = append_in_order(items, n, value, parent | state)
     if offers_new:
-        part = share * new_of(model, symbol)
-        total += part
-        part *= weight
-        if part >= bound:
-            n = append_in_order(items, n, part, place | n_states)
+        value = share * new_of(model, symbol)
+        total += value
+        value *= weight
+        if value >= bound:
+            n = append_in_order(items, n, value, parent | n_states)
     (<double*>system.work.symbol_probability.data)[particle] = total
     return n

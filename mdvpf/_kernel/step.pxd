@@ -10,9 +10,9 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.reserve cimport reserve_step
 from mdvpf._kernel.settling cimport settle
-from mdvpf._kernel.step_drawn cimport step_bootstrap, step_learning
-from mdvpf._kernel.step_mdvpa cimport complete_pending, step_lookahead
-from mdvpf._kernel.step_ranked cimport Uniforms, step_candidates
+from mdvpf._kernel.step_drawn cimport step_learning, step_smc
+from mdvpf._kernel.step_mdvpa cimport complete_pending, step_mdvpa
+from mdvpf._kernel.step_ranked cimport Uniforms, step_ranked
 from mdvpf._kernel.types cimport Report, System
 
 
@@ -29,13 +29,13 @@ cdef inline Status step(
     cdef Status status = reserve_step(system, system.n_candidates, system.most_states)
     if status == OK:
         if system.algorithm == ALGORITHM_MDVPA:
-            status = step_lookahead(system, symbol, discount, uniforms, report)
+            status = step_mdvpa(system, symbol, discount, uniforms, report)
         elif system.algorithm == ALGORITHM_SMC:
-            status = step_bootstrap(system, symbol, uniforms, report)
+            status = step_smc(system, symbol, uniforms, report)
         elif system.algorithm == ALGORITHM_LEARNING:
             status = step_learning(system, symbol, uniforms, report)
         else:
-            status = step_candidates(system, symbol, uniforms, report)
+            status = step_ranked(system, symbol, uniforms, report)
     if status != OK:
         uniforms.used = used
         system.margin = margin

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """One step of the filters that draw: SMC and ParticleLearning.
 
-They draw some particles many n_drawn, and a particle and its copies are the same until they move
+They draw some particles many times, and a particle and its copies are the same until they move
 to different states. What depends on the block alone is found once for all of them.
 """
 
@@ -13,7 +13,7 @@ from mdvpf._kernel.constants cimport (
     MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
     Status,
 )
-from mdvpf._kernel.particles cimport end_of_copies, fetch_ahead, n_offered, view_for
+from mdvpf._kernel.particles cimport end_of_sharing, fetch_ahead, n_offered, view_for
 from mdvpf._kernel.resampling cimport draw, first_above, guided, make_guide, residual_part
 from mdvpf._kernel.step_ranked cimport Uniforms, effective_size, finish, predict
 from mdvpf._kernel.top_k cimport normalize, weigh
@@ -21,7 +21,7 @@ from mdvpf._kernel.transition cimport emission_or_one, particle_potentials, tran
 from mdvpf._kernel.types cimport Report, Row, Scratch, Survivors, System, View
 
 
-cdef inline void take_offspring(
+cdef inline void repeat_offspring(
     System* system, const Survivors* moved, const int64_t* offspring
 ) noexcept nogil:
     """Choose each moved particle as often as it has offspring, all with the same weight."""
@@ -68,7 +68,7 @@ cdef inline Status move_all(
     cdef Row counts
     moved.n = system.n_particles
     while k < moved.n:
-        end = end_of_copies(system, k)
+        end = end_of_sharing(system, k)
         fetch_ahead(system, end - 1, 1, symbol)
         view_for(system, k, symbol, &view, &counts)
         emission_or_one(&system.model, &view, &counts, symbol, emission)
@@ -132,11 +132,11 @@ cdef inline Status resample(
         <uint64_t*>system.work.guide.data, offspring,
     )
     uniforms.used += n_uniforms
-    take_offspring(system, moved, offspring)
+    repeat_offspring(system, moved, offspring)
     return OK
 
 
-cdef inline Status step_bootstrap(
+cdef inline Status step_smc(
     System* system, int32_t symbol, Uniforms* uniforms, Report* report
 ) noexcept nogil:
     """One step of SMC."""
@@ -197,7 +197,7 @@ cdef inline double weigh_parents(
     cdef int64_t k = 0
     cdef int64_t end
     while k < system.n_particles:
-        end = end_of_copies(system, k)
+        end = end_of_sharing(system, k)
         fetch_ahead(system, end - 1, 1, symbol)
         potential += particle_potentials(system, k, symbol, potential, &mass)
         for k in range(k, end):
@@ -247,7 +247,7 @@ cdef inline double draw_states(
     cdef int64_t end
     chosen.n = 0
     while k < system.n_particles:
-        end = end_of_copies(system, k)
+        end = end_of_sharing(system, k)
         n = n_offered(system, k)
         if children_end[end - 1] > chosen.n:
             for i in range(1, n):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One step of MD-VPA: complete the pending one, then show what VPA would make of the symbol.
+"""One step of MD-VPA: choose_pending the pending one, then show what VPA would make of the symbol.
 
 The committed particles lag one symbol behind. The provisional set is a list of candidates of the
 pending symbol; it is never written into tables.
@@ -14,7 +14,7 @@ from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, St
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.lookahead cimport look_ahead
 from mdvpf._kernel.particles cimport block_of
-from mdvpf._kernel.regret_term cimport tilt
+from mdvpf._kernel.regret_term cimport apply_regret_term
 from mdvpf._kernel.reserve cimport reserve_commit, reserve_step
 from mdvpf._kernel.step_ranked cimport (
     Uniforms,
@@ -37,7 +37,7 @@ cdef inline void copy_survivors(Survivors* target, const Survivors* source) noex
     target.discarded = source.discarded
 
 
-cdef inline Status complete(
+cdef inline Status choose_pending(
     System* system, int32_t lookahead, double discount, Uniforms* uniforms
 ) noexcept nogil:
     """Choose the survivors of the pending step, given the symbol after it if there is one."""
@@ -56,7 +56,7 @@ cdef inline Status complete(
     if system.select_optimal:
         expand(system, system.pending_symbol, EVERYTHING)
     look_ahead(system, lookahead)
-    tilt(system, discount)
+    apply_regret_term(system, discount)
     if not (isfinite(tilted.best) and isfinite(tilted.least)):
         return NOT_A_NUMBER
     if system.select_optimal:
@@ -65,23 +65,23 @@ cdef inline Status complete(
         attempt += 1
         expand(system, system.pending_symbol, attempt)
         look_ahead(system, lookahead)
-        tilt(system, discount)
+        apply_regret_term(system, discount)
     weigh(chosen, tilted.logarithmic)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
-cdef inline void foresee(System* system, int32_t symbol) noexcept nogil:
-    """Match the provisional particles with those chosen to replace them.
+cdef inline void match_provisional(System* system, int32_t symbol) noexcept nogil:
+    """Find each provisional particle among the survivors that are about to be committed.
 
-    Nearly all are the same. What the others make of the symbol is found here, while the tables
-    that they stand on still exist; what the same ones make of it, the next expansion finds.
+    Nearly all are there, and the next expansion computes their probability of the symbol. That of
+    the others is computed here, before the commit changes the tables that they refer to.
     """
     cdef const uint32_t* parent = system.provisional.parent
     cdef const uint32_t* state = system.provisional.state
     cdef const uint32_t* chosen_parent = system.chosen.parent
     cdef const uint32_t* chosen_state = system.chosen.state
-    cdef int64_t* match = <int64_t*>system.work.chosen_index.data
-    cdef double* foresight = <double*>system.work.provisional_probability.data
+    cdef int64_t* chosen_index = <int64_t*>system.work.chosen_index.data
+    cdef double* probability = <double*>system.work.provisional_probability.data
     cdef int64_t i
     cdef int64_t j = 0
     for i in range(system.provisional.n):
@@ -90,25 +90,28 @@ cdef inline void foresee(System* system, int32_t symbol) noexcept nogil:
             or (chosen_parent[j] == parent[i] and chosen_state[j] < state[i])
         ):
             j += 1
-        match[i] = -1
+        chosen_index[i] = -1
         if j < system.chosen.n and chosen_parent[j] == parent[i] and chosen_state[j] == state[i]:
-            match[i] = j
+            chosen_index[i] = j
         elif symbol != MISSING:
-            foresight[i] = moved_probability(
+            probability[i] = moved_probability(
                 system, parent[i], state[i], system.pending_symbol, symbol
             )
 
 
-cdef inline double foreseen(const System* system) noexcept nogil:
+cdef inline double provisional_predictive(const System* system) noexcept nogil:
     """Probability of the symbol just expanded under the provisional set before it."""
     cdef const double* weight = system.provisional.weight
-    cdef const double* foresight = <const double*>system.work.provisional_probability.data
-    cdef const double* future = <const double*>system.work.symbol_probability.data
-    cdef const int64_t* match = <const int64_t*>system.work.chosen_index.data
+    cdef const double* probability = <const double*>system.work.provisional_probability.data
+    cdef const double* symbol_probability = <const double*>system.work.symbol_probability.data
+    cdef const int64_t* chosen_index = <const int64_t*>system.work.chosen_index.data
     cdef double total = 0.0
     cdef int64_t i
     for i in range(system.provisional.n):
-        total += weight[i] * (foresight[i] if match[i] < 0 else future[match[i]])
+        if chosen_index[i] < 0:
+            total += weight[i] * probability[i]
+        else:
+            total += weight[i] * symbol_probability[chosen_index[i]]
     return total
 
 
@@ -119,7 +122,7 @@ cdef inline Status complete_pending(
     cdef const uint32_t* parent
     cdef int64_t n_candidates = 0
     cdef int64_t i
-    cdef Status status = complete(system, lookahead, discount, uniforms)
+    cdef Status status = choose_pending(system, lookahead, discount, uniforms)
     if status == OK:
         status = reserve_commit(system, &system.chosen)
     if status != OK:
@@ -130,16 +133,16 @@ cdef inline Status complete_pending(
     status = reserve_step(system, n_candidates, system.most_states + 1)
     if status != OK:
         return status
-    foresee(system, lookahead)
+    match_provisional(system, lookahead)
     commit(system, &system.chosen, system.pending_symbol)
     system.pending = False
     return OK
 
 
-cdef inline Status step_lookahead(
+cdef inline Status step_mdvpa(
     System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
 ) noexcept nogil:
-    """One step of MD-VPA: complete the pending one, then show what VPA would make of this."""
+    """One step of MD-VPA: choose_pending the pending one, then show what VPA would make of this."""
     cdef bint pending = system.pending
     cdef Status status
     if pending:
@@ -151,7 +154,7 @@ cdef inline Status step_lookahead(
     if status != OK:
         return status
     if pending and symbol != MISSING:
-        report.log_predictive = log(foreseen(system))
+        report.log_predictive = log(provisional_predictive(system))
         report.log_evidence = report.log_predictive
     status = choose_top(system, symbol, &system.provisional)
     if status != OK:

@@ -15,7 +15,7 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.optimal_rule cimport select_optimal
-from mdvpf._kernel.optimal_rule_bounded cimport expand_heavy, select_thinned
+from mdvpf._kernel.optimal_rule_bounded cimport expand_heavy, select_optimal_bounded
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.reserve cimport reserve_commit
 from mdvpf._kernel.top_k cimport normalize, select_top, weigh
@@ -84,11 +84,11 @@ cdef inline Status choose_top(
     while not select_top(candidates, system.budget, keys, work, chosen):
         attempt += 1
         expand(system, symbol, attempt)
-    weigh_with_loss(candidates, chosen)
+    weigh_survivors(candidates, chosen)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
-cdef inline void weigh_with_loss(
+cdef inline void weigh_survivors(
     const CandidateSet* candidates, Survivors* chosen
 ) noexcept nogil:
     """Weigh the survivors and note the share of the candidates' weight that they leave behind."""
@@ -120,14 +120,14 @@ cdef inline Status choose_optimal(
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
-cdef inline Status choose_thinned(
+cdef inline Status choose_optimal_bounded(
     System* system, int32_t symbol, Survivors* chosen, Uniforms* uniforms
 ) noexcept nogil:
     """Choose survivors of the symbol, which was expanded, by the optimal rule."""
     if not system.candidates.complete:
         if uniforms.used >= uniforms.n:
             return TOO_FEW_UNIFORMS
-        if select_thinned(system, symbol, uniforms.values[uniforms.used], chosen):
+        if select_optimal_bounded(system, symbol, uniforms.values[uniforms.used], chosen):
             uniforms.used += 1
             return OK if normalize(chosen) else NOT_A_NUMBER
         expand(system, symbol, EVERYTHING)
@@ -146,7 +146,7 @@ cdef inline Status finish(
     return status
 
 
-cdef inline Status step_candidates(
+cdef inline Status step_ranked(
     System* system, int32_t symbol, Uniforms* uniforms, Report* report
 ) noexcept nogil:
     """One step of VPA or of the optimal rule."""
@@ -161,7 +161,7 @@ cdef inline Status step_candidates(
     if status != OK:
         return status
     if optimal:
-        status = choose_thinned(system, symbol, chosen, uniforms)
+        status = choose_optimal_bounded(system, symbol, chosen, uniforms)
     else:
         status = choose_top(system, symbol, chosen)
     if status != OK:

@@ -60,7 +60,7 @@ cdef inline uint64_t kth_between(
     cdef uint32_t[N_BINS] bins
     cdef int64_t i, kept
     cdef uint32_t shift = 0
-    cdef uint64_t place
+    cdef uint64_t bin
     while n > FEW and low < high:
         shift = 0
         while (high - low) >> shift >= N_BINS:
@@ -68,17 +68,17 @@ cdef inline uint64_t kth_between(
         memset(bins, 0, sizeof(bins))
         for i in range(n):
             bins[(keys[i] - low) >> shift] += 1
-        place = (high - low) >> shift
-        while bins[place] < rank:
-            rank -= bins[place]
-            place -= 1
+        bin = (high - low) >> shift
+        while bins[bin] < rank:
+            rank -= bins[bin]
+            bin -= 1
         kept = 0
         for i in range(n):
             work[kept] = keys[i]
-            kept += (keys[i] - low) >> shift == place
+            kept += (keys[i] - low) >> shift == bin
         keys = work
         n = kept
-        low += place << shift
+        low += bin << shift
         high = low + ((<uint64_t>1 << shift) - 1)
     return low if low == high else kth_of_few(keys, n, rank)
 

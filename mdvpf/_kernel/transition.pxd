@@ -128,16 +128,16 @@ cdef inline uint32_t particle_potentials(
 
 
 cdef inline double moved_probability(
-    System* system, int64_t parent, uint32_t state, int32_t symbol, int32_t wanted
+    System* system, int64_t parent, uint32_t state, int32_t symbol, int32_t next_symbol
 ) noexcept nogil:
-    """Probability of the wanted symbol under a particle moved to the state on the symbol."""
+    """Probability of the next symbol under a particle moved to the state on the symbol."""
     cdef Scratch* scratch = &system.scratch
     cdef uint32_t* block = block_of(system, parent)
-    cdef Row counts = column_moved(system, block, state, symbol, <uint32_t>wanted, scratch)
+    cdef Row counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol, scratch)
     cdef View view
     cdef double total
     view_moved(system, block, state, symbol, scratch, &view)
     potentials(
-        &system.model, &view, &counts, wanted, scratch, scratch.transition, &total
+        &system.model, &view, &counts, next_symbol, scratch, scratch.transition, &total
     )
     return total

@@ -15,7 +15,8 @@ from mdvpf._kernel.counts cimport (
 from mdvpf._kernel.history cimport oldest_generation
 from mdvpf._kernel.lookahead cimport total_row
 from mdvpf._kernel.particles cimport (
-    block_of, group_at, into_of, is_copy, root_of, rows_of, spread_in, transition_row, used_groups,
+    block_of, group_at, into_of, root_of, rows_of, shares_block, spread_in, transition_row,
+    used_groups,
 )
 from mdvpf._kernel.pool cimport at, class_at, class_of
 from mdvpf._kernel.types cimport History, Page, Record, Row, RowTotal, System, handle_t
@@ -127,7 +128,7 @@ cdef inline void verify_pool(System* system, dict references) except *:
 
 cdef inline void verify_slots(System* system) except *:
     slots = [(<uint32_t*>system.stored.slot.data)[i] for i in range(system.n_particles)
-             if not is_copy(system, i)]
+             if not shares_block(system, i)]
     check(len(slots) == len(set(slots)), "a slot is used twice")
     shelves = sorted({slot // SHELF for slot in slots})
     shelves += [(<uint32_t*>system.stored.free_shelves.data)[i]
@@ -161,7 +162,7 @@ cdef inline void verify_history(System* system) except *:
         return
     held = {}
     leaves = [block_of(system, k)[BLOCK_LEAF] for k in range(system.n_particles)
-              if not is_copy(system, k)]
+              if not shares_block(system, k)]
     if history.generation == 0:
         check(not any(leaves), "a leaf before the first step")
         leaves = []
