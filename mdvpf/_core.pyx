@@ -38,6 +38,7 @@ from mdvpf._kernel.snapshot cimport (
     Snapshot,
     borrow_sections, dispose_snapshot, sections_of, take_snapshot,
 )
+from mdvpf._kernel.state_text cimport state_text
 from mdvpf._kernel.step cimport restore_pending, start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.threads cimport watch_forks
@@ -586,7 +587,7 @@ cdef class ParticleSystem:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.settle_interval = n_steps
 
-    # ---- checks ------------------------------------------------------------------------------
+    # ---- debugging ---------------------------------------------------------------------------
 
     def verify(self):
         """Recompute totals, reference counts and ranges; raise AssertionError if one is off."""
@@ -608,5 +609,15 @@ cdef class ParticleSystem:
             weights = [(<double*>system.stored.weight.data)[k] for k in range(system.n_particles)]
             check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
             check(1 <= system.n_particles <= system.budget, "too many particles")
+        finally:
+            self.busy = False
+
+    def state_text(self, int64_t most=20):
+        """The state as text, with the first `most` particles and all the records they hold."""
+        if most < 0:
+            raise ValueError(f"most={most}: expected at least 0")
+        self.enter()
+        try:
+            return state_text(&self.system, most)
         finally:
             self.busy = False

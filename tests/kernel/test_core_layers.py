@@ -46,6 +46,7 @@ LAYERS = [
     "restore_particles",
     "restore",
     "verify",
+    "state_text",
 ]
 
 

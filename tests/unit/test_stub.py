@@ -59,8 +59,8 @@ def test_properties_are_properties() -> None:
 def test_parameters(name: str) -> None:
     compiled = inspect.signature(getattr(ParticleSystem, name))
     assert list(compiled.parameters) == parameters(METHODS[name])
-    assert all(p.default is p.empty for p in compiled.parameters.values())
-    assert not METHODS[name].args.defaults
+    defaults = [p.default for p in compiled.parameters.values() if p.default is not p.empty]
+    assert defaults == [ast.literal_eval(value) for value in METHODS[name].args.defaults]
 
 
 def test_parameters_of_init() -> None:
@@ -90,6 +90,7 @@ def test_types_of_what_is_returned() -> None:
         "path_length": core.path_length(),
         "memory": core.memory(),
         "verify": core.verify(),
+        "state_text": core.state_text(),
         "__sizeof__": core.__sizeof__(),
     }
     for name, value in returned.items():

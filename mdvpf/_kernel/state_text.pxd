@@ -1,0 +1,151 @@
+# cython: language_level=3
+"""The state of a system as text, for whoever debugs the core.
+
+Every particle is listed with the records that it holds. A record shows its handle and its reference
+count, so that one can see which rows are shared and by how many.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from mdvpf._kernel.buffers cimport allocated_bytes
+from mdvpf._kernel.constants cimport (
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
+)
+from mdvpf._kernel.counts cimport children, count_in, row_in, state_in
+from mdvpf._kernel.particles cimport (
+    block_of, end_of_sharing, group_at, root_of, rows_of, shares_block, used_groups,
+)
+from mdvpf._kernel.pool cimport at, count_records, used_bytes
+from mdvpf._kernel.types cimport Record, Row, System, handle_t
+
+
+cdef inline str counted(int64_t n, str noun):
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+cdef inline str symbol_text(const System* system, int64_t symbol):
+    """A symbol; that of the column of missing emissions is V."""
+    if symbol == MISSING or symbol == system.model.n_symbols:
+        return "missing"
+    return f"symbol {symbol}"
+
+
+cdef inline str record_text(const System* system, handle_t handle):
+    return f"record {handle}, {counted((<const Record*>at(&system.pool, handle)).refs, 'ref')}"
+
+
+cdef inline void append_group(
+    System* system, handle_t handle, int64_t first, bint is_emission, str indent, list lines
+) except *:
+    """Append a line for a group of rows; its first row is that of the state or symbol `first`."""
+    cdef Row row
+    cdef uint32_t which, i
+    rows = []
+    for which in range(<uint32_t>GROUP):
+        row = row_in(group_at(system, handle), which)
+        if row.n == 0:
+            continue
+        number = first + which
+        if is_emission:
+            name = symbol_text(system, number)
+        else:
+            name = "start" if number == 0 else f"state {number - 1}"
+        pairs = [f"{state_in(&row, i)}:{count_in(&row, i)}" for i in range(row.n)]
+        rows.append(f"{name} = {' '.join(pairs)}")
+    lines.append(f"{indent}{record_text(system, handle)}: {'; '.join(rows)}")
+
+
+cdef inline void append_tree(
+    System* system, handle_t handle, uint32_t level, int64_t first, str indent, list lines
+) except *:
+    """Append the groups of emission columns below a node `level` levels above the groups."""
+    cdef int64_t i
+    if handle == NONE:
+        return
+    if level == 0:
+        append_group(system, handle, first << GROUP_BITS, True, indent, lines)
+        return
+    lines.append(f"{indent}{record_text(system, handle)}: node")
+    for i in range(NODE_SIZE):
+        append_tree(system, children(&system.pool, handle)[i], level - 1,
+                    first + (i << (NODE_BITS * (level - 1))), indent + "  ", lines)
+
+
+cdef inline void append_particle(System* system, int64_t k, list lines) except *:
+    cdef uint32_t* block = block_of(system, k)
+    cdef int64_t first = k      # of the particles that share the block
+    cdef int64_t last = end_of_sharing(system, k) - 1
+    cdef uint32_t current = block[BLOCK_CURRENT]
+    cdef int64_t i
+    facts = [
+        f"weight {(<double*>system.stored.weight.data)[k]:.9g}",
+        counted(block[BLOCK_STATES], "state"),
+        f"in {'start' if current == 0 else f'state {current - 1}'}",
+        f"slot {(<uint32_t*>system.stored.slot.data)[k]}",
+    ]
+    if system.history.enabled:
+        facts.append(f"history node {block[BLOCK_LEAF]}")
+    while shares_block(system, first):
+        first -= 1
+    if first < last:
+        facts.append(f"block shared by particles {first} to {last}")
+    lines.append(f"particle {k}: {', '.join(facts)}")
+    if first == k and block[BLOCK_STATES]:
+        lines.append("  transitions")
+        for i in range(used_groups(block)):
+            if rows_of(system, block)[i] != NONE:
+                append_group(
+                    system, rows_of(system, block)[i], i << GROUP_BITS, False, "    ", lines
+                )
+        lines.append("  emissions")
+        for i in range(system.root_size):
+            append_tree(system, root_of(system, block)[i], system.depth - 1,
+                        i << (NODE_BITS * (system.depth - 1)), "    ", lines)
+
+
+cdef inline void append_provisional(System* system, int64_t most, list lines) except *:
+    """Append the provisional set of MD-VPA."""
+    cdef int64_t n = system.provisional.n
+    cdef int64_t i
+    lines.append(f"provisional set: {n} candidates of the pending symbol")
+    for i in range(min(n, most)):
+        lines.append(
+            f"  particle {system.provisional.parent[i]} to state {system.provisional.state[i]}, "
+            f"weight {system.provisional.weight[i]:.9g}"
+        )
+    if n > most:
+        lines.append(f"  and {n - most} more")
+
+
+cdef inline list header_lines(System* system):
+    cdef int64_t k
+    names = ("MD-VPA", "VPA", "SMC", "ParticleLearning", "OptimalResampling")
+    waiting = f"{symbol_text(system, system.pending_symbol)} pending" if system.pending \
+        else "nothing pending"
+    n_blocks = sum([not shares_block(system, k) for k in range(system.n_particles)])
+    lines = [
+        f"{names[<int>system.algorithm]}, budget {system.budget}, "
+        f"{counted(system.n_steps, 'step')}, {waiting}",
+        f"{counted(system.n_particles, 'particle')} in {counted(n_blocks, 'block')} of "
+        f"{4 * system.stride} bytes; shelves: {system.n_shelves}, {system.n_free_shelves} free",
+        f"pool: {counted(count_records(&system.pool), 'record')} of {system.pool.live_bytes} bytes "
+        f"in {counted(system.pool.n_pages - 1, 'page')} of {used_bytes(&system.pool)} bytes",
+    ]
+    if system.history.enabled:
+        kept = f"last {system.history.lag} states" if system.history.lag else "full"
+        lines.append(f"history: {kept}, {system.history.n_live} nodes")
+    lines.append(f"{allocated_bytes(system)} bytes in all")
+    return lines
+
+
+cdef inline str state_text(System* system, int64_t most):
+    """Describe the system, and its first `most` particles in full."""
+    cdef int64_t k
+    lines = header_lines(system)
+    for k in range(min(system.n_particles, most)):
+        append_particle(system, k, lines)
+    if system.n_particles > most:
+        lines.append(f"and {system.n_particles - most} more particles")
+    if system.pending:
+        append_provisional(system, most, lines)
+    return "\n".join(lines) + "\n"
