@@ -40,7 +40,7 @@ cdef enum:
 # ---- children ----------------------------------------------------------------------------
 
 cdef inline void fetch_groups(const System* system, int64_t particle) noexcept nogil:
-    """Ask for the headers of all the groups that a particle holds itself."""
+    """Prefetch the headers of all groups and nodes in the block of a particle."""
     cdef uint32_t* block = block_of(system, particle)
     cdef const handle_t* handles = rows_of(system, block)
     cdef uint32_t i
@@ -78,7 +78,7 @@ cdef inline void hold_groups(System* system, uint32_t* block) noexcept nogil:
 
 
 cdef inline void refresh_spread(System* system) noexcept nogil:
-    """Compute the spreads afresh, so that rounding cannot pile up over a long stream."""
+    """Recompute the spreads, so that rounding errors do not add up over a long stream."""
     cdef uint32_t* block
     cdef double spread
     cdef uint32_t i
@@ -110,7 +110,7 @@ cdef inline void move_block(
         block[BLOCK_LEAF] = append_node(&system.history, block[BLOCK_LEAF], state)
 
 
-# What a commit finds out about the children.
+# Totals over the children.
 cdef struct Tally:
     int64_t n_candidates
     uint32_t most_states
@@ -127,7 +127,7 @@ cdef inline void tally_child(Tally* tally, const uint32_t* block, double weight)
 cdef inline void make_children(
     System* system, const Survivors* chosen, int64_t first, int64_t last, uint32_t emitted
 ) noexcept nogil:
-    """Make the children first..last - 1, all those of one block."""
+    """Make the children first..last - 1, which are all the children of one block."""
     cdef const uint32_t* states = chosen.state
     cdef uint32_t* new_slot = <uint32_t*>system.work.new_slot.data
     cdef uint32_t* parent = block_of(system, chosen.parent[first])

@@ -22,7 +22,7 @@ from mdvpf._kernel.pool cimport (
 )
 from mdvpf._kernel.types cimport Buffer, Memory, Pool, Record, System, handle_t
 
-# A record of the new pool, and where it stands in the particles that hold it.
+# A record of the new pool, and its position in the particles that hold it.
 cdef struct Known:
     handle_t handle
     uint32_t position
@@ -32,7 +32,7 @@ cdef struct Move:
     Pool pool               # the new one
     bint merging
     Buffer known            # Known[]: a hash table of its records, if they are merged
-    size_t mask             # the size of the table is a power of two, of which this is one less
+    size_t mask             # size of the table, a power of two, minus one
 
 
 cdef inline Status prepare(
@@ -77,7 +77,7 @@ cdef inline uint32_t hash_of(const Record* record, uint32_t position) noexcept n
 
 
 cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) noexcept nogil:
-    """A new record like an old one. Nobody holds it yet."""
+    """Copy a record to the new pool, with no references yet."""
     cdef const Record* record = <const Record*>at(move.old, handle)
     cdef handle_t fresh = take(&move.pool, class_at(move.old, handle))
     cdef Record* target = <Record*>at(&move.pool, fresh)
@@ -91,7 +91,7 @@ cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) no
 cdef inline handle_t merged_record(
     Move* move, handle_t handle, uint32_t level, uint32_t position
 ) noexcept nogil:
-    """The new record that equals an old one; the first of them to be asked for is copied."""
+    """The new record that equals an old one; made from it if there is none yet."""
     cdef Known* known = <Known*>move.known.data
     cdef const Record* record = <const Record*>at(move.old, handle)
     cdef const Record* other

@@ -27,11 +27,7 @@ cdef enum:
 
 # A particle is a block of uint32: this header, into[cap], handles of the groups of its 1 + cap
 # transition rows (row 0 is that of the start state), root of the symbol tree. Entries of `into`
-# past the number of states are 0.
-#
-# Blocks lie on shelves in the order of their particles, which is the order in which they are read.
-# The children of a step are put on other shelves, and those of the parents are free once all of
-# their blocks have been passed.
+# past the number of states are 0. `shelves.pxd` says where blocks lie.
 cdef enum:
     BLOCK_STATES = 0        # number of states
     BLOCK_CURRENT = 1       # 1 + current state; 0: start state
@@ -55,7 +51,7 @@ cdef extern from *:
     """
     # Scores are ordered on a grid of 2**-32, so that scores equal but for rounding are ties.
     const double GRID "MDVPF_GRID"
-    # Two scores further apart than this, as logs of moderate size, stand in the same order on it.
+    # Log scores of moderate size that differ by more than this have the same order on the grid.
     const double BAND "MDVPF_BAND"
     # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
     # product with a weight above this does not underflow. With smaller weights scores are logs.

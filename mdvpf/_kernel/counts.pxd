@@ -1,12 +1,12 @@
 # cython: language_level=3
 """Counts: rows in groups of four, shared between particles, cloned when written while shared.
 
-A transition row t[j, :] and an emission column e[:, y] are the same thing, a *row*: pairs of a
-state and a positive count, in order of first appearance. Four consecutive rows form a *group*,
-one record: where each row ends, then the pairs of all four, in items of 1, 2 or 4 bytes,
-whichever is the least that holds every item. Groups, not rows, are counted and shared: a
-particle names, holds and lets go of a quarter as many records, for a few more bytes copied when
-one is cloned.
+A transition row t[j, :] and an emission column e[:, y] have the same form and are both called a
+*row*: pairs of a state and a positive count, in order of first appearance. Four consecutive rows
+form a *group*, which is one record: the ends of the four rows, then the pairs of all of them, in
+items of 1, 2 or 4 bytes, the fewest that hold every item. Groups, not rows, are reference-counted
+and shared: a particle names, holds and releases a quarter as many records, for a few more bytes
+copied when one is cloned.
 
 The groups of columns of a particle hang in a tree whose nodes are shared in the same way. Up to
 4 * MAX_ROOT symbols the tree is just its root, which is part of the particle.
@@ -170,7 +170,7 @@ cdef inline void insert(
 cdef inline handle_t add_elsewhere(
     Pool* pool, handle_t handle, uint32_t which, uint32_t state
 ) noexcept nogil:
-    """`add_one` where it takes more than writing one item."""
+    """`add_one` in the general case: the group may be cloned, widened or enlarged."""
     cdef Record* group = NULL
     cdef Record* target
     cdef handle_t fresh = handle
@@ -192,7 +192,7 @@ cdef inline handle_t add_elsewhere(
         shape += 4
         width = max(width, width_of(max(state, shape >> 2)))
     shape |= width
-    # A record is never larger than the shape of its group asks for: the shape tells its size.
+    # A record is never larger than its shape requires, so that the size follows from the shape.
     if group == NULL or group.refs > 1 or (old_shape & 3) != width \
             or class_of(pool, group_units(shape)) != class_of(pool, group_units(old_shape)):
         fresh = take(pool, class_of(pool, group_units(shape)))
@@ -218,8 +218,8 @@ cdef inline handle_t add_one(
 ) noexcept nogil:
     """Add one to a count in a group that the caller holds; return its new handle.
 
-    Written in place when nobody else holds the group and it still fits. Otherwise a record is
-    taken, for which `reserve.pxd` has made room.
+    It is written in place if nobody else holds the group and it still fits, and else to a new
+    record, for which `reserve_commit` has made room.
     """
     cdef Record* group
     cdef uint8_t* count
@@ -272,7 +272,7 @@ cdef inline uint32_t root_index(const System* system, uint32_t symbol) noexcept 
 cdef inline handle_t* child_at(
     const Pool* pool, handle_t node, uint32_t level, uint32_t symbol
 ) noexcept nogil:
-    """Where a node `level` levels above the groups holds what leads to the symbol's."""
+    """The entry of a node, `level` levels above the groups, that leads to the symbol's group."""
     return &children(pool, node)[
         (symbol >> GROUP_BITS >> (NODE_BITS * (level - 1))) & (NODE_SIZE - 1)]
 
@@ -280,7 +280,7 @@ cdef inline handle_t* child_at(
 cdef inline handle_t columns(
     const System* system, const handle_t* root, uint32_t symbol
 ) noexcept nogil:
-    """The group that the symbol's column is in, or NONE if the particle met none of them."""
+    """The group that the symbol's column is in, or NONE if it has no counts."""
     cdef uint32_t level = system.depth - 1
     cdef handle_t handle = root[root_index(system, symbol)]
     while level > 0 and handle != NONE:
@@ -309,7 +309,7 @@ cdef inline void own_node(Pool* pool, handle_t* held) noexcept nogil:
 
 
 cdef inline void release_tree(Pool* pool, handle_t handle, uint32_t level) noexcept nogil:
-    """Let go of a node `level` levels above the groups, and of all below it that nobody holds."""
+    """Release a node `level` levels above the groups; free all below it that nobody else holds."""
     cdef Record* record
     cdef int i
     if handle == NONE:

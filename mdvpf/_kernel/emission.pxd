@@ -1,15 +1,15 @@
 # cython: language_level=3
 """The emission family: Dirichlet-multinomial over symbols, symmetric beta.
 
-The seam for a second family. The statistics are columns of counts, and the symbol V stands for
-emissions that were not observed: what a state emitted is how often it was entered less its count
-there. What the rest of the core must know of emissions is that `emission_scores` gives p(y | m)
-for every candidate state m of a particle, and `add_predictive` the same for all symbols at once.
+A second family would be added here. The statistics are columns of counts. Column V counts the
+emissions that were not observed, so the number of observed emissions of a state is how often it was
+entered minus its count in that column. The rest of the core uses two functions: `emission_scores`
+returns p(y | m) for every candidate state m of a particle, and `add_predictive` does the same for
+all symbols at once.
 
-What is more are shortcuts. They rest on p(y | m) being (count of y + beta) / (emitted + prior),
-and are taken only where `has_shortcuts` says so: `beta_of`, `new_of` and the tables for the few
-candidates that are worth a look (`sparse_expansion.pxd`), their logs for the look-ahead
-(`log_tables.pxd`).
+The rest are optional fast paths, used only where `has_shortcuts` returns True. They assume that
+p(y | m) is (count of y + beta) / (emitted + prior): `beta_of`, `new_of` and the tables serve
+`sparse_expansion.pxd`, and their logs the look-ahead (`log_tables.pxd`).
 """
 
 from libc.stdint cimport int32_t, uint32_t
@@ -43,7 +43,7 @@ cdef inline Status make_tables(System* system) noexcept nogil:
 # ---- shortcuts ---------------------------------------------------------------------------
 
 cdef inline bint has_shortcuts(const System* system) noexcept nogil:
-    """Whether one row and one column tell a particle's potentials, up to what is tabled.
+    """Whether the potentials of a particle follow from one row, one column and the tables.
 
     They do for the default oracle, since the other one gives every state two terms, and for
     streams where nothing is missing: a state that emitted nothing but was entered has a term of

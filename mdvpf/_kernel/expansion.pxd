@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Expansion: the candidates of a symbol, without ever writing down all of their scores.
+"""Expansion: the candidates of a symbol, without storing all of their scores.
 
-Of K particles with M states each, K (M + 1) candidates compete for K places. A sample of the
-particles tells a score that about K of all candidates reach; then only those that reach it are
-collected. If it turns out to have been too high, the expansion is repeated with a lower one, and
-if need be without, so the selection stays exact.
+K particles with M states each have K (M + 1) candidates, of which K survive. A sample of the
+particles gives a bound that somewhat more than K candidates are expected to reach, and only those
+that do are collected. If too few were collected, the expansion is repeated with a lower bound, and
+in the end without any, so the selection is exact.
 """
 
 from cython.parallel cimport prange
@@ -23,18 +23,18 @@ from mdvpf._kernel.types cimport Candidate, CandidateSet, Row, System, View
 
 cdef enum:
     SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
-    SAMPLE_LEAST = 16       # particles that are scored for the bound, and more of many:
-    SAMPLE_STRIDE = 16      # every 16th, but
-    SAMPLE_ENOUGH = 256     # beyond so many less and less, down to
-    SAMPLE_WIDEST = 64      # every 64th
-    EVERYTHING = 2          # attempts after which all candidates are collected
+    SAMPLE_LEAST = 16       # particles in the sample, or all
+    SAMPLE_STRIDE = 16      # every 16th particle is in the sample;
+    SAMPLE_ENOUGH = 256     # of a sample this large the stride grows,
+    SAMPLE_WIDEST = 64      # up to this
+    EVERYTHING = 2          # the attempt that collects all candidates
 
 
 cdef inline uint32_t score_all(
     System* system, int64_t particle, const View* view, const Row* counts, int32_t symbol,
     double* out,
 ) noexcept nogil:
-    """Write the base scores of a particle's candidates and note what it makes of the symbol."""
+    """Write the base scores of a particle's candidates; store its probability of the symbol."""
     cdef double total
     cdef double weight
     cdef uint32_t i
@@ -57,7 +57,7 @@ cdef inline uint32_t score_all(
 
 
 cdef inline int64_t sample_stride(int64_t n_particles) noexcept nogil:
-    """How far apart the particles are that are scored for the bound."""
+    """Every how many particles one is scored for the bound."""
     cdef int64_t stride = min(max(n_particles // SAMPLE_ENOUGH, SAMPLE_STRIDE), SAMPLE_WIDEST)
     return max(1, min(stride, n_particles // SAMPLE_LEAST))
 
@@ -65,9 +65,9 @@ cdef inline int64_t sample_stride(int64_t n_particles) noexcept nogil:
 cdef inline int64_t sample_scores(
     System* system, int32_t symbol, int64_t* rank
 ) noexcept nogil:
-    """Write the keys of the scores of some particles; return how many there are.
+    """Write the order keys of the scores of a sample of particles; return their number.
 
-    The score of that `rank` among them is most likely reached by at least K of all candidates.
+    The score of that `rank` in the sample is very likely reached by at least K candidates.
     """
     cdef uint64_t* keys = system.scratch.keys
     cdef double* scores = system.scratch.transition
@@ -89,7 +89,7 @@ cdef inline int64_t sample_scores(
         n_sampled += 1
         k += stride
     system.extent.sampled = max(system.extent.sampled, n)
-    # K of all are wanted, so budget / n_particles from each sampled particle, and a margin of
+    # K of all are needed, so budget / n_particles from each sampled particle, and a margin of
     # about three standard deviations: to collect too few costs a second expansion.
     rank[0] = n_sampled * system.budget // system.n_particles
     slack = 4
@@ -102,7 +102,7 @@ cdef inline int64_t sample_scores(
 cdef inline double sampled_bound(
     System* system, int32_t symbol, int64_t times
 ) noexcept nogil:
-    """A score that most likely at least so many times K candidates reach."""
+    """A lower bound that very likely at least `times` K candidates reach."""
     cdef const uint64_t* keys = system.scratch.keys
     cdef int64_t rank
     cdef int64_t n = sample_scores(system, symbol, &rank)
@@ -117,7 +117,7 @@ cdef inline int64_t expand_part(
 ) noexcept nogil:
     """Collect the candidates of a part that reach the bound; return how many.
 
-    They are written where they fit if those of all particles before them are kept.
+    They are written behind the room for all candidates of the parts before this one.
     """
     cdef System own = for_part(system, part)
     cdef int64_t start = part_start(system, part, parts)
@@ -198,7 +198,7 @@ cdef inline void expand_with_bound(
 
 
 cdef inline double lower(const CandidateSet* candidates, double bound, double by) noexcept nogil:
-    """The bound, lower by so much as a log."""
+    """The bound, lowered by that much on the log scale."""
     return bound - by if candidates.logarithmic else bound * exp(-by)
 
 
@@ -207,9 +207,9 @@ cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
 
 
 cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept nogil:
-    """Score all candidates of the symbol; collect most likely the K best, or all of them.
+    """Score all candidates of the symbol; collect those that are likely among the K best.
 
-    The second attempt collects about 2 K, and the one after that all, which takes much memory.
+    The second attempt collects about 2 K of them, and the third all, which takes much memory.
     """
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.carry_weights and system.logarithmic

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Histories: a tree of ancestor records, pruned as lines die out.
+"""Histories: a tree of ancestor nodes, pruned when a line of descent ends.
 
-A node is one state on the path of one or more particles; its parent is the state before it.
-Every particle holds its leaf. A node that nobody holds is freed, and with it every ancestor
-that only it held. With a lag L, all nodes of the generation L steps back are dropped at once,
-held or not; nobody looks further back than that.
+A node is one state on the path of one or more particles; its parent is the state before it. Every
+particle holds its leaf. A node that nobody holds is freed, and so is every ancestor that only it
+held. With a lag L, all nodes of the generation L steps back are freed at once, held or not; no path
+is read further back than that.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -22,7 +22,7 @@ cdef inline Status reserve_history(
     cdef size_t nodes, heads
     if not history.enabled:
         return OK
-    # Freed nodes are reused first, so what is live and what is new is all that there can be.
+    # Freed nodes are reused first, so live and new nodes are all that need room.
     nodes = <size_t>(history.n_live + n_nodes + 1)
     if nodes < history.n_touched:
         nodes = history.n_touched
@@ -78,7 +78,7 @@ cdef inline void hold_leaf(History* history, uint32_t leaf) noexcept nogil:
 cdef inline void release_leaf(
     History* history, uint32_t leaf, int64_t generation
 ) noexcept nogil:
-    """Let go of a node of the given generation, and of the ancestors that only it held."""
+    """Release a node of the given generation; free it and the ancestors that only it held."""
     cdef uint32_t* refs = <uint32_t*>history.tree.refs.data
     cdef uint32_t node = leaf
     cdef uint32_t parent
@@ -139,7 +139,7 @@ cdef inline uint32_t append_node(History* history, uint32_t parent, uint32_t sta
 
 
 cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcept nogil:
-    """Number the nodes that are not free from 1, in the order in which they are; the others 0."""
+    """Number the nodes that are not free from 1, in their present order; free ones 0."""
     cdef uint32_t node = history.freed
     cdef uint32_t n = 0
     memset(numbers, 0xFF, history.n_touched * sizeof(uint32_t))
@@ -156,7 +156,7 @@ cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcep
 cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
     """Move the nodes together; `numbers`, with room for all, receives their new numbers.
 
-    Where a lag has cut off parents, what names them means nothing, before and after.
+    The parents of the oldest generation within a lag are undefined, before and after.
     """
     cdef uint32_t* parent = <uint32_t*>history.tree.parent.data
     cdef uint32_t* refs = <uint32_t*>history.tree.refs.data

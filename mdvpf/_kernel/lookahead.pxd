@@ -1,19 +1,19 @@
 # cython: language_level=3
-"""Look-ahead: what all particles make of the symbol after the pending one.
+"""Look-ahead: the potentials of the symbol after the pending one, for all particles.
 
 A candidate (k, m) of the pending symbol is scored by
 
     s = b + discount * (log f(k, m, next symbol) - G(m)),
 
-where G(m) is taken over all particles that have a candidate m, the one with M = m states, for
-which m is new, included. So labels, which are numbered by first appearance in each particle, are
-compared across particles.
+where G(m) is taken over all particles that have a candidate m, those with M = m states, for which
+m is new, included. Labels are numbered by first appearance in each particle, and this compares them
+across particles.
 
 The geometric mean needs the log of every potential of every particle. A potential is a product of
 quotients of counts, so its log is a sum of logs of integers, which come from tables: each state of
-a particle adds log(into / (into + prior)), and only those in the row of the present state or in
-the column of the symbol add more. Logs are whole numbers of a small unit: their sums are exact, so
-they are the same in any order.
+a particle adds log(into / (into + prior)), and only those in the row of the current state or in
+the column of the symbol add more. Logs are whole numbers of a small unit, so their sums are exact
+and the same in any order.
 """
 
 from cython.parallel cimport prange
@@ -72,7 +72,7 @@ cdef inline void add_row(
     Lookahead* ahead, const uint32_t* into, const Row* row, uint32_t width, int64_t seen,
     uint64_t* stamp, uint64_t first,
 ) noexcept nogil:
-    """Add what the states of a row have more than others, and stamp them."""
+    """Add the extra terms of the states in a row, and stamp these states."""
     cdef int64_t* log_sum = ahead.log_sum
     cdef uint32_t state
     cdef size_t i
@@ -110,7 +110,7 @@ cdef inline int64_t add_particle(
     cdef uint64_t second = first + row.n            # and of the column
     cdef RowTotal total
     cdef int64_t share          # of a state that the oracle offers
-    cdef int64_t seen           # what a transition that was seen is worth more
+    cdef int64_t seen           # extra term of a transition that was seen
     cdef int64_t potential, more
     cdef double scale, linear_share
     cdef uint32_t i, state
@@ -145,7 +145,7 @@ cdef inline int64_t add_particle(
         in_column[i] = potential
         stamp[state] = second + i
         largest[state] = potential if potential > largest[state] else largest[state]
-    # Of states that are not in the column, the new one among them, none is worth more than this.
+    # An upper bound for all states that are not in the column, the new one included.
     potential = share + (seen if seen > ahead.new_more else ahead.new_more)
     ahead.common = potential if potential > ahead.common else ahead.common
     while index < system.candidates.n and items[index].parent_state >> 32 == <uint64_t>particle:

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """The optimal rule of Fearnhead and Clifford (2003), on a complete set of candidates.
 
-Heavy candidates are kept at their weight. The others are thinned by points at even distances in
-their cumulative weight, one uniform for all, and those that are picked share one weight.
+Heavy candidates are kept with their weight. Of the others some are picked, by points at even
+distances in their cumulative weight with one uniform for all, and each gets the same weight.
 """
 
 from libc.math cimport INFINITY, exp, log

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""The optimal rule without all candidates at hand.
+"""The optimal rule when only candidates that reach a bound were collected.
 
-A sample of the particles tells a weight that the light candidates most likely have at least, and
-only candidates that reach it are collected. What each particle makes of the symbol is known, so
-the weight of all others is as well: if the heavy candidates turn out to be among those collected,
-the light ones are what is left of each particle. They are thinned by points at even distances in
-their cumulative weight, and only particles in which a point falls are scored again.
+A sample of the particles gives a bound that heavy candidates very likely reach, and only candidates
+that reach it are collected. The probability of the symbol under each particle is known, and so is
+the total weight of all other candidates. If all heavy candidates turn out to be among those
+collected, the light ones are the rest of each particle. They are picked by points at even distances
+in their cumulative weight, and only particles in which a point falls are scored again.
 """
 
 from libc.math cimport INFINITY
@@ -85,7 +85,7 @@ cdef inline double heavy_bound(System* system, int32_t symbol) noexcept nogil:
 
 
 cdef inline void expand_heavy(System* system, int32_t symbol) noexcept nogil:
-    """Score all candidates; collect all of them, or most likely the heavy ones."""
+    """Score all candidates; collect all of them, or those that are likely heavy."""
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.logarithmic
     if not system.logarithmic and is_bound_worthwhile(system):

@@ -48,7 +48,7 @@ cdef inline int64_t end_of_sharing(const System* system, int64_t particle) noexc
 
 
 cdef inline uint32_t n_offered(const System* system, int64_t particle) noexcept nogil:
-    """How many candidates the particle offers."""
+    """The number of candidates of the particle."""
     cdef uint32_t n_states = block_of(system, particle)[BLOCK_STATES]
     return n_states + (n_states < system.model.max_states)
 
@@ -63,7 +63,7 @@ cdef inline handle_t* rows_of(const System* system, uint32_t* block) noexcept no
 
 
 cdef inline uint32_t used_groups(const uint32_t* block) noexcept nogil:
-    """How many of those the states of the block need."""
+    """The number of those groups that the states of the block need."""
     return (block[BLOCK_STATES] >> GROUP_BITS) + 1
 
 
@@ -183,7 +183,7 @@ cdef inline Row column_moved(
 # ---- prefetching -------------------------------------------------------------------------
 
 cdef inline void fetch_block(const System* system, int64_t particle) noexcept nogil:
-    """Ask for the memory of a block, or of its beginning if it is long."""
+    """Prefetch a block, or the beginning of a long one."""
     cdef const uint32_t* block = block_of(system, particle)
     prefetch(block)
     prefetch(block + 16)
@@ -193,7 +193,7 @@ cdef inline void fetch_block(const System* system, int64_t particle) noexcept no
 cdef inline void fetch_rows(
     const System* system, int64_t particle, int32_t symbol
 ) noexcept nogil:
-    """Ask for the memory of the rows that the symbol makes a particle look at."""
+    """Prefetch the row and the column that scoring the symbol reads."""
     cdef uint32_t* block = block_of(system, particle)
     cdef handle_t handle = rows_of(system, block)[block[BLOCK_CURRENT] >> GROUP_BITS]
     if handle != NONE:
@@ -208,7 +208,7 @@ cdef inline void fetch_rows(
 cdef inline void fetch_ahead(
     const System* system, int64_t particle, int64_t stride, int32_t symbol
 ) noexcept nogil:
-    """Ask for the memory of particles that will be scored soon, every `stride`-th of them."""
+    """Prefetch a particle that will be scored soon, if every `stride`-th is scored."""
     if system.n_particles >= FETCH_FROM and particle + FETCH_BLOCK * stride < system.n_particles:
         fetch_block(system, particle + FETCH_BLOCK * stride)
     if particle + FETCH_ROWS * stride < system.n_particles:

@@ -1,10 +1,9 @@
 # cython: language_level=3
 """Memory: growing buffers, and a pool of small records in pages of one record size.
 
-Records are named by 32-bit handles, which halves what a particle needs to name its rows and
-lets a whole system be copied as it is. Handing out a record never fails: `reserve_pages` makes
-room beforehand, and that is where an allocation may fail. It may also move the arena, so no
-pointer to a record outlives a reservation.
+Records are named by 32-bit handles: half the size of a pointer, and still valid in a copy of the
+arena. Taking a record cannot fail: `reserve_pages` allocates beforehand, and only that may fail. It
+may also move the arena, so a pointer to a record must not be used after a reservation.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -150,7 +149,7 @@ cdef inline uint32_t class_at(const Pool* pool, handle_t handle) noexcept nogil:
 
 
 cdef inline size_t used_bytes(const Pool* pool) noexcept nogil:
-    """Bytes of the pages; the arena beyond them was claimed but never written."""
+    """Bytes of the pages; the arena beyond them is reserved but was never written."""
     return (<size_t>pool.n_pages - 1) * PAGE_BYTES
 
 
@@ -175,8 +174,8 @@ cdef inline size_t pages_for(size_t n, size_t units) noexcept nogil:
 cdef inline Status reserve_pages(Pool* pool, size_t n) noexcept nogil:
     """Make sure that n pages can be added.
 
-    This only claims addresses, many more than will be written: where those are limited (``ulimit
-    -v``), a filter meets the limit early.
+    This reserves addresses, many more than will be written. Where addresses are limited
+    (``ulimit -v``), a filter reaches the limit early.
     """
     n += pool.n_pages + N_CLASSES
     if n > MAX_PAGES:
@@ -212,7 +211,7 @@ cdef inline void add_page(Pool* pool, uint32_t size_class) noexcept nogil:
 
 
 cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
-    """Hand out a record of the class; pages were reserved. Its content is undefined."""
+    """Take a record of the class, from pages that were reserved. Its content is undefined."""
     cdef Page* page
     cdef handle_t handle
     if pool.open[size_class] == NONE:
@@ -222,7 +221,7 @@ cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
     if page.freed:
         handle += page.freed - 1
         page.freed = (<uint32_t*>at(pool, handle))[0]
-        if page.freed:  # the next record to be handed out, whose memory was not touched for long
+        if page.freed:  # the next record to be taken, which is likely not in the cache
             prefetch(at(pool, (handle & ~<uint32_t>(PAGE_UNITS - 1)) + page.freed - 1))
     else:
         handle += page.n_touched * pool.units[size_class]
@@ -249,7 +248,7 @@ cdef inline void give_back(Pool* pool, handle_t handle) noexcept nogil:
 
 
 cdef inline void recycle(Pool* pool) noexcept nogil:
-    """Let other classes have the pages that hold no record, once they are many."""
+    """Make empty pages available to all classes, once there are many."""
     cdef Page* pages = <Page*>pool.store.pages.data
     cdef Page* page
     cdef uint32_t number, size_class, i, n_spanned

@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Tilt: the regret term of MD-VPA, in the scores of the candidates that were collected.
+"""The regret term of MD-VPA, added to the scores of the candidates that were collected.
 
-The largest potential of each label bounds what the candidates that were not collected could gain;
-if that could put one of them among the K best, all are collected and scored again.
+The scores with the regret term are called *tilted*. The largest potential of each label bounds the
+gain of candidates that were not collected; if one of them could be among the K best, all are
+collected and scored again.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -12,7 +13,7 @@ from mdvpf._kernel.types cimport Candidate, CandidateSet, Lookahead, System
 
 
 cdef inline double largest_regret_term(const System* system, double discount) noexcept nogil:
-    """The most that a look-ahead can add to the log score of any candidate."""
+    """An upper bound on what the regret term adds to the log score of a candidate."""
     cdef const Lookahead* ahead = &system.lookahead
     cdef const double* normalizer = ahead.normalizer
     cdef const int64_t* largest = ahead.largest

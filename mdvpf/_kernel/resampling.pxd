@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Resampling from given uniforms: how many offspring each of some weights has.
+"""Resampling from given uniforms: the number of offspring of each weight.
 
-A few draws from a few weights search the cumulative weights. Many draws from many weights look up
-a *guide* first: the total is divided into as many even parts as there are weights, and the guide
-says where in the cumulative weights each part begins. From there it is one step on average.
+A few draws from a few weights search the cumulative weights. Many draws from many weights use a
+*guide*: the total is divided into as many equal intervals as there are weights, and the guide says
+where in the cumulative weights each interval begins. From there the search takes one step on
+average.
 """
 
 from libc.math cimport floor, rint

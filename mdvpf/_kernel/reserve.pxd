@@ -185,7 +185,7 @@ cdef inline Status reserve_step(
 # ---- commit ------------------------------------------------------------------------------
 
 cdef inline Status check_limits(const System* system, const Survivors* chosen) noexcept nogil:
-    """Whether every count that the chosen would raise can be one larger.
+    """Check that no count that the survivors would increment is at its limit.
 
     No count of a state is larger than how often it was entered, and that is at most the number
     of steps, so this is hardly ever looked into. MD-VPA shows one step more than it commits.
@@ -205,7 +205,7 @@ cdef inline Status check_limits(const System* system, const Survivors* chosen) n
 
 
 cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexcept nogil:
-    """Make all the room that `commit` may take."""
+    """Reserve all the memory that `commit` may need."""
     cdef const uint32_t* states = chosen.state
     cdef uint32_t most_states = 0
     cdef uint32_t capacity, growth

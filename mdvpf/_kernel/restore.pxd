@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Restoring: a fresh system takes over what a snapshot holds, and believes none of it.
+"""Restoring: make a new system from a snapshot that cannot be trusted.
 
-Every length, number, order and sum is checked before it is used, so that arrays from anywhere
-give either a system that `verify` finds in order or a status. What is allocated is a small
-multiple of the arrays. What particles and tables imply (how often a state was entered, reference
-counts, whether a symbol was ever missing) is not in the snapshot but computed.
+Every length, number, order and sum is checked before it is used, so that any arrays give either a
+system that passes `verify` or an error status. The memory allocated is a small multiple of the
+arrays. How often a state was entered, reference counts and whether a symbol was ever missing are
+not in the snapshot; they are computed.
 """
 
 from libc.stdint cimport int64_t, uint32_t

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Restoring, the particles: they take hold of the records, and their totals must agree.
+"""Restoring the particles: they hold the records by number, and their totals must agree.
 
-How often a state was entered is not in a snapshot: it is the sum of the transitions into it, and
-must be the sum of the emissions from it.
+How often a state was entered is not in a snapshot: it is the sum of the transitions into the state,
+and must equal the sum of the emissions from it.
 """
 
 from libc.math cimport exp, fabs, isfinite

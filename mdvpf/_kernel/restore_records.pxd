@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Restoring, the records: groups of rows and nodes of trees come to life, held by nobody yet.
+"""Restoring the records: groups of rows and nodes of trees, at first with no references.
 
 Every length, number and order is checked before it is used; see `restore.pxd`.
 """

@@ -1,11 +1,10 @@
 # cython: language_level=3
-"""Settling: between two steps, give back what none of the particles needs.
+"""Settling: between two steps, release the memory that only steps need.
 
-A step needs work space, and room for records, blocks and history nodes that are gone after it.
-Between two steps all of that can go, and what is left be put in order: records that are equal
-become one, and records and blocks lie in the order of particles. So it is done after some steps,
-and at the end of a long run. Where the memory to put things in order cannot be had, they stay as
-they are.
+A step needs work space, and room for records, blocks and history nodes that are freed again. All of
+that is released here, and the rest is put in order: equal records are merged, and records and
+blocks are moved together in the order of particles. This is done every `SETTLE_INTERVAL` steps and
+at the end of a long run. Parts that cannot be moved for want of memory stay as they are.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -25,13 +24,13 @@ from mdvpf._kernel.shelves cimport move_blocks
 from mdvpf._kernel.types cimport Buffer, History, System
 
 cdef enum:
-    SETTLE_INTERVAL = 256   # steps: records become equal slowly, and to look at all takes time
+    SETTLE_INTERVAL = 256   # steps: records become equal slowly, and merging reads all of them
 
 
 cdef inline bint is_loose(const System* system) noexcept nogil:
-    """Whether it pays to move records and blocks together.
+    """Whether enough room is unused to be worth moving records and blocks together.
 
-    The last pages of the classes are never full, and the next step needs some shelves.
+    Some always is: the last page of each class is not full, and the next step needs some shelves.
     """
     cdef size_t room = used_bytes(&system.pool) + shelf_bytes(system, system.n_shelves)
     cdef size_t unused = used_bytes(&system.pool) - <size_t>system.pool.live_bytes \
@@ -97,7 +96,10 @@ cdef inline void move_nodes(System* system) noexcept nogil:
 
 
 cdef inline void settle(System* system, bint merging) noexcept nogil:
-    """Give back work space; move together what is loose, and all records if they are merged."""
+    """Release work space; move records, blocks and nodes together if much room is unused.
+
+    With `merging`, records are moved in any case and equal ones merged.
+    """
     release_work(system)
     if (merging or is_loose(system)) and move_records(system, merging) == OK:
         move_blocks(system, system.state_capacity)

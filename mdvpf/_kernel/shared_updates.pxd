@@ -1,16 +1,16 @@
 # cython: language_level=3
-"""SharedUpdates: particles that change a shared record alike go on sharing it.
+"""Shared updates: particles that make the same update of a shared record go on sharing it.
 
-A record is cloned when it is written while others hold it. Most of those others are about to write
-the very same thing: they have come to the same state from the same one on the same symbol. So a
-commit notes what it has made of each record, and who is next to want that is given it. A record
-names the first note about it, and each note the next.
+A record is cloned when it is written while others hold it. Most of those others are about to make
+the same update: they moved from the same state to the same state on the same symbol. So a commit
+keeps a note of each update of a shared record, and the next particle that needs the same update
+reuses the result. A record names the first note about it, and each note the next.
 
-Notes hold for one commit. A record that was noted may be freed before its end, and its handle be
-taken again; but whoever still asks has held the record since before the commit, and what was made
-of it is held by a child that has written already and does not write again. There are at most as
-many notes as particles, the first ones: what is shared depends on the order of particles alone, and
-is the same in a filter that was saved and loaded.
+Notes hold for one commit. A noted record may be freed before the commit ends, and its handle used
+again. That is harmless: a particle that still asks has held the record since before the commit, and
+the result is held by a child that was already written and is not written again. There are at most
+as many notes as children, the first ones; so what is shared depends only on the order of particles,
+and is the same in a filter that was saved and loaded.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -34,7 +34,7 @@ cdef inline Status reserve_updates(System* system, size_t n_children) noexcept n
 cdef inline handle_t made_of(
     const SharedUpdates* updates, const Record* record, uint32_t which, uint32_t state
 ) noexcept nogil:
-    """What was made of a record by adding one to a count; NONE if that is not noted."""
+    """The noted result of adding one to a count of the record; NONE if there is no such note."""
     cdef uint32_t number = record.note
     cdef const SharedUpdate* note
     while number:
@@ -61,7 +61,7 @@ cdef inline void note_update(
     note.state = state
     note.after = after
     note.next = 0
-    if record.note:  # the first stays the first: what is wanted early is likely wanted often
+    if record.note:  # keep the first note first: early updates are likely frequent
         note.next = notes[record.note - 1].next
         notes[record.note - 1].next = updates.n
     else:
@@ -69,7 +69,7 @@ cdef inline void note_update(
 
 
 cdef inline void forget_updates(System* system) noexcept nogil:
-    """Drop all notes. No page was given to another size of records since the first was made."""
+    """Drop all notes. Handles in them are still valid: no page changed its class in the commit."""
     cdef SharedUpdates* updates = &system.updates
     cdef uint32_t i
     for i in range(updates.n):

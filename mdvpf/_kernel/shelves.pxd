@@ -71,7 +71,7 @@ cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil
 
 
 cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept nogil:
-    """Make room for so many blocks beside those that there are. This only claims addresses."""
+    """Make room for that many more blocks. This only reserves addresses."""
     cdef size_t n = system.n_shelves - system.n_free_shelves
     n += (<size_t>n_blocks + SHELF - 1) >> SHELF_BITS
     if resize(&system.memory, &system.stored.free_shelves, n * sizeof(uint32_t)) != OK:

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Snapshots: what a system holds, as arrays that know nothing of handles, pages and slots.
+"""Snapshots: the state of a system as arrays, without handles, pages and slots.
 
-Particles are listed in order; copies, which follow each other, are one entry with how many they
-are, and a weight for each of them. A group of rows, or a node of the trees of columns, is listed
-once and named by its number, from 1; 0 is none. So sharing survives, and whatever a core makes of
-its memory, it can write and read the same arrays. Histories are listed by generation, the newest
-first, and within a generation in the order in which the one before it names the nodes.
+Particles are listed in order. Those that share a block are one entry, with their number and a
+weight for each. A group of rows, or a node of the trees of columns, is listed once and named by its
+number, from 1; 0 is none. So sharing survives, and the arrays do not depend on how the core lays
+out its memory. Histories are listed by generation, the newest first, and within a generation in the
+order in which the generation before names the nodes.
 
 `Snapshot` holds the arrays, `take_snapshot` writes them; `restore.pxd` reads them.
 """

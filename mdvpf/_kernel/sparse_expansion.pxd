@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Collecting the candidates of one particle that reach a bound.
+"""Sparse expansion: the candidates of one particle that reach a bound, without reading all states.
 
-Most states of a particle were neither reached from the present one nor emitted the symbol before.
-Their scores are small, and bounded by what the particle knows without looking at them; their sum
-follows from a sum over all states that is kept up to date (the *spread*). Where that bound is below
-the score to reach, only the pairs of one row and one column are looked at.
+Most states of a particle were neither reached from the current state nor emitted the symbol before.
+Their scores have a common upper bound, and the sum of their scores follows from the *spread*, a sum
+over all states that is stored in the block. If that upper bound is below the score to reach, only
+the pairs of one row and one column are read.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -17,7 +17,7 @@ from mdvpf._kernel.transition cimport oracle
 from mdvpf._kernel.types cimport Candidate, Model, Row, RowTotal, Scratch, System
 
 
-# Sums over the row of the present state.
+# Sums over the row of the current state.
 cdef struct RowSums:
     RowTotal total
     double quotient         # count / (into + prior)
@@ -55,7 +55,7 @@ cdef inline RowSums scan_row(
     const Model* model, const uint32_t* into, const Row* row, uint32_t width,
     uint64_t* stamp, uint64_t first, double* quotients,
 ) noexcept nogil:
-    """Sum over the row of the present state; stamp its states with the numbers of their pairs.
+    """Sum over the row of the current state; stamp its states with the numbers of their pairs.
 
     Each pair's count / (into + prior) is left in `quotients`. `width` is that of the row: as a
     constant it gives each width a loop of its own.
@@ -86,9 +86,9 @@ cdef inline int64_t collect_few(
 ) noexcept nogil:
     """Collect the candidates of a particle that reach a bound on linear scores; return how many.
 
-    Looks only at the row of the present state and the column of the symbol. Returns -1 if
-    that does not suffice, because a state that is in neither could reach the bound. Notes what
-    the particle makes of the symbol.
+    Reads only the row of the current state and the column of the symbol. Returns -1 if that is
+    not enough, because a state that is in neither could reach the bound. Stores the particle's
+    probability of the symbol.
     """
     cdef const Model* model = &system.model
     cdef uint64_t* stamp = scratch.stamp
@@ -134,7 +134,7 @@ cdef inline int64_t collect_few(
         number = <double>count_in(&counts, i)
         if stamp[state] >= first:
             value = scale * quotients[stamp[state] - first]
-            stamp[state] = 0  # it has had its turn
+            stamp[state] = 0  # done: not again with the row
         else:
             value = share * spread_term(model, into[state])
         total += value * number

@@ -64,7 +64,7 @@ cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept n
 
 
 cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogil:
-    """Hold a symbol back again, as MD-VPA did when the committed particles were saved.
+    """Make a symbol pending again, as it was when the committed particles were saved.
 
     What the provisional set was follows from them. With more room than candidates the budget
     plays no part in it, and a smaller one keeps work space in proportion to the particles.

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """One step of the filters that draw: SMC and ParticleLearning.
 
-They draw some particles many times, and a particle and its copies are the same until they move
-to different states. What depends on the block alone is found once for all of them.
+They draw some particles many times. Particles that share a block are equal until they move to
+different states, so what depends on the block alone is computed once for all of them.
 """
 
 from libc.math cimport log

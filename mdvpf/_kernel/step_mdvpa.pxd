@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One step of MD-VPA: choose_pending the pending one, then show what VPA would make of the symbol.
+"""One step of MD-VPA: complete the pending step, then choose what VPA would choose on the symbol.
 
 The committed particles lag one symbol behind. The provisional set is a list of candidates of the
 pending symbol; it is never written into tables.
@@ -142,7 +142,7 @@ cdef inline Status complete_pending(
 cdef inline Status step_mdvpa(
     System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
 ) noexcept nogil:
-    """One step of MD-VPA: choose_pending the pending one, then show what VPA would make of this."""
+    """One step of MD-VPA: complete the pending step, then choose a provisional set as VPA does."""
     cdef bint pending = system.pending
     cdef Status status
     if pending:

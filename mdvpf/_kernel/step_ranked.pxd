@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""One step: what the algorithms share, and the two that need nothing else.
+"""Steps that rank candidates: VPA and OptimalResampling, and the functions that all steps share.
 
-A step scores the candidates, chooses survivors, makes room for them and commits them. Until the
-commit nothing that a user can see has changed, and after it nothing can fail.
+A step scores the candidates, chooses survivors, reserves memory for them and commits them. Until
+the commit nothing that a user can see has changed, and the commit cannot fail.
 """
 
 from libc.math cimport exp, log
@@ -21,7 +21,7 @@ from mdvpf._kernel.reserve cimport reserve_commit
 from mdvpf._kernel.top_k cimport normalize, select_top, weigh
 from mdvpf._kernel.types cimport CandidateSet, Report, Survivors, System
 
-# Uniforms that the caller drew, handed out in order.
+# Uniforms that the caller drew, used in order.
 cdef struct Uniforms:
     const double* values
     int64_t n
@@ -63,7 +63,7 @@ cdef inline void describe(
 
 
 cdef inline Status predict(System* system, int32_t symbol, Report* report) noexcept nogil:
-    """Report the log predictive that the expansion of the symbol has found."""
+    """Report the log predictive, which the expansion of the symbol has computed."""
     if not system.candidates.predictive > 0.0:
         return NOT_A_NUMBER
     report.log_predictive = 0.0 if symbol == MISSING else log(system.candidates.predictive)
@@ -91,7 +91,7 @@ cdef inline Status choose_top(
 cdef inline void weigh_survivors(
     const CandidateSet* candidates, Survivors* chosen
 ) noexcept nogil:
-    """Weigh the survivors and note the share of the candidates' weight that they leave behind."""
+    """Weigh the survivors; find the share of the candidates' weight that is discarded."""
     cdef const double* score = chosen.weight
     cdef double carried = 0.0
     cdef int64_t i

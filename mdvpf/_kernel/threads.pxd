@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Parts: the particles in ranges, one a thread, each with work space of its own.
+"""Threads: the particles in ranges, one range a thread, each with work space of its own.
 
-A part reads what all share and writes only to its own particles' places and its own work space.
-What it sums it sums as whole numbers, or leaves to be summed in the order of particles, so that
-results have the same bits for any number of threads.
+A range is called a *part*. A thread reads shared data and writes only to the entries of its own
+particles and to its own work space. It sums whole numbers, or leaves sums to be taken in the order
+of particles, so that results have the same bits for any number of threads.
 """
 
 from libc.stdint cimport int64_t, uint32_t

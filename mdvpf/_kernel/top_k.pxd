@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Selection of candidates: the K best, in a fixed order.
+"""Selection of the K best candidates, in a fixed order.
 
-Nothing here knows of particles; everything is arithmetic on arrays of scores.
+This part knows nothing of particles; it is arithmetic on arrays of scores.
 """
 
 from libc.math cimport INFINITY, exp, fabs, log, rint
@@ -13,7 +13,7 @@ from mdvpf._kernel.types cimport Candidate, CandidateSet, Survivors
 
 cdef enum:
     N_BINS = 1024
-    FEW = 16                # keys that are quicker compared than counted
+    FEW = 16                # keys: so few are compared with each other instead of counted
 
 
 cdef inline uint64_t order_key(double value) noexcept nogil:
@@ -55,7 +55,7 @@ cdef inline uint64_t kth_between(
     """The key of the given rank, of keys that all lie between `low` and `high`.
 
     Counts keys in bins of equal width, keeps the bin in which the rank falls, and repeats.
-    `work` has room for n keys and may be where they are.
+    `work` has room for n keys and may be `keys` itself.
     """
     cdef uint32_t[N_BINS] bins
     cdef int64_t i, kept

@@ -19,7 +19,7 @@ cdef inline void oracle(
     const Model* model, int64_t entered, bint offers_new, int64_t left, int64_t visited,
     double* scale, double* share,
 ) noexcept nogil:
-    """What a transition seen once, and an entry known to the oracle, are worth.
+    """Find the factors of a transition count (`scale`) and of an entry count (`share`).
 
     `entered` is how often any state was entered, `left` how often the current state was left,
     `visited` how often the states reached from it were entered.

@@ -159,7 +159,7 @@ cdef struct SharedUpdate:
 cdef struct SharedUpdates:
     SharedUpdate* notes
     uint32_t n
-    uint32_t capacity       # notes beyond it are not taken
+    uint32_t capacity       # most notes that are kept
 
 # One row of a group, wherever it is.
 cdef struct Row:
@@ -232,13 +232,13 @@ cdef struct Scratch:
     uint64_t* key_work      # as many numbers: work space of a selection
     double* shares          # optimal rule: values of candidates, up to a common factor
 
-# What the row of a particle's present state sums to.
+# Sums over the row of a particle's current state.
 cdef struct RowTotal:
     int64_t left            # transitions from the state
     int64_t visited         # entries into the states reached from it
 
-# What all particles make of a look-ahead symbol. Logs are in whole units, and have sums by label of
-# the state or, for what a particle's states have in common, by its number of states.
+# Potentials of the look-ahead symbol under all particles. Logs are in whole units. They are summed
+# by label or, where all states of a particle have a term in common, by its number of states.
 cdef struct Lookahead:
     int64_t* potential      # log f(k, m, next symbol) of each candidate of the set
     int64_t* log_sum        # by label, of log potentials but for `share_sum`

@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""Verification: what must hold of a system, recomputed slowly and plainly, for tests.
+"""Verification: recompute slowly and plainly what must hold of a system, for tests.
 
-Of particles, their tables and their history; not of work space, which every step writes anew.
+Covers particles, their tables, the pool and histories, but not work space, which every step
+overwrites.
 """
 
 from libc.stdint cimport int64_t, uint32_t
