@@ -13,7 +13,7 @@ from libc.string cimport memset
 from mdvpf._kernel.buffers cimport (
     PENDING,
     BufferGroup,
-    allocated_bytes, copy_system, group_of, pending_bytes, release_buffers, reserved_bytes,
+    allocated_bytes, copy_system, group_of, pending_bytes, release_buffers,
 )
 from mdvpf._kernel.constants cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
@@ -45,7 +45,8 @@ from mdvpf._kernel.threads cimport watch_forks
 from mdvpf._kernel.transition cimport transition_scores
 from mdvpf._kernel.types cimport History, Record, Report, Row, System, View, handle_t
 from mdvpf._kernel.verify cimport (
-    check, verify_history, verify_particle, verify_pool, verify_slots, verify_totals,
+    check, verify_buffers, verify_history, verify_particle, verify_pool, verify_slots,
+    verify_totals,
 )
 
 # Candidates scored between two looks at pending signals: some milliseconds of work.
@@ -600,9 +601,9 @@ cdef class ParticleSystem:
                     verify_particle(system, k, references)
             verify_pool(system, references)
             verify_slots(system)
+            verify_buffers(system)
             verify_totals(system)
             verify_history(system)
-            check(reserved_bytes(system) == system.memory.allocated, "a buffer is in no group")
             check(system.n_candidates == sum(
                 [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]
             ), "the number of candidates is off")

@@ -6,7 +6,9 @@ overwrites.
 """
 
 from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcmp, memcpy
 
+from mdvpf._kernel.buffers cimport find_arrays, reserved_bytes
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
 )
@@ -125,6 +127,15 @@ cdef inline void verify_pool(System* system, dict references) except *:
     for handle, count in references.items():
         check((<Record*>at(&system.pool, handle)).refs == count, "a reference count is off")
         check((<Record*>at(&system.pool, handle)).note == 0, "a note was left behind")
+
+
+cdef inline void verify_buffers(System* system) except *:
+    """Check that every buffer is in a group, and that no typed pointer is out of date."""
+    cdef System again
+    check(reserved_bytes(system) == system.memory.allocated, "a buffer is in no group")
+    memcpy(&again, system, sizeof(System))
+    find_arrays(&again)
+    check(memcmp(&again, system, sizeof(System)) == 0, "a pointer into a buffer is out of date")
 
 
 cdef inline void verify_slots(System* system) except *:
