@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import pickle
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +93,27 @@ def test_a_pickle_of_0_1_names_what_still_exists() -> None:
     old = old.replace(b"mdvpf.filter.particle_filter", b"mdvpf.filter")
     assert old != content
     assert isinstance(pickle.loads(old), mdvpf.ParticleFilter)
+
+
+def test_the_top_of_the_package_fits_on_a_screen() -> None:
+    assert len([path for path in PACKAGE.iterdir() if is_source(path)]) <= 25
+
+
+def test_imports_point_down() -> None:
+    pytest.importorskip("importlinter", reason="import-linter is not installed")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_design_page_shows_every_entry_of_the_package() -> None:
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    (drawing,) = re.findall(r"^## The house\n.*?```text\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    entries = {path.name for path in PACKAGE.iterdir() if is_source(path)}
+    shown = set(re.findall(r"(?<![\w/])([\w.]+)/?(?=[\s,])", drawing))
+    assert entries <= shown, entries - shown
