@@ -83,8 +83,8 @@ def report(folder: Path) -> None:
         n_lines += len(counts)
         n_run += len(counts) - len(missed)
         share = 1.0 - len(missed) / len(counts)
-        print(f"{source:32} {len(counts):5} {share:7.1%}  {ranges(missed)}")
-    print(f"{'lines of the core that ran':32} {n_lines:5} {n_run / n_lines:7.1%}")
+        print(f"{source:40} {len(counts):5} {share:7.1%}  {ranges(missed)}")
+    print(f"{'lines of the core that ran':40} {n_lines:5} {n_run / n_lines:7.1%}")
 
 
 if __name__ == "__main__":
