@@ -220,7 +220,7 @@ class OptimalResampling:
 
 Algorithm = MDVPA | VPA | SMC | ParticleLearning | OptimalResampling
 
-# In the order of `AlgorithmKind` in `_types.pxd`.
+# In the order of `AlgorithmKind` in `_kernel/constants.pxd`.
 ALGORITHMS = (MDVPA, VPA, SMC, ParticleLearning, OptimalResampling)
 
 # Those that may hold a path more than once: they start from K copies, and always have K particles.
