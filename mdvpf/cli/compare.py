@@ -20,10 +20,17 @@ def compare(
     breaks: shared.Breaks = None,
     text: Annotated[bool, typer.Option("--text", help="The symbols are characters.")] = False,
     particles: experiment_options.Particles = None,
-    methods: experiment_options.Methods = None,
+    method: experiment_options.Methods = None,
+    methods: experiment_options.OldMethods = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
+    oracle: shared.Oracle = None,
+    max_states: shared.MaxStates = None,
+    discount: shared.Discount = None,
+    normalizer: shared.Normalizer = None,
+    carry_weights: shared.CarryWeights = None,
+    selection: shared.Selection = None,
     seed: shared.Seed = None,
     jobs: experiment_options.Jobs = 1,
     out: experiment_options.Out = Path("results/compare"),
@@ -42,17 +49,26 @@ def compare(
     mdvpf compare clicks.csv --column page --breaks user --beta 0.03
 
     mdvpf compare alice.txt --text --particles 200
+
+    mdvpf compare clicks.txt --method MD-VPA,VPA --method "Markov 1" --discount 1/sqrt(n)
     """
     with shared.usage():
         where = experiment_options.executor(jobs, backend, scheduler)
-        options = experiments.DEFAULTS.changed(
+        given = shared.given(
             particles=particles,
-            methods=experiment_options.split_names(methods),
+            methods=experiment_options.read_methods(method, methods),
             alpha=alpha,
             gamma=gamma,
             beta=beta,
+            oracle=oracle,
+            max_states=max_states,
+            discount=discount,
+            normalizer=normalizer,
+            carry_weights=carry_weights,
+            selection=selection,
             seed=seed,
         )
+        options = experiments.DEFAULTS.changed(**given)
     stream = read_file(file, column=column, breaks=breaks, text=text)
     data = Data(stream.name, stream.symbols, stream.n_symbols, stream.lengths)
     experiment = experiments.compare(data)

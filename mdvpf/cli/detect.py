@@ -14,13 +14,12 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.tables import Column, Table
 from mdvpf.cli import shared
 from mdvpf.detect import DetectionResult, SurpriseDetector
 from mdvpf.detect.roc import Curve
-from mdvpf.streams.methods import AUTO, METHODS, make_predictor
+from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
 from mdvpf.streams.readers import read_file
 
 CHUNK = 256  # symbols between two looks at the progress bar
@@ -39,7 +38,7 @@ def detect(
         int, typer.Option(min=0, help="Learn so many symbols before the first is judged.")
     ] = 0,
     block: Annotated[
-        int | None, typer.Option(help="Judge blocks of so many symbols. [default: each symbol]")
+        int | None, typer.Option(help="Judge blocks of so many symbols. \\[default: each symbol]")
     ] = None,
     smoothing: Annotated[
         float | None, typer.Option(help="Without --block: average over about so many symbols.")
@@ -48,11 +47,17 @@ def detect(
         str, typer.Option(help="With --block: learn from all, unflagged or none of the blocks.")
     ] = "all",
     false_alarms: shared.FalseAlarms = None,
-    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = AUTO,
+    method: shared.Method = None,
     particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
+    oracle: shared.Oracle = None,
+    max_states: shared.MaxStates = None,
+    discount: shared.Discount = None,
+    normalizer: shared.Normalizer = None,
+    carry_weights: shared.CarryWeights = None,
+    selection: shared.Selection = None,
     seed: shared.Seed = None,
 ) -> int:
     """Find what is strange in a file: alarms and change points, one JSON object a line.
@@ -66,10 +71,22 @@ def detect(
     mdvpf detect commands.txt --train 5000 --block 100 --learn unflagged
 
     mdvpf detect calls.csv --column call --breaks process --label attack --false-alarms 0.05
+
+    mdvpf detect commands.txt --method MD-VPA --beta 0.03 --discount 0.1
     """
-    given = {"false_alarms": false_alarms, "smoothing": smoothing}
     with shared.usage():
-        validate.choice("method", method, METHODS)
+        name = AUTO if method is None else resolve_method(method)
+        settings = shared.given(
+            alpha=alpha,
+            gamma=gamma,
+            beta=beta,
+            oracle=oracle,
+            max_states=max_states,
+            discount=discount,
+            normalizer=normalizer,
+            carry_weights=carry_weights,
+            selection=selection,
+        )
         if label is not None and column is None:
             raise ValueError(f"label={label!r}: expected only with --column")
     data = read_file(file, column=column, breaks=breaks)
@@ -79,12 +96,11 @@ def detect(
     with shared.usage():
         if train >= n:
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
-        hyper = {"alpha": alpha, "gamma": gamma, "beta": beta}
         detector = SurpriseDetector(
-            make_predictor(method, data.n_symbols, particles, seed, **_given(hyper)),
+            make_predictor(name, data.n_symbols, particles, seed, **settings),
             block=block,
             learn=learn,
-            **_given(given),
+            **shared.given(false_alarms=false_alarms, smoothing=smoothing),
         )
     parts = []
     with progress_bar(True, n, "detect") as advance:
@@ -106,10 +122,6 @@ def detect(
     errors = Console(stderr=True)
     errors.print(_summary(judged, strange is not None).rich())
     return 0
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _read_labels(path: Path, label: str) -> NDArray[np.bool_]:

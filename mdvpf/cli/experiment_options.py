@@ -12,14 +12,20 @@ from mdvpf.cli import shared
 from mdvpf.experiments.experiment import Finished
 from mdvpf.experiments.methods import NAMES
 from mdvpf.parallel import BACKENDS, Executor
+from mdvpf.streams.methods import resolve_method
 
 Particles = Annotated[
     int | None, typer.Option("--particles", "-K", help="Number of particles of the filters.")
 ]
 Methods = Annotated[
-    str | None,
-    typer.Option(help=f"Names with commas between them, of: {', '.join(NAMES)}."),
+    list[str] | None,
+    typer.Option(
+        "--method",
+        help="What to compare, besides MD-VPA; several with commas, or the option again: "
+        f"{', '.join(NAMES)}.",
+    ),
 ]
+OldMethods = Annotated[str | None, typer.Option("--methods", hidden=True)]  # the former spelling
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1: one a core.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the output.")]
 Backend = Annotated[str, typer.Option(help=f"Where to run: {' or '.join(BACKENDS)}.")]
@@ -29,9 +35,15 @@ Scheduler = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Do not repeat runs that finished before.")]
 
 
-def split_names(methods: str | None) -> tuple[str, ...] | None:
-    """Return the names in a list with commas; None stays None."""
-    return None if methods is None else tuple(name.strip() for name in methods.split(","))
+def read_methods(methods: list[str] | None, old: str | None) -> tuple[str, ...] | None:
+    """Return the names that were given, with --method or its former spelling; None if none were."""
+    found = [
+        resolve_method(name.strip(), NAMES, argument=option)
+        for option, texts in (("method", methods or []), ("methods", [old] if old else []))
+        for text in texts
+        for name in text.split(",")
+    ]
+    return tuple(found) or None
 
 
 def executor(jobs: int, backend: str, scheduler: str | None) -> Executor:

@@ -12,10 +12,18 @@ from mdvpf._support import validate
 from mdvpf.cli import live, shared
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture import Mixture
-from mdvpf.predictor import Vocabulary
-from mdvpf.streams.methods import ALGORITHMS, AUTO, FILTERS, make_predictor
+from mdvpf.predictor import Predictor, Vocabulary
+from mdvpf.streams.methods import (
+    AUTO,
+    SETTINGS,
+    found_settings,
+    make_predictor,
+    method_of,
+    resolve_method,
+)
 from mdvpf.streams.monitor import Monitor
+
+METHOD_OPTIONS = ("method", "algorithm")  # the second is the old name of the first
 
 
 def filter_stream(
@@ -41,22 +49,23 @@ def filter_stream(
     missing: Annotated[
         str | None, typer.Option(help="How a line says that its symbol is missing.")
     ] = None,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(help=f"One of: {', '.join(FILTERS)}. [default: {AUTO}]"),
-    ] = None,
+    method: shared.Method = None,
+    algorithm: Annotated[str | None, typer.Option(hidden=True)] = None,  # as --method, formerly
     particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
-    max_states: Annotated[
-        int | None, typer.Option(help="The most states of a particle. [default: no limit]")
-    ] = None,
+    oracle: shared.Oracle = None,
+    max_states: shared.MaxStates = None,
+    discount: shared.Discount = None,
+    normalizer: shared.Normalizer = None,
+    carry_weights: shared.CarryWeights = None,
+    selection: shared.Selection = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the filters that draw.")] = None,
     false_alarms: shared.FalseAlarms = None,
     smoothing: Annotated[
         float | None,
-        typer.Option(help="Judge the mean surprise of about so many symbols. [default: 1]"),
+        typer.Option(help="Judge the mean surprise of about so many symbols. \\[default: 1]"),
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Where to keep the filter.")
@@ -78,8 +87,9 @@ def filter_stream(
     symbols that were likeliest in its place, as seen before it came.
 
     By default the symbols go through auto, the mixture of many filters, chains and trees for which
-    nothing has to be chosen; it takes some milliseconds a symbol. --algorithm names a single
-    filter, which takes --alpha, --gamma and --beta.
+    nothing has to be chosen; it takes some milliseconds a symbol. --method names a single
+    filter, which takes the hyper-parameters and the options of its algorithm, or a chain or a
+    tree, which take --beta.
 
     SIGTERM and Ctrl-C end after the current symbol, with a checkpoint. --resume needs nothing
     else than what began the run: a FILE goes on after the last line that the checkpoint has seen,
@@ -92,7 +102,7 @@ def filter_stream(
 
     mdvpf filter clicks.txt --symbols 17 --checkpoint clicks.mdvpf --resume
 
-    mdvpf filter clicks.txt --symbols 17 --algorithm MD-VPA --beta 0.03
+    mdvpf filter clicks.txt --symbols 17 --method MD-VPA --beta 0.03
     """
     with shared.usage():
         validate.integer("every", every, low=1)
@@ -100,20 +110,24 @@ def filter_stream(
             raise ValueError(f"{file}: there is no such file")
         if checkpoint is None and resume:
             raise ValueError("--resume: expected only with --checkpoint")
-        given = {
-            "symbols": symbols,
-            "vocabulary": _read_vocabulary(vocabulary, unknown),
-            "algorithm": _read_algorithm(algorithm),
-            "particles": particles,
-            "alpha": alpha,
-            "gamma": gamma,
-            "beta": beta,
-            "max_states": max_states,
-            "false_alarms": false_alarms,
-            "smoothing": smoothing,
-            "missing": missing,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
+        given = shared.given(
+            symbols=symbols,
+            vocabulary=_read_vocabulary(vocabulary, unknown),
+            **_read_method(method, algorithm),
+            particles=particles,
+            alpha=alpha,
+            gamma=gamma,
+            beta=beta,
+            oracle=oracle,
+            max_states=max_states,
+            discount=discount,
+            normalizer=normalizer,
+            carry_weights=carry_weights,
+            selection=selection,
+            false_alarms=false_alarms,
+            smoothing=smoothing,
+            missing=missing,
+        )
         if checkpoint is None or not checkpoint.exists():
             monitor = _begun(given, seed)
         elif not resume:
@@ -191,8 +205,12 @@ def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | Non
     return Vocabulary.from_data((line.strip() for line in lines if line.strip()), unknown)
 
 
-def _read_algorithm(name: str | None) -> str | None:
-    return name if name is None else validate.choice("algorithm", name, FILTERS)
+def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
+    """Return the name of the method, under that of the option which was used."""
+    given = shared.given(method=method, algorithm=algorithm)
+    if len(given) == 2:
+        raise ValueError(f"algorithm={algorithm!r}: expected only --method, its new name")
+    return {option: resolve_method(name, argument=option) for option, name in given.items()}
 
 
 def _begun(given: dict[str, Any], seed: int | None) -> Monitor:
@@ -200,11 +218,11 @@ def _begun(given: dict[str, Any], seed: int | None) -> Monitor:
     if (vocabulary is None) == ("symbols" not in given):
         raise ValueError("expected --symbols or --vocabulary, one of them")
     predictor = make_predictor(
-        given.get("algorithm", AUTO),
+        given.get("method") or given.get("algorithm") or AUTO,
         given["symbols"] if vocabulary is None else vocabulary.n_symbols,
         given.get("particles"),
         seed,
-        **{name: given[name] for name in ("alpha", "gamma", "beta", "max_states") if name in given},
+        **{name: given[name] for name in SETTINGS if name in given},
     )
     predictor.vocabulary = vocabulary
     settings = {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
@@ -219,24 +237,18 @@ def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
         "symbols": predictor.n_symbols,
         "missing": monitor.missing,
         **monitor.detector.settings,
+        **dict.fromkeys(METHOD_OPTIONS, method_of(predictor)),
+        **found_settings(predictor),
     }
-    given = dict(given)
-    if isinstance(predictor, ParticleFilter):
-        found["algorithm"] = predictor.algorithm
-        found["particles"] = predictor.n_particles
-        found |= {
-            name: getattr(predictor.model, name)
-            for name in ("alpha", "gamma", "beta", "max_states")
-        }
-        if given.get("algorithm") in ALGORITHMS:
-            given["algorithm"] = ALGORITHMS[given["algorithm"]]
-    elif isinstance(predictor, Mixture) and predictor.recipe is not None:
-        found["algorithm"] = AUTO
-        found["particles"] = predictor.recipe["n_particles"]
-        found["max_states"] = predictor.recipe["max_states"]
     for name, value in given.items():
-        if name not in found or found[name] != value:
+        if found.get(name) != value:
+            shown = _shown_method(predictor) if name in METHOD_OPTIONS else repr(found.get(name))
             raise ValueError(
-                f"{name}={value!r}: the checkpoint has {found.get(name)!r}; expected the same, "
-                "or none"
+                f"{name}={value!r}: the checkpoint has {shown}; expected the same, or none"
             )
+
+
+def _shown_method(predictor: Predictor) -> str:
+    if isinstance(predictor, ParticleFilter):
+        return repr(predictor.algorithm)
+    return repr(method_of(predictor))

@@ -42,7 +42,8 @@ def reproduce(
         int | None,
         typer.Option(help="The largest K: of the reference (artificial) or the grid (efficiency)."),
     ] = None,
-    methods: experiment_options.Methods = None,
+    method: experiment_options.Methods = None,
+    methods: experiment_options.OldMethods = None,
     literal: Annotated[
         bool,
         typer.Option(
@@ -54,6 +55,12 @@ def reproduce(
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
+    oracle: shared.Oracle = None,
+    max_states: shared.MaxStates = None,
+    discount: shared.Discount = None,
+    normalizer: shared.Normalizer = None,
+    carry_weights: shared.CarryWeights = None,
+    selection: shared.Selection = None,
     seed: shared.Seed = None,
     jobs: experiment_options.Jobs = 1,
     out: experiment_options.Out = Path("results"),
@@ -67,7 +74,9 @@ def reproduce(
 
     mdvpf reproduce artificial --seeds 20 --jobs 2
 
-    mdvpf reproduce books --methods "MD-VPA,VPA,Markov 1" --beta 0.1
+    mdvpf reproduce books --method MD-VPA,VPA --method "Markov 1" --beta 0.1
+
+    mdvpf reproduce artificial --normalizer none --discount 1/sqrt(n)
 
     mdvpf reproduce all --seeds 5 --jobs 2 --out results --resume
 
@@ -77,20 +86,26 @@ def reproduce(
         validate.choice("NAME", name, [*EXPERIMENTS, ALL])
         chosen = EXPERIMENTS if name == ALL else {name: EXPERIMENTS[name]}
         where = experiment_options.executor(jobs, backend, scheduler)
+        given = shared.given(
+            particles=particles,
+            seeds=seeds,
+            length=length,
+            most_particles=most_particles,
+            methods=experiment_options.read_methods(method, methods),
+            alpha=alpha,
+            gamma=gamma,
+            beta=beta,
+            oracle=oracle,
+            max_states=max_states,
+            discount=discount,
+            normalizer=normalizer,
+            carry_weights=carry_weights,
+            selection=selection,
+            seed=seed,
+            literal=literal or None,
+        )
         all_options = {
-            key: experiment.defaults.changed(
-                particles=particles,
-                seeds=seeds,
-                length=length,
-                most_particles=most_particles,
-                methods=experiment_options.split_names(methods),
-                alpha=alpha,
-                gamma=gamma,
-                beta=beta,
-                seed=seed,
-                literal=literal or None,
-            )
-            for key, experiment in chosen.items()
+            key: experiment.defaults.changed(**given) for key, experiment in chosen.items()
         }
     code = 0
     for key, experiment in chosen.items():

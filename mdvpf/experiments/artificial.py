@@ -107,7 +107,7 @@ def _others() -> range:
 
 
 def _filter(options: Options, algorithm: Algorithm, n_particles: int) -> Filter:
-    return Filter(algorithm, n_particles, options.alpha, options.gamma, options.beta)
+    return options.filter(algorithm, n_particles)
 
 
 def _entries(options: Options) -> list[Entry]:
@@ -217,9 +217,9 @@ def _seed_rates(groups: Groups, label: str) -> list[dict[str, float]]:
 
 def _seed_deviation(groups: Groups, label: str) -> Cell:
     """Return the standard deviation over filter seeds, a mean over streams of variances."""
-    if label in ("VPA", BASE):
-        return 0.0
     rates = _seed_rates(groups, label)
+    if label in ("VPA", BASE) and len(rates) == 1:  # MD-VPA draws with selection="optimal"
+        return 0.0
     if len(rates) < FILTER_SEEDS:
         return None
     shared = set.intersection(*(set(rate) for rate in rates))

@@ -17,7 +17,7 @@ from mdvpf.experiments.results import Group, comparison, counted, difference
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
-from mdvpf.streams.methods import ALGORITHMS, BASE
+from mdvpf.streams.methods import BASE
 
 FEWEST = 10
 DEFAULTS = {
@@ -69,7 +69,7 @@ def plan(options: Options) -> list[Run]:
                 runs.append(Run(name, entry, data, seed, measure_memory=i == 0))
             for k in grid(options.most_particles):
                 for label in options.filters:
-                    method = Filter(ALGORITHMS[label], k, chosen.alpha, chosen.gamma, chosen.beta)
+                    method = chosen.filter(chosen.algorithm(label), k)
                     runs.append(Run(f"{name}, K = {k}", Entry(label, method), data, seed))
     # The longest first: no process is left with one of them at the end.
     return sorted(runs, key=_work, reverse=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -154,6 +154,9 @@ def carry_out(
         if not failures:
             raise
         report = Report(())  # too little is left to compare
+    if options.note:
+        tables = [replace(table, notes=(*table.notes, options.note)) for table in report.tables]
+        report = replace(report, tables=tables)
     for table in report.tables:
         table.write(folder)
     pictures = []

@@ -7,6 +7,7 @@ that can be written into a file.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,9 @@ from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.experiments.data import Data
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.auto import DEFAULT_PARTICLES, auto
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, Oracle
 from mdvpf.predictor import Predictor
-from mdvpf.streams.methods import ALGORITHMS, AUTO, MARKOV_ORDERS, METHODS, TREE_DEPTHS
+from mdvpf.streams.methods import AUTO, MARKOV_ORDERS, METHODS, TREE_DEPTHS
 
 MARKOV_BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 GENERATOR = "generator"
@@ -38,10 +39,14 @@ class Filter:
     alpha: float = 1.0
     gamma: float = 1.0
     beta: float = 0.3
+    oracle: Oracle = "unvisited"
+    max_states: int | None = None
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> ParticleFilter:
         """Return the filter for a stream."""
-        model = InfiniteHMM(data.n_symbols, alpha=self.alpha, gamma=self.gamma, beta=self.beta)
+        model = InfiniteHMM(
+            data.n_symbols, self.alpha, self.gamma, self.beta, self.oracle, self.max_states
+        )
         return ParticleFilter(model, self.algorithm, self.n_particles, rng=rng)
 
     @property
@@ -90,10 +95,11 @@ class Auto:
     """The default mixture, with a budget of its own: particles in all filters together."""
 
     n_particles: int = DEFAULT_PARTICLES
+    max_states: int | None = None
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
         """Return the mixture for a stream."""
-        return auto(data.n_symbols, self.n_particles, rng=rng)
+        return auto(data.n_symbols, self.n_particles, rng=rng, max_states=self.max_states)
 
 
 Method = Filter | Chain | Tree | Generator | Auto
@@ -109,24 +115,19 @@ class Entry:
 
 
 def entries(
+    filters: Mapping[str, Filter],
     names: tuple[str, ...],
     *,
-    n_particles: int,
-    alpha: float,
-    gamma: float,
-    beta: float,
+    max_states: int | None = None,
     generator: bool = False,
 ) -> list[Entry]:
     """Return the methods of the given names, and the generator where there is one."""
-    found: list[Entry] = []
-    for label, algorithm in ALGORITHMS.items():
-        method = Filter(algorithm, n_particles, alpha, gamma, beta)
-        found.append(Entry(label, method))
+    found = [Entry(label, method) for label, method in filters.items()]
     for order in MARKOV_ORDERS:
         for weight in MARKOV_BETAS:
             found.append(Entry(f"Markov {order}", Chain(order, weight), f"beta {weight:g}"))
     found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in TREE_DEPTHS]
-    found.append(Entry(AUTO, Auto()))
+    found.append(Entry(AUTO, Auto(max_states=max_states)))
     if generator:
         found.append(Entry(GENERATOR, Generator()))
     return [entry for entry in found if entry.label in (*names, GENERATOR)]

@@ -6,10 +6,24 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from mdvpf._support import validate
-from mdvpf.experiments.methods import EXPERIMENT_NAMES, NAMES, Entry, entries
-from mdvpf.streams.methods import ALGORITHMS, BASE
+from mdvpf.algorithms import MDVPA, Algorithm, Normalizer, Selection
+from mdvpf.experiments.methods import EXPERIMENT_NAMES, NAMES, Entry, Filter, entries
+from mdvpf.model import InfiniteHMM, Oracle
+from mdvpf.streams.methods import (
+    ALGORITHM_SETTINGS,
+    ALGORITHMS,
+    BASE,
+    MODEL_SETTINGS,
+    check_settings,
+    configured_algorithm,
+    resolve_method,
+)
 
 MOST_SEEDS = 100_000
+
+# Those that one of the methods named must have. Size and hyper-parameters are the experiment's:
+# MD-VPA, which always runs, has them.
+CHECKED_SETTINGS = ("oracle", "max_states", *ALGORITHM_SETTINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +40,15 @@ class Options:
         Symbols of a part of a stream; each experiment says of which.
     alpha, gamma, beta : float, optional
         Hyper-parameters of the infinite HMM; by default 1, 1 and 0.3.
+    oracle, max_states : optional
+        What else can be set about the infinite HMM.
+    discount, normalizer, carry_weights, selection : optional
+        What can be set about MD-VPA; VPA has `carry_weights` too. By default all of these are
+        those of `InfiniteHMM` and of `MDVPA`.
     most_particles : int, default 10000
         The largest K: of the reference, or of a grid.
     methods : tuple of str, default EXPERIMENT_NAMES
-        Names of the methods; MD-VPA is always among them.
+        Names of the methods, as `resolve_method` reads them; MD-VPA is always among them.
     seed : int, default 0
         The seed that all others come from.
     literal : bool, default False
@@ -50,6 +69,12 @@ class Options:
     alpha: float = 1.0
     gamma: float = 1.0
     beta: float = 0.3
+    oracle: Oracle = "unvisited"
+    max_states: int | None = None
+    discount: str | float = "1/n"
+    normalizer: Normalizer = "geometric"
+    carry_weights: bool = True
+    selection: Selection = "top"
     most_particles: int = 10_000
     methods: tuple[str, ...] = EXPERIMENT_NAMES
     seed: int = 0
@@ -62,14 +87,18 @@ class Options:
         validate.integer("seeds", self.seeds, low=1, high=MOST_SEEDS)
         validate.integer("length", self.length, low=20)
         validate.integer("seed", self.seed, low=0)
-        for name in ("alpha", "gamma", "beta"):
-            validate.hyper_parameter(name, getattr(self, name))
-        for method in self.methods:
-            validate.choice("methods", method, NAMES)
-        wanted = {BASE, *self.methods}
+        InfiniteHMM(1, **{name: getattr(self, name) for name in MODEL_SETTINGS})  # or raises
+        algorithm = MDVPA(**{name: getattr(self, name) for name in ALGORITHM_SETTINGS})
+        if not isinstance(algorithm.discount, (str, float)):  # what a file can name
+            raise TypeError(f"discount={self.discount!r}: expected a name or a number")
+        object.__setattr__(self, "discount", algorithm.discount)
+        chosen = [resolve_method(name, NAMES, argument="methods") for name in self.methods]
+        given = {name: getattr(self, name) for name in CHECKED_SETTINGS if name in self.given}
+        check_settings(chosen, given)
+        wanted = {BASE, *chosen}
         object.__setattr__(self, "methods", tuple(name for name in NAMES if name in wanted))
 
-    def changed(self, **values: int | float | tuple[str, ...] | None) -> Self:
+    def changed(self, **values: int | float | str | tuple[str, ...] | None) -> Self:
         """Return the options with some values replaced; None leaves a value as it is."""
         known = {field.name for field in fields(self)}
         given = {name: value for name, value in values.items() if value is not None}
@@ -77,18 +106,45 @@ class Options:
             raise TypeError(f"unknown options: {sorted(given.keys() - known)}")
         return replace(self, **given, given=tuple(given))  # type: ignore[arg-type]
 
+    def algorithm(self, name: str) -> Algorithm:
+        """Return the algorithm of a name, configured."""
+        return configured_algorithm(
+            name, {setting: getattr(self, setting) for setting in ALGORITHM_SETTINGS}
+        )
+
+    def filter(self, algorithm: Algorithm, n_particles: int) -> Filter:
+        """Return a filter with an algorithm, configured already, and the model of the options."""
+        return Filter(
+            algorithm,
+            n_particles,
+            self.alpha,
+            self.gamma,
+            self.beta,
+            self.oracle,
+            self.max_states,
+        )
+
     def entries(self, generator: bool = False) -> list[Entry]:
         """Return the methods, configured."""
-        return entries(
-            self.methods,
-            n_particles=self.particles,
-            alpha=self.alpha,
-            gamma=self.gamma,
-            beta=self.beta,
-            generator=generator,
-        )
+        filters = {name: self.filter(self.algorithm(name), self.particles) for name in ALGORITHMS}
+        return entries(filters, self.methods, max_states=self.max_states, generator=generator)
 
     @property
     def filters(self) -> list[str]:
         """Names of the filters among the methods."""
         return [name for name in self.methods if name in ALGORITHMS]
+
+    @property
+    def note(self) -> str:
+        """What the options say beyond size and hyper-parameters; empty if all is as usual."""
+        usual = {field.name: field.default for field in fields(self)}
+        unusual = [
+            f"{name} = {getattr(self, name)}"
+            for name in CHECKED_SETTINGS
+            if getattr(self, name) != usual[name]
+        ]
+        if not unusual:
+            return ""
+        return (
+            f"Set for this run: {', '.join(unusual)}; lines named after a setting keep their own."
+        )

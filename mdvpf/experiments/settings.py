@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.experiments.data import Data
-from mdvpf.experiments.methods import Entry, Filter
+from mdvpf.experiments.methods import Entry
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import COSTS, Group, difference, final_states
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.streams.methods import ALGORITHMS, BASE
+from mdvpf.streams.methods import BASE
 
 GROUP = "settings"
 FILTERS = ("SMC", "VPA", BASE)
@@ -30,7 +31,8 @@ def setting_runs(
     for gamma, beta in settings:
         for name in FILTERS:
             if name in options.filters:
-                method = Filter(ALGORITHMS[name], options.particles, options.alpha, gamma, beta)
+                usual = options.filter(options.algorithm(name), options.particles)
+                method = replace(usual, gamma=gamma, beta=beta)
                 entry = Entry(_label(name, (gamma, beta)), method)
                 runs.append(Run(GROUP, entry, data, seed, measure_memory=measure_memory))
     return runs

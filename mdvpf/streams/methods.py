@@ -1,16 +1,21 @@
 """The methods that a user can name, and the predictor that each name stands for.
 
 The names are those of tables, figures and command lines: the five filters, Markov chains by their
-order, context trees by their depth, and `auto`.
+order, context trees by their depth, and `auto`. `resolve_method` reads a name, `settings_of` says
+what can be set about a method, and `make_predictor` makes it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, Markov
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture import Mixture
 from mdvpf.mixture.auto import auto
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Predictor
@@ -35,51 +40,221 @@ METHODS = (
 )
 PARTICLES = 1000  # of a single filter
 
+MODEL_SETTINGS = ("alpha", "gamma", "beta", "oracle", "max_states")
+ALGORITHM_SETTINGS = ("discount", "normalizer", "carry_weights", "selection")
+SETTINGS = (*MODEL_SETTINGS, *ALGORITHM_SETTINGS)
+
+
+def resolve_method(name: str, names: Collection[str] = METHODS, *, argument: str = "method") -> str:
+    """Return the name of a method as tables spell it, or raise.
+
+    Upper and lower case, spaces, hyphens and underscores make no difference.
+
+    Parameters
+    ----------
+    name : str
+        The name as the user wrote it.
+    names : collection of str, default METHODS
+        The names to choose from.
+    argument : str, default "method"
+        What the error message calls the name.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.methods import resolve_method
+    >>> [resolve_method(name) for name in ("MDVPA", "md-vpa", "markov1", "Context Tree 2")]
+    ['MD-VPA', 'MD-VPA', 'Markov 1', 'ContextTree 2']
+    """
+    expected = "one of " + ", ".join(names)
+    if not isinstance(name, str):
+        raise TypeError(f"{argument}={name!r}: expected {expected}")
+    for known in names:
+        if _letters(known) == _letters(name):
+            return known
+    raise ValueError(f"{argument}={name!r}: expected {expected}")
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+def settings_of(method: str) -> tuple[str, ...]:
+    """Return what can be set about a method, `particles` included.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.methods import settings_of
+    >>> settings_of("VPA")
+    ('particles', 'alpha', 'gamma', 'beta', 'oracle', 'max_states', 'carry_weights')
+    >>> settings_of("Markov 1")
+    ('beta',)
+    """
+    if method == AUTO:
+        return ("particles", "max_states")
+    if method in ALGORITHMS:
+        own = {field.name for field in dataclasses.fields(ALGORITHMS[method])}
+        shared = (name for name in ALGORITHM_SETTINGS if name in own)
+        return ("particles", *MODEL_SETTINGS, *shared)
+    return ("beta",) if method in METHODS else ()
+
+
+def check_settings(methods: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Raise if there is a setting that none of the methods has.
+
+    Parameters
+    ----------
+    methods : sequence of str
+        Names, as in `METHODS`.
+    settings : mapping of str to value
+        Those of `SETTINGS`, and `particles`, that are set.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.methods import check_settings
+    >>> check_settings(["SMC", "MD-VPA"], {"normalizer": "sum"})
+    >>> check_settings(["SMC"], {"normalizer": "sum"})
+    Traceback (most recent call last):
+    ValueError: normalizer='sum': SMC has none; expected only with MD-VPA
+    """
+    for setting, value in settings.items():
+        if any(setting in settings_of(method) for method in methods):
+            continue
+        if list(methods) == [AUTO]:
+            raise ValueError(
+                f"{setting}={value!r}: auto has filters of many settings; expected only with the "
+                "name of one, such as MD-VPA"
+            )
+        owners = [name for name in ALGORITHMS if setting in settings_of(name)]
+        expected = "a filter" if len(owners) == len(ALGORITHMS) else " or ".join(owners)
+        verb = "has" if len(methods) == 1 else "have"
+        raise ValueError(
+            f"{setting}={value!r}: {' and '.join(methods)} {verb} none; "
+            f"expected only with {expected}"
+        )
+
+
+def configured_algorithm(name: str, settings: Mapping[str, Any]) -> Algorithm:
+    """Return the algorithm of a name, with those of the settings that it has.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.methods import configured_algorithm
+    >>> configured_algorithm("VPA", {"carry_weights": False, "discount": 0.5})
+    VPA(carry_weights=False)
+    """
+    has = set(settings_of(name)) & set(ALGORITHM_SETTINGS)
+    own = {setting: value for setting, value in settings.items() if setting in has}
+    return dataclasses.replace(ALGORITHMS[name], **own)
+
 
 def make_predictor(
     name: str,
     n_symbols: int,
     particles: int | None = None,
     seed: int | None = None,
-    **hyper: Any,
+    **settings: Any,
 ) -> Predictor:
     """Return the predictor of a name.
 
     Parameters
     ----------
     name : str
-        One of `METHODS`.
+        One of `METHODS`, as `resolve_method` reads it.
     n_symbols : int
         Size of the alphabet.
     particles : int, optional
         Number of particles; of `auto` in all its filters together.
     seed : int, optional
         Seed of the random numbers.
-    **hyper
-        Those of alpha, gamma, beta and max_states that are set.
+    **settings
+        Those of `SETTINGS` that are set; the method must have them, see `settings_of`.
 
     Examples
     --------
     >>> from mdvpf.streams.methods import make_predictor
     >>> make_predictor("Markov 2", 4, beta=0.1)
     Markov(4, order=2, beta=0.1, decay=1.0)
+    >>> make_predictor("MDVPA", 4, discount=0.5, oracle="any").algorithm.discount
+    0.5
     """
+    name = resolve_method(name)
+    if not settings.keys() <= set(SETTINGS):
+        raise TypeError(f"unknown settings: {sorted(settings.keys() - set(SETTINGS))}")
+    budget = {} if particles is None else {"particles": particles}
+    check_settings([name], settings | budget)
     if name == AUTO:
-        for option in ("alpha", "gamma", "beta"):
-            if option in hyper:
-                raise ValueError(
-                    f"{option}={hyper[option]!r}: auto has filters of many settings; expected only "
-                    "with the name of one, such as MD-VPA"
-                )
-        budget = () if particles is None else (particles,)
-        return auto(n_symbols, *budget, rng=seed, **hyper)
+        size = () if particles is None else (particles,)
+        return auto(n_symbols, *size, rng=seed, **settings)
     if name in ALGORITHMS:
-        budget = (PARTICLES if particles is None else particles,)
-        return ParticleFilter(InfiniteHMM(n_symbols, **hyper), ALGORITHMS[name], *budget, rng=seed)
-    for option, value in {**hyper, "particles": particles}.items():
-        if option != "beta" and value is not None:
-            raise ValueError(f"{option}={value!r}: {name} has none; expected only with a filter")
-    kind, size = name.split()
+        model = InfiniteHMM(n_symbols, **_of_the_model(settings))
+        algorithm = configured_algorithm(name, settings)
+        return ParticleFilter(
+            model, algorithm, PARTICLES if particles is None else particles, rng=seed
+        )
+    kind, size_text = name.split()
     if kind == "Markov":
-        return Markov(n_symbols, order=int(size), **hyper)
-    return ContextTree(n_symbols, depth=int(size), **hyper)
+        return Markov(n_symbols, order=int(size_text), **settings)
+    return ContextTree(n_symbols, depth=int(size_text), **settings)
+
+
+def _of_the_model(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name in MODEL_SETTINGS}
+
+
+def method_of(predictor: Predictor) -> str | None:
+    """Return the name that stands for a predictor whatever its `SETTINGS` are, else None.
+
+    What has no name in `METHODS` differs in more: SMC that resamples in another way, say.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.streams.methods import method_of
+    >>> method_of(mdvpf.ContextTree(4, depth=2, beta=0.1))
+    'ContextTree 2'
+    >>> method_of(mdvpf.Markov(4, order=1, decay=0.99)) is None
+    True
+    """
+    match predictor:
+        case ParticleFilter(algorithm=algorithm):
+            for name, usual in ALGORITHMS.items():
+                if type(algorithm) is type(usual):
+                    has = set(settings_of(name)) & set(ALGORITHM_SETTINGS)
+                    settings = {setting: getattr(algorithm, setting) for setting in has}
+                    return name if dataclasses.replace(usual, **settings) == algorithm else None
+        case Mixture(recipe=dict()):
+            return AUTO
+        case Markov(order=order, decay=1.0):
+            name = f"Markov {order}"
+            return name if name in METHODS else None
+        case ContextTree(depth=depth):
+            name = f"ContextTree {depth}"
+            return name if name in METHODS else None
+    return None
+
+
+def found_settings(predictor: Predictor) -> dict[str, Any]:
+    """Return the settings that a predictor has, those that could be set about it.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.streams.methods import found_settings
+    >>> found_settings(mdvpf.Markov(4, beta=0.1))
+    {'beta': 0.1}
+    """
+    match predictor:
+        case ParticleFilter(model=model, algorithm=algorithm, n_particles=n_particles):
+            found = {"particles": n_particles}
+            found |= {name: getattr(model, name) for name in MODEL_SETTINGS}
+            found |= {
+                name: getattr(algorithm, name)
+                for name in ALGORITHM_SETTINGS
+                if hasattr(algorithm, name)
+            }
+            return found
+        case Mixture(recipe=dict(recipe)):
+            return {"particles": recipe.get("n_particles"), "max_states": recipe.get("max_states")}
+        case Markov(beta=beta) | ContextTree(beta=beta):
+            return {"beta": beta}
+    return {}

@@ -196,7 +196,7 @@ def test_the_command_writes_tables_and_a_figure(
 ) -> None:
     size = ["--seeds", "4", "--particles", "5", "--length", "1000"]
     others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # it takes longer
-    size += ["--methods", ",".join(others)]
+    size += ["--method", ",".join(others)]
     assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
     folder = tmp_path / "masquerade"
     assert (folder / "masquerade.png").read_bytes().startswith(b"\x89PNG")
@@ -218,7 +218,7 @@ def test_the_default_mixture_is_in_the_table(
     n = LEARNT + 4 * BLOCK
     few = mdvpf.datasets.Masquerade(data.symbols[:, n - 700 : n], data.labels[:, :4], data.commands)
     monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: few)
-    size = ["--seeds", "1", "--particles", "25", "--length", "300", "--methods", "auto"]
+    size = ["--seeds", "1", "--particles", "25", "--length", "300", "--method", "auto"]
     assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
     text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
     assert "auto with 168 particles in all" in text
@@ -237,7 +237,7 @@ def test_the_default_mixture_has_the_budget_that_the_table_names(
 
 @pytest.mark.usefixtures("commands")
 def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
-    options = ["--seeds", "2", "--particles", "3", "--length", "300", "--methods", "Markov 0"]
+    options = ["--seeds", "2", "--particles", "3", "--length", "300", "--method", "Markov 0"]
     assert main(["--debug", "reproduce", "masquerade", *options, "--out", str(tmp_path)]) == 0
     text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
     assert "2 users, 3 strange blocks of 200" in text
@@ -247,7 +247,7 @@ def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
 @pytest.mark.usefixtures("full_torture", "commands")
 def test_the_page_shows_what_the_command_gives(tmp_path: Path, data_dir: Path) -> None:
     others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # most of an hour
-    options = ["--methods", ",".join(others), "--out", str(tmp_path)]
+    options = ["--method", ",".join(others), "--out", str(tmp_path)]
     assert main(["--debug", "reproduce", "masquerade", *options]) == 0
     shown = rows(PAGE.read_text(encoding="utf-8"))
     for name in ("table", "own", "alarms"):

@@ -20,7 +20,7 @@ pytest.importorskip("typer")
 pytest.importorskip("matplotlib")
 
 TINY = ["--seeds", "2", "--particles", "6", "--most-particles", "12"]
-FEW = ["--methods", "SMC,VPA,Markov 1,ContextTree 2"]
+FEW = ["--method", "SMC,VPA,Markov 1,ContextTree 2"]
 
 
 def rows(file: Path) -> list[dict[str, str]]:

@@ -25,6 +25,7 @@ from mdvpf.cli import reproduce
         (["reproduce", "artificial", "--beta", "-1"], 2, "beta=-1.0"),
         (["reproduce", "artificial", "--beta", "x"], 2, "--beta"),
         (["reproduce", "artificial", "--seeds", "0"], 2, "seeds=0"),
+        (["reproduce", "artificial", "--method", "SMC,magic"], 2, "method='magic'"),
         (["reproduce", "artificial", "--methods", "SMC,magic"], 2, "methods='magic'"),
         (["reproduce", "artificial", "--jobs", "0"], 2, "jobs=0"),
         (["reproduce", "artificial", "--backend", "dask"], 2, "scheduler=None"),

@@ -49,7 +49,7 @@ def test_kills_of_the_command_change_nothing(
     symbols = stream(n_lives * SYMBOLS_A_LIFE)
     source.write_text("".join(f"{symbol}\n" for symbol in symbols))
     command = [*COMMAND, "filter", str(source), "--symbols", "8", "-K", "40", "--seed", "1"]
-    command += ["--algorithm", algorithm, "--max-states", "12"]
+    command += ["--method", algorithm, "--max-states", "12"]
     resumed = [*command, "--checkpoint", str(kept), "--resume", "--every"]
     rng = random.Random(2)
     reports: dict[int, bytes] = {}
@@ -82,7 +82,7 @@ def test_soak(tmp_path: Path, torture_scale: float, capsys: pytest.CaptureFixtur
     n = int(N_SOAKED * torture_scale)
     kept = tmp_path / "kept"
     command = [*COMMAND, "filter", "--symbols", "8", "-K", "100", "--max-states", "12"]
-    command += ["--algorithm", "MD-VPA"]
+    command += ["--method", "MD-VPA"]
     command += ["--checkpoint", str(kept), "--every", str(n // 100)]
     symbols = "".join(f"{symbol}\n" for symbol in stream(n)).encode()
     start = time.perf_counter()

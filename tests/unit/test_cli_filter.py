@@ -23,7 +23,7 @@ pytest.importorskip("typer")
 
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 SINGLE = ["--symbols", "4", "-K", "30", "--beta", "0.1"]
-MODEL = [*SINGLE, "--algorithm", "MD-VPA"]
+MODEL = [*SINGLE, "--method", "MD-VPA"]
 MIXED = ["--symbols", "4", "-K", "100"]  # through the default mixture
 COMMAND = [sys.executable, "-m", "mdvpf"]
 
@@ -196,7 +196,7 @@ def test_resuming_is_as_if_never_interrupted(
 ) -> None:
     symbols, kept, source = stream(), tmp_path / "kept", tmp_path / "stream"
     model = MIXED if algorithm == "auto" else SINGLE
-    options = [*model, "--algorithm", algorithm, "--seed", "5"]
+    options = [*model, "--method", algorithm, "--seed", "5"]
     _, expected, _ = run(lines(symbols), *options)
     found = []
     options += ["--checkpoint", str(kept), "--every", "7", "--resume"]
@@ -228,7 +228,7 @@ def test_a_checkpoint_made_in_python_goes_on(run: Run, tmp_path: Path) -> None:
         (["--symbols", "3", "--vocabulary", __file__], "--symbols or --vocabulary"),
         (["--symbols", "0"], "n_symbols=0"),
         (["--symbols", "3", "--unknown", "x"], "unknown='x'"),
-        (["--symbols", "3", "--algorithm", "magic"], "algorithm='magic'"),
+        (["--symbols", "3", "--method", "magic"], "method='magic'"),
         (["--symbols", "3", "--every", "0"], "every=0"),
         (["--symbols", "3", "--beta", "0.1"], "beta=0.1: auto has filters of many settings"),
         (["--symbols", "3", "-K", "83"], "n_particles=83"),
@@ -257,9 +257,9 @@ def test_no_checkpoint_is_lost_by_mistake(run: Run, tmp_path: Path) -> None:
     code, reports, complaint = run("0\n", *options, "-K", "31", "--resume")
     assert (code, reports) == (2, [])
     assert "particles=31: the checkpoint has 30" in complaint
-    code, reports, complaint = run("0\n", *options, "--algorithm", "auto", "--resume")
+    code, reports, complaint = run("0\n", *options, "--method", "auto", "--resume")
     assert (code, reports) == (2, [])
-    assert "algorithm='auto': the checkpoint has MDVPA(" in complaint
+    assert "method='auto': the checkpoint has MDVPA(" in complaint
     assert kept.read_bytes() == before
 
 
@@ -267,12 +267,12 @@ def test_options_that_contradict_a_mixture(run: Run, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     options = ["--checkpoint", str(kept), "--resume"]
     assert run("0\n1\n", *MIXED, *options)[0] == 0
-    for same in (["-K", "100"], ["--algorithm", "auto"], ["--symbols", "4"], []):
+    for same in (["-K", "100"], ["--method", "auto"], ["--symbols", "4"], []):
         assert run("2\n", *options, *same)[0] == 0
     before = kept.read_bytes()
     for other, message in (
         (["-K", "200"], "particles=200: the checkpoint has 100"),
-        (["--algorithm", "SMC"], "algorithm='SMC': the checkpoint has 'auto'"),
+        (["--method", "SMC"], "method='SMC': the checkpoint has 'auto'"),
         (["--max-states", "9"], "max_states=9: the checkpoint has None"),
         (["--beta", "0.1"], "beta=0.1: the checkpoint has None"),
     ):
@@ -281,9 +281,9 @@ def test_options_that_contradict_a_mixture(run: Run, tmp_path: Path) -> None:
         assert message in complaint
     assert kept.read_bytes() == before
     mdvpf.Mixture.grid(4, n_particles=10).save(kept)  # a mixture, but not that one
-    code, _, complaint = run("0\n", *options, "--algorithm", "auto")
+    code, _, complaint = run("0\n", *options, "--method", "auto")
     assert code == 2
-    assert "algorithm='auto': the checkpoint has None" in complaint
+    assert "method='auto': the checkpoint has None" in complaint
 
 
 def test_a_checkpoint_that_can_never_be_written_is_told_at_once(run: Run, tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_inspect(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     vocabulary, kept = tmp_path / "labels", tmp_path / "kept"
     vocabulary.write_text("ls\n[red]\nmake\n")
     options = ["--vocabulary", str(vocabulary), "--checkpoint", str(kept)]
-    run("ls\n[red]\nmake\n" * 5, *options, "--algorithm", "MD-VPA")
+    run("ls\n[red]\nmake\n" * 5, *options, "--method", "MD-VPA")
     shown = inspected(kept, capsys)
     monitor = Monitor.load(kept)
     pf = monitor.predictor
