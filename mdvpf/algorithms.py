@@ -223,5 +223,8 @@ Algorithm = MDVPA | VPA | SMC | ParticleLearning | OptimalResampling
 # In the order of `AlgorithmKind` in `_kernel/constants.pxd`.
 ALGORITHMS = (MDVPA, VPA, SMC, ParticleLearning, OptimalResampling)
 
+# Where the documentation says how to run a rule of one's own.
+OWN_RULE_PAGE = "docs/howto/own-rule.md"
+
 # Those that may hold a path more than once: they start from K copies, and always have K particles.
 DUPLICATING = (SMC, ParticleLearning)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
-from mdvpf.algorithms import ALGORITHMS, MDVPA, Algorithm
+from mdvpf.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
 from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
@@ -40,7 +40,8 @@ class ParticleFilter(Predictor):
     model : InfiniteHMM
         The model and its hyper-parameters.
     algorithm : MDVPA, VPA, SMC, ParticleLearning or OptimalResampling, default MDVPA()
-        Which candidates survive a step.
+        Which candidates survive a step. The core has these five, and takes no subclasses; for a
+        rule of one's own there is `mdvpf.reference.ReferenceFilter`.
     n_particles : int, default 1000
         The budget K: at most so many particles are kept.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
@@ -82,10 +83,12 @@ class ParticleFilter(Predictor):
     ) -> None:
         if not isinstance(model, InfiniteHMM):
             raise TypeError(f"model={model!r}: expected an InfiniteHMM")
-        if not isinstance(algorithm, ALGORITHMS):
+        if type(algorithm) not in ALGORITHMS:
             raise TypeError(
-                f"algorithm={algorithm!r}: expected an instance of one of "
+                f"algorithm={algorithm!r}: expected an instance of "
                 + ", ".join(kind.__name__ for kind in ALGORITHMS)
+                + ", not of a subclass: the core has these five rules and no others; a rule of "
+                f"your own runs in mdvpf.reference.ReferenceFilter, see {OWN_RULE_PAGE}"
             )
         self.model = model
         self.algorithm = algorithm

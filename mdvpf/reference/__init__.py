@@ -26,6 +26,7 @@ The symbols of the paper, and what they are called here:
 
 A step reads top down: `expand` the particles into candidates, select among them (`select_top`,
 `select_optimal`) or draw (`draw`, `resample`), and `move` each chosen parent to its state.
+A rule of one's own is a class with such a step: `SelectionRule`.
 """
 
 from mdvpf.reference.filter import Pending, ReferenceFilter
@@ -40,6 +41,7 @@ from mdvpf.reference.particle import (
     move,
     transition_probabilities,
 )
+from mdvpf.reference.rule import SelectionRule
 from mdvpf.reference.selection import (
     GRID,
     Candidate,
@@ -85,6 +87,7 @@ __all__ = [
     "Pending",
     "ReferenceFilter",
     "START",
+    "SelectionRule",
     "Survivor",
     "Symbol",
     "advanced",

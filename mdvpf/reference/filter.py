@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.algorithms import (
-    ALGORITHMS,
     DUPLICATING,
     MDVPA,
     SMC,
@@ -23,6 +22,7 @@ from mdvpf.algorithms import (
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Step
 from mdvpf.reference.particle import START, Particle, Symbol
+from mdvpf.reference.rule import SelectionRule, checked_algorithm, run_rule
 from mdvpf.reference.selection import log_predictive
 from mdvpf.reference.steps import (
     Advance,
@@ -48,8 +48,9 @@ class ReferenceFilter:
     ----------
     model : InfiniteHMM
         The model and its hyper-parameters.
-    algorithm : MDVPA, VPA, SMC, ParticleLearning or OptimalResampling, optional
-        How particles are chosen; ``MDVPA()`` by default.
+    algorithm : MDVPA, VPA, SMC, ParticleLearning, OptimalResampling or SelectionRule, optional
+        How particles are chosen; ``MDVPA()`` by default. Besides the five, any object with a
+        method ``step`` as `SelectionRule` has it: a rule of one's own.
     n_particles : int, default 1000
         The budget of particles.
     rng : Generator, int or None, optional
@@ -84,21 +85,15 @@ class ReferenceFilter:
     def __init__(
         self,
         model: InfiniteHMM,
-        algorithm: Algorithm | None = None,
+        algorithm: Algorithm | SelectionRule | None = None,
         n_particles: int = 1000,
         *,
         rng: Any = None,
     ) -> None:
         if not isinstance(model, InfiniteHMM):
             raise TypeError(f"model={model!r}: expected an InfiniteHMM")
-        algorithm = MDVPA() if algorithm is None else algorithm
-        if not isinstance(algorithm, ALGORITHMS):
-            raise TypeError(
-                f"algorithm={algorithm!r}: expected one of "
-                + ", ".join(kind.__name__ for kind in ALGORITHMS)
-            )
         self.model = model
-        self.algorithm: Algorithm = algorithm
+        self.algorithm = checked_algorithm(MDVPA() if algorithm is None else algorithm)
         self.n_particles = validate.integer("n_particles", n_particles, low=1)
         self.log_evidence = 0.0
         self.n_steps = 0
@@ -107,7 +102,7 @@ class ReferenceFilter:
         self._pending: Pending | None = None
 
     def _empty_particles(self) -> list[Particle]:
-        n = self.n_particles if isinstance(self.algorithm, DUPLICATING) else 1
+        n = self.n_particles if type(self.algorithm) in DUPLICATING else 1
         return [Particle(log_weight=-math.log(n)) for _ in range(n)]
 
     @property
@@ -133,10 +128,10 @@ class ReferenceFilter:
         if symbol is not None:
             symbol = validate.integer("symbol", symbol, low=0, high=self.model.n_symbols - 1)
         before = log_predictive(self.model, self.particles, symbol)
-        if isinstance(self.algorithm, MDVPA):
+        if type(self.algorithm) is MDVPA:
             after = self._wait_for_lookahead(self.algorithm, symbol)
         else:
-            after = self._advance(self.algorithm, symbol)
+            after = self._advance(symbol)
             self._commit(after.particles)
         self.log_evidence += before if after.log_evidence is None else after.log_evidence
         return Step(
@@ -149,7 +144,7 @@ class ReferenceFilter:
 
     def new_sequence(self) -> None:
         """Let the next symbol start a sequence; counts, weights and steps are kept."""
-        if isinstance(self.algorithm, MDVPA) and self._pending is not None:
+        if type(self.algorithm) is MDVPA and self._pending is not None:
             self._commit(self._completed(self.algorithm, self._pending.symbol, lookahead=None))
         self._committed = [replace(particle, state=START) for particle in self._committed]
 
@@ -158,17 +153,19 @@ class ReferenceFilter:
         self._pending = None
         self.n_steps += 1
 
-    def _advance(
-        self, algorithm: VPA | SMC | ParticleLearning | OptimalResampling, symbol: Symbol
-    ) -> Advance:
+    def _advance(self, symbol: Symbol) -> Advance:
+        algorithm = self.algorithm
         model, particles, k = self.model, self._committed, self.n_particles
-        if isinstance(algorithm, VPA):
+        if type(algorithm) is VPA:
             return vpa_step(model, particles, symbol, k, carry_weights=algorithm.carry_weights)
-        if isinstance(algorithm, SMC):
+        if type(algorithm) is SMC:
             return smc_step(model, particles, symbol, algorithm, self._rng)
-        if isinstance(algorithm, ParticleLearning):
+        if type(algorithm) is ParticleLearning:
             return particle_learning_step(model, particles, symbol, self._rng)
-        return optimal_resampling_step(model, particles, symbol, k, self._rng.random)
+        if type(algorithm) is OptimalResampling:
+            return optimal_resampling_step(model, particles, symbol, k, self._rng.random)
+        assert isinstance(algorithm, SelectionRule)
+        return run_rule(algorithm, model, list(particles), symbol, k, self._rng)
 
     def _wait_for_lookahead(self, algorithm: MDVPA, symbol: Symbol) -> Advance:
         """Complete the waiting step, for which `symbol` is the look-ahead, and wait again."""
