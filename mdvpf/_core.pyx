@@ -31,7 +31,7 @@ from mdvpf._kernel.particles cimport (
 )
 from mdvpf._kernel.pool cimport open_pool
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
-from mdvpf._kernel.restore cimport restore
+from mdvpf._kernel.restore cimport restore, restore_pending
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
 from mdvpf._kernel.shelves cimport groups_for, reserve_shelves, stride_for, take_slot
 from mdvpf._kernel.snapshot cimport (
@@ -39,7 +39,7 @@ from mdvpf._kernel.snapshot cimport (
     borrow_sections, dispose_snapshot, sections_of, take_snapshot,
 )
 from mdvpf._kernel.state_text cimport state_text
-from mdvpf._kernel.step cimport restore_pending, start_sequence, step
+from mdvpf._kernel.step cimport start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.threads cimport watch_forks
 from mdvpf._kernel.transition cimport transition_scores

@@ -7,7 +7,7 @@ arrays. How often a state was entered, reference counts and whether a symbol was
 not in the snapshot; they are computed.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
 from mdvpf._kernel.constants cimport (
@@ -29,7 +29,9 @@ from mdvpf._kernel.snapshot cimport (
     Snapshot,
     numbers,
 )
-from mdvpf._kernel.types cimport Buffer, History, System
+from mdvpf._kernel.step cimport step
+from mdvpf._kernel.step_ranked cimport Uniforms
+from mdvpf._kernel.types cimport Buffer, History, Report, System
 
 
 # ---- histories ---------------------------------------------------------------------------
@@ -209,4 +211,23 @@ cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
     status = restore_with(system, snapshot, &records)
     for i in range(sizeof(RestoreBuffers) // sizeof(Buffer)):
         dispose(&system.memory, &(<Buffer*>&records.work)[i])
+    return status
+
+
+cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogil:
+    """Make a symbol pending again, as it was when the committed particles were saved.
+
+    What the provisional set was follows from them. With more room than candidates the budget
+    plays no part in it, and a smaller one keeps work space in proportion to the particles.
+    """
+    cdef int64_t budget = system.budget
+    cdef Uniforms none
+    cdef Report report
+    cdef Status status
+    none.values = NULL
+    none.n = 0
+    none.used = 0
+    system.budget = min(budget, system.n_candidates)
+    status = step(system, symbol, 0.0, &none, &report)
+    system.budget = budget
     return status

@@ -57,7 +57,7 @@ cdef inline Status check_weights(
 cdef inline bint has_other_position(
     Records* records, int64_t record, uint32_t position
 ) noexcept nogil:
-    """Whether a record was seen before at another position of a particle."""
+    """Whether a record to restore was found before at another position of a particle."""
     cdef uint64_t* known = &(<uint64_t*>records.work.positions.data)[record]
     if known[0] == 0:
         known[0] = <uint64_t>position + 1

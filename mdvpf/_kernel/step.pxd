@@ -61,22 +61,3 @@ cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept n
     for k in range(system.n_particles):
         block_of(system, k)[BLOCK_CURRENT] = 0
     return OK
-
-
-cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogil:
-    """Make a symbol pending again, as it was when the committed particles were saved.
-
-    What the provisional set was follows from them. With more room than candidates the budget
-    plays no part in it, and a smaller one keeps work space in proportion to the particles.
-    """
-    cdef int64_t budget = system.budget
-    cdef Uniforms none
-    cdef Report report
-    cdef Status status
-    none.values = NULL
-    none.n = 0
-    none.used = 0
-    system.budget = min(budget, system.n_candidates)
-    status = step(system, symbol, 0.0, &none, &report)
-    system.budget = budget
-    return status

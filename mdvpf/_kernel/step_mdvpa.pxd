@@ -18,7 +18,7 @@ from mdvpf._kernel.regret_term cimport apply_regret_term
 from mdvpf._kernel.reserve cimport reserve_commit, reserve_step
 from mdvpf._kernel.step_ranked cimport (
     Uniforms,
-    choose_optimal, choose_top, describe, mean_states_of, predict,
+    choose_optimal, choose_top, report_ranked, mean_states_of, predict,
 )
 from mdvpf._kernel.top_k cimport normalize, select_top, weigh
 from mdvpf._kernel.transition cimport moved_probability
@@ -159,7 +159,7 @@ cdef inline Status step_mdvpa(
     status = choose_top(system, symbol, &system.provisional)
     if status != OK:
         return status
-    describe(system, &system.provisional, report)
+    report_ranked(system, &system.provisional, report)
     report.mean_states = mean_states_of(system, &system.provisional)
     system.pending = True
     system.pending_symbol = symbol

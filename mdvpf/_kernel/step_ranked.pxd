@@ -53,10 +53,10 @@ cdef inline double mean_states_of(const System* system, const Survivors* chosen)
     return mean
 
 
-cdef inline void describe(
+cdef inline void report_ranked(
     const System* system, const Survivors* chosen, Report* report
 ) noexcept nogil:
-    """Report on survivors, but for their number of states."""
+    """Report on a step that ranks candidates: sample size, survivors, share discarded."""
     report.ess = effective_size(chosen)
     report.n_particles = chosen.n
     report.discarded = chosen.discarded
@@ -141,7 +141,7 @@ cdef inline Status finish(
     cdef Status status = reserve_commit(system, chosen)
     if status == OK:
         commit(system, chosen, symbol)
-        describe(system, chosen, report)
+        report_ranked(system, chosen, report)
         report.mean_states = system.mean_states
     return status
 

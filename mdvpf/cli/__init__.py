@@ -1,31 +1,9 @@
-"""The terminal: `mdvpf` and its commands, one file each. This file needs nothing but Python."""
+"""The terminal: `mdvpf` and its commands, one file each.
 
-from __future__ import annotations
+`entry_point` has `main`, `app` the application with all commands, `live` reads lines as they
+arrive, `shared` and `experiment_commands` have the options that several commands take.
+"""
 
-import sys
-from collections.abc import Sequence
+from mdvpf.cli.entry_point import main
 
-WRONG_USAGE = 2
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code.
-
-    Examples
-    --------
-    >>> from mdvpf.cli import main
-    >>> main(["--version"])  # doctest: +ELLIPSIS
-    mdvpf 0...
-    0
-    """
-    try:
-        from mdvpf.cli.app import run
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("typer", "rich"):
-            raise
-        print(
-            "mdvpf: the commands need the packages typer and rich: install them, or mdvpf[cli]",
-            file=sys.stderr,
-        )
-        return WRONG_USAGE
-    return run(sys.argv[1:] if arguments is None else list(arguments))
+__all__ = ["main"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdvpf.cli import experiment_options, shared
+from mdvpf.cli import experiment_commands, shared
 from mdvpf.experiments import compare as experiments
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import carry_out
@@ -19,9 +19,9 @@ def compare(
     column: shared.Column = None,
     breaks: shared.Breaks = None,
     text: Annotated[bool, typer.Option("--text", help="The symbols are characters.")] = False,
-    particles: experiment_options.Particles = None,
-    method: experiment_options.Methods = None,
-    methods: experiment_options.OldMethods = None,
+    particles: experiment_commands.Particles = None,
+    method: experiment_commands.Methods = None,
+    methods: experiment_commands.OldMethods = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
@@ -32,11 +32,11 @@ def compare(
     carry_weights: shared.CarryWeights = None,
     selection: shared.Selection = None,
     seed: shared.Seed = None,
-    jobs: experiment_options.Jobs = 1,
-    out: experiment_options.Out = Path("results/compare"),
-    backend: experiment_options.Backend = "processes",
-    scheduler: experiment_options.Scheduler = None,
-    resume: experiment_options.Resume = False,
+    jobs: experiment_commands.Jobs = 1,
+    out: experiment_commands.Out = Path("results/compare"),
+    backend: experiment_commands.Backend = "processes",
+    scheduler: experiment_commands.Scheduler = None,
+    resume: experiment_commands.Resume = False,
 ) -> int:
     """Compare the filters, Markov chains and context trees on a file of your own.
 
@@ -53,10 +53,10 @@ def compare(
     mdvpf compare clicks.txt --method MD-VPA,VPA --method "Markov 1" --discount 1/sqrt(n)
     """
     with shared.usage():
-        where = experiment_options.executor(jobs, backend, scheduler)
+        where = experiment_commands.executor(jobs, backend, scheduler)
         given = shared.given(
             particles=particles,
-            methods=experiment_options.read_methods(method, methods),
+            methods=experiment_commands.read_methods(method, methods),
             alpha=alpha,
             gamma=gamma,
             beta=beta,
@@ -73,4 +73,4 @@ def compare(
     data = Data(stream.name, stream.symbols, stream.n_symbols, stream.lengths)
     experiment = experiments.compare(data)
     finished = carry_out(experiment, options, out, where, resume=resume, progress=True)
-    return experiment_options.show(finished)
+    return experiment_commands.show(finished)

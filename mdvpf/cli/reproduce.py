@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mdvpf._support import validate
-from mdvpf.cli import experiment_options, shared
+from mdvpf.cli import experiment_commands, shared
 from mdvpf.experiments.adversarial import ADVERSARIAL
 from mdvpf.experiments.artificial import ARTIFICIAL
 from mdvpf.experiments.books import BOOKS
@@ -27,7 +27,7 @@ _LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERI
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL} of them.")],
-    particles: experiment_options.Particles = None,
+    particles: experiment_commands.Particles = None,
     seeds: Annotated[
         int | None, typer.Option(help="Number of streams: data seeds, windows, blocks or users.")
     ] = None,
@@ -42,8 +42,8 @@ def reproduce(
         int | None,
         typer.Option(help="The largest K: of the reference (artificial) or the grid (efficiency)."),
     ] = None,
-    method: experiment_options.Methods = None,
-    methods: experiment_options.OldMethods = None,
+    method: experiment_commands.Methods = None,
+    methods: experiment_commands.OldMethods = None,
     literal: Annotated[
         bool,
         typer.Option(
@@ -62,11 +62,11 @@ def reproduce(
     carry_weights: shared.CarryWeights = None,
     selection: shared.Selection = None,
     seed: shared.Seed = None,
-    jobs: experiment_options.Jobs = 1,
-    out: experiment_options.Out = Path("results"),
-    backend: experiment_options.Backend = "processes",
-    scheduler: experiment_options.Scheduler = None,
-    resume: experiment_options.Resume = False,
+    jobs: experiment_commands.Jobs = 1,
+    out: experiment_commands.Out = Path("results"),
+    backend: experiment_commands.Backend = "processes",
+    scheduler: experiment_commands.Scheduler = None,
+    resume: experiment_commands.Resume = False,
 ) -> int:
     """Redo an experiment of the paper: table, figures, arrays and configuration in one folder.
 
@@ -85,13 +85,13 @@ def reproduce(
     with shared.usage():
         validate.choice("NAME", name, [*EXPERIMENTS, ALL])
         chosen = EXPERIMENTS if name == ALL else {name: EXPERIMENTS[name]}
-        where = experiment_options.executor(jobs, backend, scheduler)
+        where = experiment_commands.executor(jobs, backend, scheduler)
         given = shared.given(
             particles=particles,
             seeds=seeds,
             length=length,
             most_particles=most_particles,
-            methods=experiment_options.read_methods(method, methods),
+            methods=experiment_commands.read_methods(method, methods),
             alpha=alpha,
             gamma=gamma,
             beta=beta,
@@ -112,5 +112,5 @@ def reproduce(
         options = all_options[key]
         folder = out / experiment.name
         finished = carry_out(experiment, options, folder, where, resume=resume, progress=True)
-        code = max(code, experiment_options.show(finished))
+        code = max(code, experiment_commands.show(finished))
     return code

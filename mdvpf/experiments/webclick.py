@@ -48,8 +48,8 @@ def streams(n: int, length: int) -> list[Data]:
     return found
 
 
-def joined(data: Data) -> Data:
-    """Return the same clicks as one sequence."""
+def without_breaks(data: Data) -> Data:
+    """Return a stream of this experiment without the breaks between users."""
     return Data(data.name, data.symbols, data.n_symbols)
 
 
@@ -63,7 +63,7 @@ def plan(options: Options) -> list[Run]:
     runs = []
     for i, data in enumerate(streams(options.seeds, options.length)):
         seed = Seed.of(filter_seeds[i])
-        for name, stream in zip(GROUPS, (data, joined(data)), strict=True):
+        for name, stream in zip(GROUPS, (data, without_breaks(data)), strict=True):
             for entry in options.entries():
                 runs.append(Run(name, entry, stream, seed, measure_memory=i == 0))
         runs += setting_runs(options, data, seed, _settings(options), i == 0)

@@ -25,7 +25,7 @@ from mdvpf.mixture.members import Members, read_members
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
 from mdvpf.mixture.saved_state import mixture_state, read_saved_members, read_weights
-from mdvpf.mixture.weights import Rate, Weights, pool, read_rate
+from mdvpf.mixture.weights import Rate, Weights, read_rate, weighted_fields
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import (
     MISSING,
@@ -320,7 +320,7 @@ class Mixture(Predictor):
         found, born = self._members.step(symbol)
         weights = self._weights
         log_predictive = 0.0 if symbol == MISSING else weights.absorb(found[..., 0])
-        fields = pool(np.exp(weights.log)[np.newaxis], found[np.newaxis])
+        fields = weighted_fields(np.exp(weights.log)[np.newaxis], found[np.newaxis])
         if born:
             assert self.restart is not None
             weights.replace(born, self.restart.mass_at(self._members.time))

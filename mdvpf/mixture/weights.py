@@ -128,13 +128,15 @@ class Weights:
             if t in births:
                 self.replace(*births[t])
         reports[:, 1] = reports[:, 0]
-        reports[:, 2:N_FIELDS] = pool(np.exp(after), found)
+        reports[:, 2:N_FIELDS] = weighted_fields(np.exp(after), found)
         reports[:, N_FIELDS : N_FIELDS + n_members] = np.exp(_log_sum(before))
         reports[:, N_FIELDS + n_members :] = _member_scores(before, found[..., _LOG_PREDICTIVE])
 
 
-def pool(weights: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the fields of `Step` but the first, of the particles of all members together.
+def weighted_fields(
+    weights: NDArray[np.float64], found: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the weighted fields of `Step`, but for the first, over all members.
 
     Sums go over the levels first, one by one: in that order unborn levels change nothing.
     """

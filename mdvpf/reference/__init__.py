@@ -30,7 +30,7 @@ A rule of one's own is a class with such a step: `SelectionRule`.
 """
 
 from mdvpf.reference.filter import Pending, ReferenceFilter
-from mdvpf.reference.literal import LiteralFilter, LiteralResult, theorem_regret
+from mdvpf.reference.literal import LiteralFilter, LiteralResult
 from mdvpf.reference.particle import (
     NO_PARENT,
     START,
@@ -74,6 +74,7 @@ from mdvpf.reference.steps import (
     smc_step,
     vpa_step,
 )
+from mdvpf.reference.theorem import theorem_regret
 
 __all__ = [
     "LiteralFilter",

@@ -11,8 +11,6 @@ Each of them can be switched on alone, so that a table can say which claim comes
 - ``normalizer`` is ``"sum"`` (Algorithm 1), ``"mean over K"`` (section 3.1 and Appendix II: the sum
   of the logs over the particles that have the label, divided by K), ``"geometric"`` (the package's:
   divided by their number) or ``"none"``.
-
-`theorem_regret` measures the quantity that Theorem 1 bounds.
 """
 
 from __future__ import annotations
@@ -21,14 +19,13 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.algorithms import MDVPA, VPA, Discount
+from mdvpf.algorithms import MDVPA, Discount
 from mdvpf.model import InfiniteHMM
 from mdvpf.reference.particle import Particle, emission_probability
 from mdvpf.reference.selection import Candidate, label_norm, log_sum_exp, select_top
@@ -220,65 +217,3 @@ def literal_transitions(model: InfiniteHMM, particle: Particle) -> list[float]:
     mass.append(model.alpha * (model.gamma / oracle_total))
     total = sum(seen) + model.alpha
     return [part / total for part in mass]
-
-
-def theorem_regret(
-    model: InfiniteHMM, algorithm: MDVPA | VPA, n_particles: int, symbols: Sequence[int]
-) -> NDArray[np.float64]:
-    """Return the regret of the particle weights in the loss of the paper's Eq. 8, symbol by symbol.
-
-    At step n the forecaster holds the survivors of VPA's rule with their weights, which have not
-    seen the next symbol. Its loss is the average of ``-log f(x_n, y_{n+1})`` under these weights.
-    The comparators are the paths of the particles: the loss of a path at step n is that of its
-    candidate alone. The regret after n steps is the cumulative loss of the forecaster less that of
-    the best path among the particles that are alive then. A path changes its state as it likes, so
-    this is a shifting regret (Eq. 1), over the strategies that the particles stand for.
-
-    Parameters
-    ----------
-    model : InfiniteHMM
-        The model.
-    algorithm : MDVPA or VPA
-        Which particles survive; MD-VPA with ``selection="top"``.
-    n_particles : int
-        The budget K.
-    symbols : sequence of int
-        The stream, without missing symbols.
-
-    Returns
-    -------
-    ndarray of shape (n - 1,)
-        The regret after each step that has a next symbol, in nats.
-
-    Examples
-    --------
-    >>> import mdvpf
-    >>> from mdvpf.reference import theorem_regret
-    >>> theorem_regret(mdvpf.InfiniteHMM(2), mdvpf.VPA(), 5, [0, 1, 0, 1]).round(3).tolist()
-    [0.0, 0.353, 0.99]
-    """
-    if not isinstance(algorithm, (MDVPA, VPA)):
-        raise TypeError(f"algorithm={algorithm!r}: expected an MDVPA or a VPA")
-    codes = validate.integers("symbols", symbols, low=0, high=model.n_symbols - 1).tolist()
-    pf = LiteralFilter(model, n_particles, carry_weights=True)
-    normalizer = algorithm.normalizer if isinstance(algorithm, MDVPA) else "none"
-    pf.normalizer = normalizer
-    path_loss = [0.0]  # of each particle
-    total = 0.0
-    regrets = []
-    for n, (symbol, lookahead) in enumerate(pairwise(codes), 1):
-        candidates = pf._expand(symbol)
-        scores = [candidate.log_score for candidate in candidates]
-        foreseen = [pf._log_potentials(particle, lookahead) for particle in pf.particles]
-        losses = [-foreseen[k][state] for k, state, _ in candidates]
-        held = select_top(scores, n_particles)
-        total += math.fsum(math.exp(log_weight) * losses[i] for i, log_weight in held)
-        if isinstance(algorithm, MDVPA):
-            discount = algorithm.discount_at(n)
-            terms = pf._terms(candidates, lookahead)
-            scores = [a + discount * b for a, b in zip(scores, terms, strict=True)]
-        survivors = select_top(scores, n_particles)
-        path_loss = [path_loss[candidates[i].parent] + losses[i] for i, _ in survivors]
-        pf.particles = offspring(pf.particles, symbol, candidates, survivors)
-        regrets.append(total - min(path_loss))
-    return np.array(regrets)
