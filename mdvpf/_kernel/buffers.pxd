@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, SHELF, TABLED, Status
-from mdvpf._kernel.pool cimport dispose, duplicate, used_bytes
+from mdvpf._kernel.pool cimport dispose, duplicate, resize, used_bytes
 from mdvpf._kernel.types cimport (
     Buffer, Candidate, HistoryBuffers, Lookahead, Page, PendingBuffers, PoolBuffers, RowTotal,
     Scratch, SharedUpdate, StoredBuffers, SurvivorBuffers, Survivors, System, WorkBuffers,
@@ -28,6 +28,13 @@ cdef enum:
 cdef struct BufferGroup:
     Buffer* first
     size_t n
+
+
+cdef inline bint make_room(
+    System* system, Buffer* buffer, size_t n, size_t item_bytes
+) noexcept nogil:
+    """Make a buffer long enough for n items; False if there is no memory."""
+    return resize(&system.memory, buffer, n * item_bytes) == OK
 
 
 cdef inline BufferGroup group_of(System* system, int lifetime) noexcept nogil:

@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from mdvpf._kernel.constants cimport NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK, Status
-from mdvpf._kernel.counts cimport children, group_bytes, hold_all, item, items_of
+from mdvpf._kernel.counts cimport children, content_bytes, hold_all, item, items_of
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport (
     at, class_at, close_pool, count_records, dispose, open_pool, reserve_pages, resize, take,
@@ -56,13 +56,6 @@ cdef inline Status prepare(
             return OK
     close_pool(&move.pool)
     return NO_MEMORY
-
-
-cdef inline size_t content_bytes(const Record* record) noexcept nogil:
-    """Bytes after the header; the shape of a node is 0."""
-    if record.shape == 0:
-        return NODE_SIZE * sizeof(handle_t)
-    return group_bytes(record.shape)
 
 
 cdef inline uint32_t hash_of(const Record* record, uint32_t position) noexcept nogil:

@@ -111,6 +111,13 @@ cdef inline size_t group_bytes(uint32_t shape) noexcept nogil:
     return <size_t>(GROUP + 2 * <size_t>(shape >> 2)) << (shape & 3)
 
 
+cdef inline size_t content_bytes(const Record* record) noexcept nogil:
+    """Bytes of a record after its header: of the counts of a group, or the handles of a node."""
+    if record.shape == 0:
+        return NODE_SIZE * sizeof(handle_t)
+    return group_bytes(record.shape)
+
+
 cdef inline uint32_t group_units(uint32_t shape) noexcept nogil:
     """Units of a record that holds a group of this shape, header included."""
     return <uint32_t>((sizeof(Record) + group_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)

@@ -29,10 +29,10 @@ cdef inline double largest_regret_term(const System* system, double discount) no
     return most
 
 
-cdef inline void write_tilted(
+cdef inline void write_with_regret_term(
     System* system, double discount, bint logarithmic
 ) noexcept nogil:
-    """Write the tilted candidates with linear scores or, if `logarithmic`, their logs."""
+    """Write the candidates with the regret term in their scores, or in the logs of these."""
     cdef const CandidateSet* candidates = &system.candidates
     cdef CandidateSet* tilted = &system.tilted
     cdef const Candidate* items = candidates.items
@@ -70,9 +70,9 @@ cdef inline void apply_regret_term(System* system, double discount) noexcept nog
     cdef const CandidateSet* candidates = &system.candidates
     cdef CandidateSet* tilted = &system.tilted
     cdef double most = largest_regret_term(system, discount)
-    write_tilted(system, discount, candidates.logarithmic)
+    write_with_regret_term(system, discount, candidates.logarithmic)
     if not candidates.logarithmic and not 1e-150 < tilted.least <= tilted.best < 1e150:
-        write_tilted(system, discount, True)  # else weights could underflow
+        write_with_regret_term(system, discount, True)  # else weights could underflow
     # A candidate that was not collected has a score below the bound before it is tilted.
     tilted.bound = -INFINITY
     if not candidates.complete:

@@ -7,7 +7,7 @@ that a user can see. Buffers keep their content when they grow.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from mdvpf._kernel.buffers cimport find_arrays
+from mdvpf._kernel.buffers cimport find_arrays, make_room
 from mdvpf._kernel.constants cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_OPTIMAL, ALGORITHM_SMC, BLOCK_STATES,
     COUNT_LIMIT, NO_MEMORY, NODE_UNITS, OK,
@@ -15,20 +15,13 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.history cimport reserve_history
 from mdvpf._kernel.particles cimport block_of, into_of
-from mdvpf._kernel.pool cimport pages_for, reserve_pages, resize
+from mdvpf._kernel.pool cimport pages_for, reserve_pages
 from mdvpf._kernel.shared_updates cimport reserve_updates
 from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
 from mdvpf._kernel.threads cimport reserve_threads
 from mdvpf._kernel.types cimport (
-    Buffer, Candidate, RowTotal, SurvivorBuffers, Survivors, System, WorkBuffers,
+    Candidate, RowTotal, SurvivorBuffers, Survivors, System, WorkBuffers,
 )
-
-
-cdef inline bint make_room(
-    System* system, Buffer* buffer, size_t n, size_t item_bytes
-) noexcept nogil:
-    """Make a buffer long enough for n items; False if there is no memory."""
-    return resize(&system.memory, buffer, n * item_bytes) == OK
 
 
 cdef inline bint is_choosing(const System* system) noexcept nogil:

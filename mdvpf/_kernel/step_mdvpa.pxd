@@ -118,7 +118,7 @@ cdef inline double provisional_predictive(const System* system) noexcept nogil:
 cdef inline Status complete_pending(
     System* system, int32_t lookahead, double discount, Uniforms* uniforms
 ) noexcept nogil:
-    """Complete the pending step, and make room for the expansion after it."""
+    """MD-VPA: complete the pending step with its look-ahead; reserve the next expansion."""
     cdef const uint32_t* parent
     cdef int64_t n_candidates = 0
     cdef int64_t i

@@ -10,7 +10,7 @@ import pytest
 
 import mdvpf
 from mdvpf import _core
-from mdvpf.filter import _lag
+from mdvpf.filter.particle_filter import _lag
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
