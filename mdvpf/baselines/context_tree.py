@@ -7,30 +7,26 @@ it, the predictions along one path are mixed from the deepest node up to the roo
 
 from __future__ import annotations
 
-import math
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.baselines.base import (
-    START,
-    Baseline,
+from mdvpf.baselines.context_predictor import (
+    WEIGHTING,
+    ContextPredictor,
     counts_from_arrays,
     counts_to_arrays,
-    dirichlet,
+    dumped,
+    frozen_value,
     read_context,
-    row,
+    read_frozen,
 )
 from mdvpf.checkpoint import State, register, require, taken
-from mdvpf.predictor import MISSING
-
-T = TypeVar("T", float, NDArray[np.float64])
 
 
 @register("ContextTree")
-class ContextTree(Baseline):
+class ContextTree(ContextPredictor):
     """Context-tree weighting: chains of every variable order up to a depth, averaged exactly.
 
     A tree says for each context how far back to look. Each of its leaves has a Dirichlet prior over
@@ -60,115 +56,46 @@ class ContextTree(Baseline):
     [0.97, 0.03]
     """
 
-    _tables = ("_children", "_odds", "_totals", "_counts")
+    _rule = WEIGHTING
 
     def __init__(self, n_symbols: int, depth: int = 3, beta: float = 0.5) -> None:
-        super().__init__(n_symbols)
+        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
         self.depth = validate.integer("depth", depth, low=0)
         self.beta = validate.hyper_parameter("beta", beta)
-        # Nodes are numbered as they appear, the root is 0. A child is found by its parent and the
-        # symbol, missing symbols and starts included; a count by its node and symbol.
-        self._children: dict[int, int] = {}
-        self._counts: dict[int, int] = {}
-        self._totals = [0]
-        self._odds = [0.0]  # log odds that a node is not split, given the symbols so far
-        self.new_sequence()
+        super().__init__(n_symbols, self.depth, beta=self.beta)
 
     def __repr__(self) -> str:
         return f"ContextTree({self._n_symbols}, depth={self.depth}, beta={self.beta})"
 
-    def _size(self) -> int:
-        return len(self._totals)
-
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol follows the context of a start."""
-        self._context: tuple[int, ...] = (START,)[: self.depth]  # the latest first
-
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
-        path = [0]
-        for before in self._context:
-            child = self._children.get(self._key(path[-1], before))
-            if child is None:
-                # Nothing was seen below: all trees predict alike.
-                mixed = np.full(self._n_symbols, 1.0 / self._n_symbols)
-                break
-            path.append(child)
-        else:
-            mixed = self._estimate(path.pop())
-        for node in reversed(path):
-            mixed = _mix(self._estimate(node), mixed, self._odds[node])
-        return mixed
-
-    def _estimate(self, node: int) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol if the node is a leaf."""
-        counts = row(self._counts, node, self._n_symbols)
-        return dirichlet(counts, self._totals[node], self.beta)
-
-    def _key(self, node: int, before: int) -> int:
-        return node * (self._n_symbols + 2) + before + 2
-
-    def _advance(self, symbol: int) -> float:
-        context = self._context
-        if self.depth:
-            self._context = (symbol, *context)[: self.depth]
-        if symbol == MISSING:
-            return 0.0
-        # All in one loop: the calls of a method for each node would take longer than the rest.
-        counts, totals, odds = self._counts, self._totals, self._odds
-        n_symbols, beta = self._n_symbols, self.beta
-        mixed = -1.0  # below the leaf there is nothing
-        for node in self._path(context):
-            key = node * n_symbols + symbol
-            count = counts.get(key, 0)
-            total = totals[node]
-            counts[key] = count + 1
-            totals[node] = total + 1
-            own = (count + beta) / (total + n_symbols * beta)  # if the node is a leaf
-            if mixed < 0.0:
-                mixed = own
-                continue
-            below = mixed
-            mixed = _mix(own, below, odds[node])
-            odds[node] += math.log(own / below)
-        return math.log(mixed)
-
-    def _path(self, context: tuple[int, ...]) -> list[int]:
-        """Return the nodes of a context, the deepest first; those that are missing are made."""
-        node, path = 0, [0]
-        for before in context:
-            key = self._key(node, before)
-            child = self._children.get(key)
-            if child is None:
-                child = self._children[key] = len(self._totals)
-                self._totals.append(0)
-                self._odds.append(0.0)
-            path.append(child)
-            node = child
-        path.reverse()
-        return path
-
     # -- checkpoints -----------------------------------------------------------------------
+
+    # A child is written as its parent * (n_symbols + 2) + its symbol + 2: two more for missing
+    # symbols and starts.
 
     def _to_state(self) -> State:
         values = {
             "n_symbols": self._n_symbols,
             "depth": self.depth,
             "beta": self.beta,
-            "context": list(self._context),
+            "context": self._context.symbols(),
+            **frozen_value(self),
         }
+        dump = dumped(self._tree, node_width=2, entry_width=1)
         arrays = {
             # The root aside, nodes are in the order of their numbers.
-            "children": np.array(list(self._children), dtype=np.int64),
-            "totals": np.array(self._totals, dtype=np.int64),
-            "odds": np.array(self._odds, dtype=np.float64),
+            "children": dump.parents.astype(np.int64) * (self._n_symbols + 2) + dump.edges + 2,
+            "totals": dump.node_values[:, 0].astype(np.int64),
+            "odds": dump.node_values[:, 1],
         }
-        return State(values, arrays | counts_to_arrays(self._counts, "<i8"))
+        counts = dump.entry_values[:, 0].astype(np.int64)
+        return State(
+            values, arrays | counts_to_arrays(dump.owners, dump.symbols, counts, self._n_symbols)
+        )
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         values = dict(state.values)
-        context = values.pop("context")
+        context, is_frozen = values.pop("context"), read_frozen(values)
         self = object.__new__(cls)
         ContextTree.__init__(self, **values)
         children = taken(state, "children", "<i8", (None,))
@@ -178,23 +105,15 @@ class ContextTree(Baseline):
         parents = children // (self._n_symbols + 2)
         require(np.all((children >= 0) & (parents < np.arange(1, n))), "a node before its parent")
         require(np.all(np.isfinite(odds)), "odds that are not numbers")
-        depths = [0]
-        for parent in parents.tolist():
-            depths.append(depths[parent] + 1)
-        require(max(depths) <= self.depth, "a node is too deep")
-        self._children = {key: number for number, key in enumerate(children.tolist(), 1)}
-        require(len(self._children) == n - 1, "a node occurs twice")
-        self._counts = counts_from_arrays(state, "<i8", totals, self._n_symbols)
-        self._totals = totals.tolist()
-        self._odds = odds.tolist()
-        self._context = read_context(context, self._n_symbols, self.depth)
+        owners, symbols, counts = counts_from_arrays(state, "<i8", totals, self._n_symbols)
+        self._tree.fill(
+            parents.astype(np.uint32),
+            (children % (self._n_symbols + 2) - 2).astype(np.int32),
+            np.column_stack([totals.astype(np.float64), odds]),
+            owners.astype(np.uint32),
+            symbols,
+            counts[:, None],
+        )
+        self._context.replace(read_context(context, self._n_symbols, self.depth))
+        self._learns = not is_frozen
         return self
-
-
-def _mix(own: T, below: T, odds: float) -> T:
-    """Return the mean of two predictions, given the log odds of the first."""
-    if odds >= 0.0:
-        ratio = math.exp(-odds)
-        return (own + ratio * below) / (1.0 + ratio)
-    ratio = math.exp(odds)
-    return (ratio * own + below) / (1.0 + ratio)

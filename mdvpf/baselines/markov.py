@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.baselines.base import (
+from mdvpf.baselines.context_predictor import (
+    CHAIN,
     START,
-    Baseline,
+    ContextPredictor,
     counts_from_arrays,
     counts_to_arrays,
-    dirichlet,
+    dumped,
+    frozen_value,
     read_context,
-    row,
+    read_frozen,
 )
 from mdvpf.checkpoint import State, register, require, taken
-from mdvpf.predictor import MISSING
 
 _LARGEST_UNIT = 1e100
-_LARGEST_TIME = 2**62
 
 
 @register("Markov")
-class Markov(Baseline):
+class Markov(ContextPredictor):
     """Markov chain of a fixed order, with a symmetric Dirichlet prior for every context.
 
     After a context that was followed by y on ``n[y]`` of its ``n`` occasions, y has probability
@@ -54,77 +53,26 @@ class Markov(Baseline):
     [0.143, 0.714, 0.143]
     """
 
-    _tables = ("_contexts", "_totals", "_units", "_counts")
+    _rule = CHAIN
 
     def __init__(
         self, n_symbols: int, order: int = 1, beta: float = 0.3, decay: float = 1.0
     ) -> None:
-        super().__init__(n_symbols)
+        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
         self.order = validate.integer("order", order, low=0)
         self.beta = validate.hyper_parameter("beta", beta)
         self.decay = validate.real("decay", decay, low=validate.SMALLEST_PARAMETER, high=1.0)
-        self._contexts: dict[tuple[int, ...], int] = {}  # each context to its number
-        self._totals: list[float] = []  # per context
-        self._counts: dict[int, float] = {}  # by number of the context * n_symbols + symbol
-        # Instead of multiplying old counts by `decay`, new ones are made larger: what an
-        # occurrence counts at present, per context. Probabilities have it in every term.
-        self._units: list[float] = []
-        self.new_sequence()
+        super().__init__(n_symbols, self.order, beta=self.beta, decay=self.decay)
 
     def __repr__(self) -> str:
         return (
             f"Markov({self._n_symbols}, order={self.order}, beta={self.beta}, decay={self.decay})"
         )
 
-    def _size(self) -> int:
-        return len(self._totals)
+    # -- checkpoints -----------------------------------------------------------------------
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol follows the context of a start."""
-        self._context = (START,) * self.order
-
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
-        number = self._contexts.get(self._context)
-        if number is None:
-            return np.full(self._n_symbols, 1.0 / self._n_symbols)
-        counts = row(self._counts, number, self._n_symbols)
-        return dirichlet(counts, self._totals[number], self.beta * self._units[number])
-
-    def _advance(self, symbol: int) -> float:
-        context = self._context
-        if self.order:
-            self._context = (*context[1:], symbol)
-        if symbol == MISSING:
-            return 0.0
-        n_symbols = self._n_symbols
-        number = self._contexts.get(context)
-        if number is None:
-            number = self._contexts[context] = len(self._totals)
-            self._totals.append(0.0)
-            self._units.append(1.0)
-        unit = self._units[number]
-        total = self._totals[number]
-        key = number * n_symbols + symbol
-        count = self._counts.get(key, 0.0)
-        prior = self.beta * unit
-        log_predictive = math.log((count + prior) / (total + n_symbols * prior))
-        if self.decay != 1.0:
-            self._units[number] = unit = unit / self.decay
-        self._counts[key] = count + unit
-        self._totals[number] = total + unit
-        if unit > _LARGEST_UNIT:
-            self._rescale(number)
-        return log_predictive
-
-    def _rescale(self, number: int) -> None:
-        """Divide everything about a context by its unit, before it grows out of range."""
-        unit = self._units[number]
-        for key in range(number * self._n_symbols, (number + 1) * self._n_symbols):
-            if key in self._counts:
-                self._counts[key] /= unit
-        self._totals[number] /= unit
-        self._units[number] = 1.0
+    # Contexts are listed with their symbols, the latest last, in the order in which they appeared.
+    # In the tree they are the nodes of depth `order`, whose paths begin with the latest symbol.
 
     def _to_state(self) -> State:
         values = {
@@ -132,20 +80,33 @@ class Markov(Baseline):
             "order": self.order,
             "beta": self.beta,
             "decay": self.decay,
-            "context": list(self._context),
+            "context": self._context.symbols()[::-1],
+            **frozen_value(self),
         }
-        contexts = np.array(list(self._contexts), dtype=np.int32)
+        dump = dumped(self._tree, node_width=2, entry_width=1)
+        parents = np.concatenate([[0], dump.parents]).astype(np.int64)
+        edges = np.concatenate([[0], dump.edges]).astype(np.int32)
+        numbers = np.unique(dump.owners)  # of the nodes that have counts
+        contexts = np.empty((len(numbers), self.order), dtype=np.int32)
+        node = numbers
+        for i in range(self.order):
+            contexts[:, i] = edges[node]  # a node's own edge is the oldest symbol
+            node = parents[node]
         arrays: dict[str, NDArray[Any]] = {
-            "contexts": contexts.reshape(len(self._contexts), self.order),
-            "totals": np.array(self._totals, dtype=np.float64),
-            "units": np.array(self._units, dtype=np.float64),
+            "contexts": contexts,
+            "totals": dump.node_values[numbers, 0],
+            "units": dump.node_values[numbers, 1],
         }
-        return State(values, arrays | counts_to_arrays(self._counts, "<f8"))
+        owners = np.searchsorted(numbers, dump.owners)
+        counts = dump.entry_values[:, 0]
+        return State(
+            values, arrays | counts_to_arrays(owners, dump.symbols, counts, self._n_symbols)
+        )
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         values = dict(state.values)
-        context = values.pop("context")
+        context, is_frozen = values.pop("context"), read_frozen(values)
         # Before anything is made of that length.
         require(len(context) == values["order"], "a context of another order")
         self = object.__new__(cls)
@@ -156,10 +117,29 @@ class Markov(Baseline):
         contexts = taken(state, "contexts", "<i4", (n, self.order))
         require(np.all((contexts >= START) & (contexts < self._n_symbols)), "a strange context")
         require(np.all((units >= 1.0) & (units <= _LARGEST_UNIT)), "a unit is out of range")
-        self._contexts = {tuple(each): i for i, each in enumerate(contexts.tolist())}
-        require(len(self._contexts) == n, "a context occurs twice")
-        self._counts = counts_from_arrays(state, "<f8", totals, self._n_symbols)
-        self._totals = totals.tolist()
-        self._units = units.tolist()
-        self._context = read_context(context, self._n_symbols, self.order)
+        owners, symbols, counts = counts_from_arrays(state, "<f8", totals, self._n_symbols)
+        require(len(np.unique(owners)) == n, "a context without counts")
+        parents, edges, nodes = _as_tree(contexts)
+        require(len(set(nodes)) == n, "a context occurs twice")
+        node_values = np.zeros((len(parents) + 1, 2))
+        node_values[nodes] = np.column_stack([totals, units])
+        owners = np.array(nodes, dtype=np.uint32)[owners]
+        self._tree.fill(parents, edges, node_values, owners, symbols, counts[:, None])
+        self._context.replace(read_context(context, self._n_symbols, self.order)[::-1])
+        self._learns = not is_frozen
         return self
+
+
+def _as_tree(
+    contexts: NDArray[np.int32],
+) -> tuple[NDArray[np.uint32], NDArray[np.int32], list[int]]:
+    """Return parents and edges of the nodes that contexts have as paths, and the node of each."""
+    children: dict[tuple[int, int], int] = {}
+    nodes = []
+    for context in contexts.tolist():
+        node = 0
+        for symbol in reversed(context):
+            node = children.setdefault((node, symbol), len(children) + 1)
+        nodes.append(node)
+    paths = np.array(list(children), dtype=np.int64).reshape(-1, 2)
+    return paths[:, 0].astype(np.uint32), paths[:, 1].astype(np.int32), nodes

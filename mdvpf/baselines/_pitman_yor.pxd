@@ -1,0 +1,282 @@
+# cython: language_level=3
+"""The Pitman-Yor rules: one tree with one setting, and one tree for a grid of settings.
+
+For a context u with counts c_u(y), their sum c_u and t_u distinct symbols, and v the context one
+symbol shorter::
+
+    P_u(y) = (max(c_u(y) - discount, 0) + (strength + discount * t_u) * P_v(y)) / (c_u + strength)
+
+and P_u = P_v where c_u = 0. A symbol is counted in the longest context, and in each shorter one as
+long as it was new in the one before.
+
+A grid needs two counts. In a tree of depth d, the longest contexts count occurrences. A shorter u
+counts y once for each context one symbol longer that has seen y, and once for each time that u was
+all there was, at the start of a sequence: its *types*, which do not depend on d. With occurrences
+and types of every context one tree has the counts of all depths.
+"""
+
+from libc.math cimport exp, log
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from mdvpf._pool cimport resize
+from mdvpf._types cimport NO_MEMORY, OK, Status
+from mdvpf.baselines._rules cimport (
+    Past, Rule,
+    complete_path, entries_of, find_entries, find_path, make_entry, nodes_of, reserve_path,
+)
+from mdvpf.baselines._tables cimport (
+    ABSENT, Tree, entry_at, node_at, values_of_entry, values_of_node,
+)
+
+cdef extern from *:
+    """
+    #define MDVPF_LEAST_PROBABILITY 1e-300
+    """
+    const double LEAST "MDVPF_LEAST_PROBABILITY"    # so that very deep trees do not underflow
+
+cdef enum:
+    LEVEL_WIDTH = 5         # numbers of a level in the work space of a grid
+
+
+cdef inline double base_probability(const Rule* rule) noexcept nogil:
+    """What the empty context falls back on, for any symbol."""
+    return 1.0 / rule.n_symbols
+
+
+cdef inline double discounted(
+    double count, double total, double n_types, double below, double discount, double strength
+) noexcept nogil:
+    """The formula, for a context that has occurred."""
+    cdef double own = count - discount if count > discount else 0.0
+    cdef double found = (own + (strength + discount * n_types) * below) / (total + strength)
+    return found if found > LEAST else LEAST
+
+
+# ---- one setting -------------------------------------------------------------------------
+
+cdef inline Status step_pitman_yor(
+    Tree* tree, Past* past, const Rule* rule, int32_t symbol, bint learn, double* log_predictive
+) noexcept nogil:
+    cdef const double* setting = <const double*>rule.pairs.data
+    cdef int64_t found = find_path(tree, past)
+    cdef double p = base_probability(rule)
+    cdef double count, total
+    cdef uint32_t node, entry
+    cdef bint is_new
+    cdef int64_t i
+    find_entries(tree, past, found, symbol)
+    for i in range(found):
+        node = nodes_of(past)[i]
+        entry = entries_of(past)[i]
+        total = values_of_node(tree, node)[0]
+        if total > 0.0:
+            count = 0.0 if entry == ABSENT else values_of_entry(tree, entry)[0]
+            p = discounted(
+                count, total, node_at(tree, node).n_symbols, p, setting[0], setting[1]
+            )
+    log_predictive[0] = log(p)
+    if not learn:
+        return OK
+    if reserve_path(tree, past, found) != OK:
+        return NO_MEMORY
+    complete_path(tree, past, found)
+    for i in range(past.n, -1, -1):
+        is_new = entries_of(past)[i] == ABSENT
+        entry = make_entry(tree, past, i, symbol)
+        values_of_entry(tree, entry)[0] += 1.0
+        values_of_node(tree, nodes_of(past)[i])[0] += 1.0
+        if not is_new:
+            break
+    return OK
+
+
+cdef inline void apply_node(
+    const Tree* tree, uint32_t node, int which, double discount, double strength, int64_t n_symbols,
+    double* p,
+) noexcept nogil:
+    """Turn the distribution of the shorter context into that of a node that has occurred."""
+    cdef double scale = strength + discount * node_at(tree, node).n_symbols
+    cdef double bottom = values_of_node(tree, node)[which] + strength
+    cdef uint32_t entry = node_at(tree, node).first
+    cdef double count
+    cdef int64_t y
+    for y in range(n_symbols):
+        p[y] *= scale
+    while entry != ABSENT:
+        count = values_of_entry(tree, entry)[which]
+        if count > discount:
+            p[entry_at(tree, entry).symbol] += count - discount
+        entry = entry_at(tree, entry).next
+    for y in range(n_symbols):
+        p[y] /= bottom
+        if p[y] < LEAST:
+            p[y] = LEAST
+
+
+cdef inline void predict_pitman_yor(
+    const Tree* tree, Past* past, const Rule* rule, double* out
+) noexcept nogil:
+    cdef const double* setting = <const double*>rule.pairs.data
+    cdef int64_t found = find_path(tree, past)
+    cdef int64_t i, y
+    for y in range(rule.n_symbols):
+        out[y] = base_probability(rule)
+    for i in range(found):
+        if values_of_node(tree, nodes_of(past)[i])[0] > 0.0:
+            apply_node(tree, nodes_of(past)[i], 0, setting[0], setting[1], rule.n_symbols, out)
+
+
+# ---- a grid of settings ------------------------------------------------------------------
+
+cdef inline void read_levels(const Tree* tree, Past* past, int64_t found) noexcept nogil:
+    """Write count, total (occurrences, then types) and distinct symbols of each node."""
+    cdef double* level = <double*>past.work.data
+    cdef const double* values
+    cdef uint32_t entry
+    cdef int64_t i
+    for i in range(found):
+        entry = entries_of(past)[i]
+        level[0] = level[2] = 0.0
+        if entry != ABSENT:
+            values = values_of_entry(tree, entry)
+            level[0] = values[0]
+            level[2] = values[1]
+        values = values_of_node(tree, nodes_of(past)[i])
+        level[1] = values[0]
+        level[3] = values[1]
+        level[4] = node_at(tree, nodes_of(past)[i]).n_symbols
+        level += LEVEL_WIDTH
+
+
+cdef inline void write_likelihoods(
+    const Rule* rule, const double* levels, int64_t found, double* out
+) noexcept nogil:
+    """Write the probability of the symbol under each setting."""
+    cdef const double* pair = <const double*>rule.pairs.data
+    cdef const int64_t* depths = <const int64_t*>rule.depths.data
+    cdef const double* level
+    cdef double p
+    cdef int64_t i, j, k
+    for k in range(rule.n_pairs):
+        p = base_probability(rule)
+        level = levels
+        j = 0
+        for i in range(found):
+            if level[1] > 0.0:
+                if depths[j] == i:
+                    out[j] = discounted(level[0], level[1], level[4], p, pair[0], pair[1])
+                    j += 1
+                    if j == rule.n_depths:
+                        break
+                p = discounted(level[2], level[3], level[4], p, pair[0], pair[1])
+            level += LEVEL_WIDTH
+        while j < rule.n_depths:    # contexts that have not occurred, or that are not so long
+            out[j] = p
+            j += 1
+        out += rule.n_depths
+        pair += 2
+
+
+cdef inline void weigh_settings(Rule* rule, const double* likelihood) noexcept nogil:
+    """Multiply the weight of each setting by its likelihood, and let them sum to one again."""
+    cdef double* log_weight = <double*>rule.log_weights.data
+    cdef double* weight = <double*>rule.weights.data
+    cdef int64_t n = rule.n_pairs * rule.n_depths
+    cdef double largest, total
+    cdef int64_t i
+    largest = log_weight[0] + log(likelihood[0])
+    for i in range(n):
+        log_weight[i] += log(likelihood[i])
+        if log_weight[i] > largest:
+            largest = log_weight[i]
+    total = 0.0
+    for i in range(n):
+        log_weight[i] -= largest
+        weight[i] = exp(log_weight[i])
+        total += weight[i]
+    for i in range(n):
+        weight[i] /= total
+        if rule.share > 0.0:
+            weight[i] = (1.0 - rule.share) * weight[i] + rule.share / n
+            log_weight[i] = log(weight[i])
+
+
+cdef inline Status step_grid(
+    Tree* tree, Past* past, Rule* rule, int32_t symbol, bint learn, double* log_predictive
+) noexcept nogil:
+    cdef int64_t found = find_path(tree, past)
+    cdef int64_t n = rule.n_pairs * rule.n_depths
+    cdef size_t n_work = <size_t>(LEVEL_WIDTH * (past.n + 1) + n)
+    cdef const double* weight = <const double*>rule.weights.data
+    cdef double* likelihood
+    cdef double p = 0.0
+    cdef bint is_new = past.n < rule.depth      # a start counts as one type
+    cdef uint32_t entry
+    cdef double* counts
+    cdef double* totals
+    cdef int64_t i
+    if resize(&past.memory, &past.work, n_work * sizeof(double)) != OK:
+        return NO_MEMORY
+    if learn and reserve_path(tree, past, found) != OK:
+        return NO_MEMORY
+    find_entries(tree, past, found, symbol)
+    read_levels(tree, past, found)
+    likelihood = <double*>past.work.data + LEVEL_WIDTH * found
+    write_likelihoods(rule, <const double*>past.work.data, found, likelihood)
+    for i in range(n):
+        p += weight[i] * likelihood[i]
+    log_predictive[0] = log(p)
+    if not learn:
+        return OK
+    weigh_settings(rule, likelihood)
+    complete_path(tree, past, found)
+    for i in range(past.n, -1, -1):
+        entry = entries_of(past)[i]
+        counts = values_of_entry(tree, make_entry(tree, past, i, symbol))
+        totals = values_of_node(tree, nodes_of(past)[i])
+        counts[0] += 1.0
+        totals[0] += 1.0
+        if is_new:
+            counts[1] += 1.0
+            totals[1] += 1.0
+        is_new = entry == ABSENT
+    return OK
+
+
+cdef inline void predict_grid(
+    const Tree* tree, Past* past, const Rule* rule, double* own, double* out
+) noexcept nogil:
+    """Write the mixture; `own` is work space for two distributions."""
+    cdef const double* pair = <const double*>rule.pairs.data
+    cdef const int64_t* depths = <const int64_t*>rule.depths.data
+    cdef const double* weight = <const double*>rule.weights.data
+    cdef double* longest = own + rule.n_symbols
+    cdef int64_t found = find_path(tree, past)
+    cdef int64_t i, j, k, y
+    cdef uint32_t node
+    for y in range(rule.n_symbols):
+        out[y] = 0.0
+    for k in range(rule.n_pairs):
+        for y in range(rule.n_symbols):
+            own[y] = base_probability(rule)
+        j = 0
+        for i in range(found):
+            node = nodes_of(past)[i]
+            if values_of_node(tree, node)[0] == 0.0:
+                continue
+            if depths[j] == i:
+                for y in range(rule.n_symbols):
+                    longest[y] = own[y]
+                apply_node(tree, node, 0, pair[0], pair[1], rule.n_symbols, longest)
+                for y in range(rule.n_symbols):
+                    out[y] += weight[j] * longest[y]
+                j += 1
+                if j == rule.n_depths:
+                    break
+            apply_node(tree, node, 1, pair[0], pair[1], rule.n_symbols, own)
+        while j < rule.n_depths:
+            for y in range(rule.n_symbols):
+                out[y] += weight[j] * own[y]
+            j += 1
+        weight += rule.n_depths
+        pair += 2
