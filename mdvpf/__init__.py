@@ -6,7 +6,7 @@ from importlib.metadata import version as _version
 from mdvpf import coding, datasets, plots, regret
 from mdvpf._support import progress as _progress
 from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
-from mdvpf.baselines import ContextTree, KnownHMM, Markov
+from mdvpf.baselines import ContextTree, KnownHMM, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.datasets import hmm_sources as _hmm_sources
 from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
@@ -57,6 +57,8 @@ __all__ = [
     "KnownHMM",
     "Markov",
     "ContextTree",
+    "PitmanYorTree",
+    "PitmanYorMixture",
     "Mixture",
     "auto",
     "Restart",

@@ -18,8 +18,8 @@ and types of every context one tree has the counts of all depths.
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from mdvpf._pool cimport resize
-from mdvpf._types cimport NO_MEMORY, OK, Status
+from mdvpf._kernel.pool cimport resize
+from mdvpf._kernel.types cimport NO_MEMORY, OK, Status
 from mdvpf.baselines._rules cimport (
     Past, Rule,
     complete_path, entries_of, find_entries, find_path, make_entry, nodes_of, reserve_path,
@@ -177,28 +177,39 @@ cdef inline void write_likelihoods(
         pair += 2
 
 
-cdef inline void weigh_settings(Rule* rule, const double* likelihood) noexcept nogil:
-    """Multiply the weight of each setting by its likelihood, and let them sum to one again."""
-    cdef double* log_weight = <double*>rule.log_weights.data
+cdef inline void find_weights(Rule* rule) noexcept nogil:
+    """Find the weights of the settings from their logs, of which the largest is not far from 0."""
+    cdef const double* log_weight = <const double*>rule.log_weights.data
     cdef double* weight = <double*>rule.weights.data
     cdef int64_t n = rule.n_pairs * rule.n_depths
-    cdef double largest, total
+    cdef double total = 0.0
+    cdef int64_t i
+    for i in range(n):
+        weight[i] = exp(log_weight[i])
+        total += weight[i]
+    for i in range(n):
+        weight[i] /= total
+
+
+cdef inline void weigh_settings(Rule* rule, const double* likelihood) noexcept nogil:
+    """Multiply the weight of each setting by its likelihood, and spread the share."""
+    cdef double* log_weight = <double*>rule.log_weights.data
+    cdef const double* weight = <const double*>rule.weights.data
+    cdef int64_t n = rule.n_pairs * rule.n_depths
+    cdef double largest
     cdef int64_t i
     largest = log_weight[0] + log(likelihood[0])
     for i in range(n):
         log_weight[i] += log(likelihood[i])
         if log_weight[i] > largest:
             largest = log_weight[i]
-    total = 0.0
     for i in range(n):
         log_weight[i] -= largest
-        weight[i] = exp(log_weight[i])
-        total += weight[i]
-    for i in range(n):
-        weight[i] /= total
-        if rule.share > 0.0:
-            weight[i] = (1.0 - rule.share) * weight[i] + rule.share / n
-            log_weight[i] = log(weight[i])
+    find_weights(rule)
+    if rule.share > 0.0:
+        for i in range(n):
+            log_weight[i] = log((1.0 - rule.share) * weight[i] + rule.share / n)
+        find_weights(rule)
 
 
 cdef inline Status step_grid(

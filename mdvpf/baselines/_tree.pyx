@@ -8,14 +8,14 @@ copied into arrays that the caller made. A call that fails leaves the tree and t
 were, a chunk of symbols leaves them between two symbols.
 """
 
-from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._pool cimport dispose, duplicate, resize
-from mdvpf._types cimport NO_MEMORY, OK, Buffer, Memory, Status
+from mdvpf._kernel.pool cimport dispose, duplicate, resize
+from mdvpf._kernel.types cimport OK, Buffer, Memory, Status
+from mdvpf.baselines._checks cimport node_order, verify_tree
 from mdvpf.baselines._pitman_yor cimport (
-    predict_grid, predict_pitman_yor, step_grid, step_pitman_yor,
+    find_weights, predict_grid, predict_pitman_yor, step_grid, step_pitman_yor,
 )
 from mdvpf.baselines._rules cimport (
     MISSING, RULE_CHAIN, RULE_GRID, RULE_PITMAN_YOR, RULE_WEIGHTING, START, Past, Rule, RuleKind,
@@ -25,8 +25,7 @@ from mdvpf.baselines._rules cimport (
 from mdvpf.baselines._storage cimport add_entry, add_node, copy_tree, open_tree, reserve
 from mdvpf.baselines._tables cimport (
     ABSENT, N_TREE_BUFFERS, Entry, Link, Node, Tree,
-    entry_at, find_entry, find_node, is_node, link_at, list_tree_buffers, node_at,
-    values_of_entry, values_of_node,
+    entry_at, find_entry, find_node, list_tree_buffers, node_at, values_of_entry, values_of_node,
 )
 
 
@@ -38,12 +37,6 @@ cdef int raise_for(Status status) except -1:
     """Turn a status into an exception: the one place that does."""
     if status != OK:
         raise MemoryError("not enough memory; the predictor is as it was before the symbol")
-    return 0
-
-
-cdef int check(bint holds, str message) except -1:
-    if not holds:
-        raise AssertionError(message)
     return 0
 
 
@@ -160,7 +153,6 @@ cdef class CountTree:
         cdef Rule* rule = &self.rule
         cdef Memory* memory = &self.tree.memory
         cdef size_t n_settings = <size_t>(pairs.shape[0] * depths.shape[0])
-        cdef size_t i
         if self.tree.n_nodes:
             raise RuntimeError("a CountTree is initialised once")
         if pairs.shape[1] != 2 or (kind >= RULE_PITMAN_YOR and n_settings == 0):
@@ -180,9 +172,8 @@ cdef class CountTree:
             memcpy(rule.depths.data, &depths[0], depths.shape[0] * sizeof(int64_t))
             raise_for(resize(memory, &rule.log_weights, n_settings * sizeof(double)))
             raise_for(resize(memory, &rule.weights, n_settings * sizeof(double)))
-            for i in range(n_settings):
-                (<double*>rule.weights.data)[i] = 1.0 / n_settings
-                (<double*>rule.log_weights.data)[i] = -log(<double>n_settings)
+            memset(rule.log_weights.data, 0, n_settings * sizeof(double))
+            find_weights(rule)
         self.tree.node_width = 1 if kind == RULE_PITMAN_YOR else 2
         self.tree.entry_width = 2 if kind == RULE_GRID else 1
         self.tree.max_nodes = max_nodes
@@ -346,18 +337,11 @@ cdef class CountTree:
 
     def set_log_weights(self, const double[::1] log_weights):
         """Set the log weights, of which the largest must not be far from 0."""
-        cdef double* weight = <double*>self.rule.weights.data
-        cdef double total = 0.0
-        cdef int64_t i
         self.check_idle()
         if log_weights.shape[0] != self.rule.n_pairs * self.rule.n_depths:
             raise ValueError("log_weights: expected one entry a setting")
         memcpy(self.rule.log_weights.data, &log_weights[0], log_weights.shape[0] * sizeof(double))
-        for i in range(log_weights.shape[0]):
-            weight[i] = exp(log_weights[i])
-            total += weight[i]
-        for i in range(log_weights.shape[0]):
-            weight[i] /= total
+        find_weights(&self.rule)
 
     # ---- the whole ---------------------------------------------------------------------------
 
@@ -400,17 +384,6 @@ cdef class CountTree:
         finally:
             self.busy = False
 
-    cdef list node_order(self):
-        """Numbers of the nodes, parents first: as they appeared, or the latest used first."""
-        cdef uint32_t node = 0
-        if not self.tree.max_nodes:
-            return list(range(self.tree.n_nodes))
-        order = []
-        while node != ABSENT:
-            order.append(node)
-            node = link_at(&self.tree, node).older
-        return order
-
     def dump(
         self, uint32_t[::1] parents, int32_t[::1] edges, double[:, ::1] node_values,
         uint32_t[::1] owners, int32_t[::1] symbols, double[:, ::1] entry_values,
@@ -433,7 +406,7 @@ cdef class CountTree:
                 or owners.shape[0] != n_entries or symbols.shape[0] != n_entries \
                 or entry_values.shape[0] != n_entries or entry_values.shape[1] != tree.entry_width:
             raise ValueError("expected arrays of n_nodes - 1, n_nodes and n_entries")
-        order = self.node_order()
+        order = node_order(tree)
         number = {node: i for i, node in enumerate(order)} if tree.max_nodes else order
         for i in range(n_nodes):
             node = order[i]
@@ -523,83 +496,5 @@ cdef class CountTree:
 
     def verify(self):
         """Recompute lists, tables, sums and the order of use; raise AssertionError if one is off."""
-        cdef const Tree* tree = &self.tree
-        cdef uint32_t node, entry
-        cdef int64_t n_listed
         self.check_idle()
-        nodes = [node for node in range(<uint32_t>tree.top_node) if is_node(tree, node)]
-        order = self.node_order()
-        check(len(nodes) == tree.n_nodes and sorted(order) == nodes, "the number of nodes is off")
-        check(not tree.max_nodes or tree.n_nodes <= tree.max_nodes, "there are too many nodes")
-        level = {0: 0}
-        sums = {node: [0.0] * tree.entry_width for node in nodes}
-        n_entries = n_counted = 0
-        for node in order:
-            if node:
-                check(node_at(tree, node).parent in level, "a node comes before its parent")
-                level[node] = level[node_at(tree, node).parent] + 1
-                check(level[node] <= self.rule.depth, "a node is too deep")
-                check(find_node(tree, node_at(tree, node).parent, node_at(tree, node).edge) == node,
-                      "a node is not found")
-            n_listed = 0
-            entry = node_at(tree, node).first
-            while entry != ABSENT:
-                check(entry_at(tree, entry).node == node, "an entry is in the list of another node")
-                check(find_entry(tree, node, entry_at(tree, entry).symbol) == entry,
-                      "an entry is not found")
-                for j in range(tree.entry_width):
-                    sums[node][j] += values_of_entry(tree, entry)[j]
-                n_listed += 1
-                entry = entry_at(tree, entry).next
-            check(n_listed == node_at(tree, node).n_symbols, "the number of entries is off")
-            n_entries += n_listed
-            n_counted += n_listed > 0
-        check(n_entries == tree.n_entries, "the number of entries is off")
-        check(n_counted == tree.n_counted, "the number of contexts with counts is off")
-        self.verify_deleted()
-        for node in nodes:
-            for j in range(1 if self.rule.kind != RULE_GRID else 2):
-                total = values_of_node(tree, node)[j]
-                check(abs(sums[node][j] - total) <= 1e-6 * abs(total), "a total is off")
-        if self.rule.kind >= RULE_PITMAN_YOR:
-            self.verify_types(level)
-
-    cdef int verify_deleted(self) except -1:
-        """Check the chains of what was deleted."""
-        cdef const Tree* tree = &self.tree
-        cdef uint32_t number = tree.free_node
-        cdef int64_t n = 0
-        while number != ABSENT:
-            check(not is_node(tree, number), "a deleted node is in use")
-            n += 1
-            number = node_at(tree, number).parent
-        check(n == tree.top_node - tree.n_nodes, "the number of deleted nodes is off")
-        n = 0
-        number = tree.free_entry
-        while number != ABSENT:
-            check(entry_at(tree, number).node == ABSENT, "a deleted entry is in use")
-            n += 1
-            number = entry_at(tree, number).next
-        check(n == tree.top_entry - tree.n_entries, "the number of deleted entries is off")
-        return 0
-
-    cdef int verify_types(self, dict level) except -1:
-        """Check that each context has counted what the contexts one symbol longer have seen."""
-        cdef const Tree* tree = &self.tree
-        cdef uint32_t which = tree.entry_width - 1
-        cdef uint32_t node, entry, above
-        least = {}
-        for node in level:
-            entry = node_at(tree, node).first
-            check(node == 0 or entry != ABSENT, "a context has seen nothing")
-            while entry != ABSENT and node:
-                above = find_entry(
-                    tree, node_at(tree, node).parent, entry_at(tree, entry).symbol
-                )
-                check(above != ABSENT, "a shorter context has not seen a symbol")
-                least[above] = least.get(above, 0) + 1
-                entry = entry_at(tree, entry).next
-        for number, n in least.items():
-            above = number
-            check(values_of_entry(tree, above)[which] >= n, "a context has counted too little")
-        return 0
+        verify_tree(&self.tree, &self.rule)

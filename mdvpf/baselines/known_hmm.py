@@ -92,6 +92,17 @@ class KnownHMM(Baseline):
         """End the sequence: the next symbol comes from the start of the present HMM."""
         self._state = self.hmms[self._segment].start
 
+    def freeze(self) -> Self:
+        """Return a predictor that predicts as this one does now, and no longer learns.
+
+        It knows the present HMM only, and never switches.
+        """
+        other = object.__new__(type(self))
+        KnownHMM.__init__(other, self.hmms[self._segment], n_symbols=self._n_symbols)
+        other._state = self._state
+        other.vocabulary = self.vocabulary
+        return other
+
     def _advance(self, symbol: int) -> float:
         hmm = self.hmms[self._segment]
         state = self._state

@@ -115,6 +115,10 @@ class Predictor(checkpoint.Saveable):
     def copy(self) -> Self:
         """Return an independent copy."""
 
+    def freeze(self) -> Predictor:
+        """Return a predictor that predicts as this one does now, and no longer learns."""
+        raise TypeError(f"{type(self).__name__} cannot be frozen")
+
     def _plan(self, stream: Stream) -> Any:
         """Check and compute what a run over the stream needs beforehand; change nothing."""
         return None

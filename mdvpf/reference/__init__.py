@@ -41,6 +41,7 @@ from mdvpf.reference.particle import (
     move,
     transition_probabilities,
 )
+from mdvpf.reference.pitman_yor_tree import ReferencePitmanYorTree
 from mdvpf.reference.rule import SelectionRule
 from mdvpf.reference.selection import (
     GRID,
@@ -87,6 +88,7 @@ __all__ = [
     "Particle",
     "Pending",
     "ReferenceFilter",
+    "ReferencePitmanYorTree",
     "START",
     "SelectionRule",
     "Survivor",

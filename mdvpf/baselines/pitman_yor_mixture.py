@@ -1,0 +1,197 @@
+"""`PitmanYorMixture`: Pitman-Yor trees of many settings on one tree of counts, mixed by evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.baselines.context_predictor import (
+    GRID,
+    ContextPredictor,
+    frozen_value,
+    read_context,
+    read_frozen,
+)
+from mdvpf.baselines.pitman_yor_tree import (
+    read_discount,
+    read_max_nodes,
+    read_strength,
+    tree_from_arrays,
+    tree_to_arrays,
+)
+from mdvpf.checkpoint import State, register, require, taken
+
+DEPTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8)
+DISCOUNTS = (0.5, 0.65, 0.8, 0.9)
+STRENGTHS = (0.3, 2.0)
+
+_FARTHEST = 1e300  # from 0, of a log weight
+
+
+class Setting(NamedTuple):
+    """A setting of a `PitmanYorTree`."""
+
+    depth: int
+    discount: float
+    strength: float
+
+
+@register("PitmanYorMixture")
+class PitmanYorMixture(ContextPredictor):
+    """Pitman-Yor trees of all combinations of depths, discounts and strengths, mixed by evidence.
+
+    Each setting predicts exactly as a `PitmanYorTree` of its own would, but all of them share one
+    tree of counts, and a symbol is counted once. A setting is weighted by how well it has predicted:
+    Bayes' rule, from equal weights.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size of the alphabet.
+    depths : sequence of int, default 0 to 8
+        How many symbols a context has at the most.
+    discounts : sequence of float, default (0.5, 0.65, 0.8, 0.9)
+        As for `PitmanYorTree`.
+    strengths : sequence of float, default (0.3, 2.0)
+        As for `PitmanYorTree`.
+    share : float, default 0.0
+        Share of the weight that is spread evenly over the settings after each symbol, from 0 to 1:
+        with more than 0 the mixture follows a stream whose best setting changes.
+    max_nodes : int, optional
+        The most contexts that are kept; see `PitmanYorTree`. With it settings no longer predict
+        exactly as trees of their own: all forget what the deepest of them does.
+
+    Attributes
+    ----------
+    depths, discounts, strengths : tuple
+        What is combined; depths in ascending order.
+    share, max_nodes
+        As passed.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> mixture = mdvpf.PitmanYorMixture(n_symbols=2, depths=[0, 2], discounts=[0.5])
+    >>> _ = mixture.run([0, 0, 1] * 20)
+    >>> mixture.predict_proba().round(2).tolist()
+    [0.97, 0.03]
+    >>> mixture.best
+    Setting(depth=2, discount=0.5, strength=0.3)
+    """
+
+    _rule = GRID
+
+    def __init__(
+        self,
+        n_symbols: int,
+        depths: Sequence[int] = DEPTHS,
+        discounts: Sequence[float] = DISCOUNTS,
+        strengths: Sequence[float] = STRENGTHS,
+        *,
+        share: float = 0.0,
+        max_nodes: int | None = None,
+    ) -> None:
+        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+        found = validate.integers("depths", validate.entries("depths", depths, of="integers"), low=0)
+        self.depths: tuple[int, ...] = tuple(sorted(found.tolist()))
+        if len(set(self.depths)) < len(self.depths):
+            raise ValueError(f"depths={list(depths)!r}: expected different ones")
+        self.discounts = tuple(
+            read_discount(f"discounts[{i}]", each)
+            for i, each in enumerate(validate.entries("discounts", discounts, of="numbers"))
+        )
+        self.strengths = tuple(
+            read_strength(f"strengths[{i}]", each, min(self.discounts))
+            for i, each in enumerate(validate.entries("strengths", strengths, of="numbers"))
+        )
+        self.share = validate.real("share", share, low=0.0, high=1.0)
+        self.max_nodes = read_max_nodes(max_nodes, self.depths[-1])
+        super().__init__(
+            n_symbols,
+            self.depths[-1],
+            pairs=list(product(self.discounts, self.strengths)),
+            depths=self.depths,
+            share=self.share,
+            max_nodes=self.max_nodes or 0,
+        )
+
+    def __repr__(self) -> str:
+        limit = "" if self.max_nodes is None else f", max_nodes={self.max_nodes}"
+        return (
+            f"PitmanYorMixture({self._n_symbols}, depths={list(self.depths)}, "
+            f"discounts={list(self.discounts)}, strengths={list(self.strengths)}, "
+            f"share={self.share}{limit})"
+        )
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings, in the order of `weights`."""
+        return [
+            Setting(depth, discount, strength)
+            for discount, strength, depth in product(self.discounts, self.strengths, self.depths)
+        ]
+
+    def _log_weights(self) -> NDArray[np.float64]:
+        out = np.empty(len(self.discounts) * len(self.strengths) * len(self.depths))
+        self._tree.log_weights(out)
+        return out
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weight of each setting in the prediction of the next symbol."""
+        log_weights = self._log_weights()
+        weights = np.exp(log_weights - log_weights.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def best(self) -> Setting:
+        """The setting with the largest weight."""
+        return self.settings[int(self._log_weights().argmax())]
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        values = {
+            "n_symbols": self._n_symbols,
+            "depths": list(self.depths),
+            "discounts": list(self.discounts),
+            "strengths": list(self.strengths),
+            "share": self.share,
+            "max_nodes": self.max_nodes,
+            "context": self._context.symbols(),
+            **frozen_value(self),
+        }
+        arrays = tree_to_arrays(self._tree, ("occurrences", "types"))
+        return State(values, {**arrays, "log_weights": self._log_weights()})
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        context, is_frozen = values.pop("context"), read_frozen(values)
+        n_settings = math.prod(len(values[name]) for name in ("depths", "discounts", "strengths"))
+        # Before anything is made of that length.
+        log_weights = taken(state, "log_weights", "<f8", (n_settings,))
+        require(np.all(np.abs(log_weights) <= _FARTHEST), "a weight is not a number")
+        self = object.__new__(cls)
+        PitmanYorMixture.__init__(self, **values)
+        require(abs(log_weights.max()) <= math.log(n_settings) + 1.0, "weights are out of range")
+        parents, owners, counts = tree_from_arrays(
+            self._tree, state, ("occurrences", "types"), self._n_symbols
+        )
+        levels = [0]
+        for parent in parents.tolist():
+            levels.append(levels[parent] + 1)
+        occurrences, types = counts.T
+        is_deepest = np.array(levels)[owners] == self.depths[-1]
+        require(np.all(np.where(is_deepest, types == 0, types >= 1)), "types out of place")
+        require(np.all(types <= occurrences), "more types than occurrences")
+        self._tree.set_log_weights(log_weights)
+        self._context.replace(read_context(context, self._n_symbols, self.depths[-1], low=0))
+        self._learns = not is_frozen
+        return self

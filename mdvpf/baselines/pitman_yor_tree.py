@@ -1,0 +1,235 @@
+"""`PitmanYorTree`: contexts of every length up to a depth, each backing off to the one before."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.baselines._tree import CountTree
+from mdvpf.baselines.context_predictor import (
+    LARGEST_COUNT,
+    PITMAN_YOR,
+    ContextPredictor,
+    dumped,
+    frozen_value,
+    read_context,
+    read_frozen,
+)
+from mdvpf.checkpoint import State, narrowed, register, require, widened
+
+LARGEST_DISCOUNT = 1.0 - 2.0**-53  # the number below 1
+
+
+@register("PitmanYorTree")
+class PitmanYorTree(ContextPredictor):
+    """Hierarchical Pitman-Yor predictor with one table a type: interpolated Kneser-Ney.
+
+    It is a Sequence Memoizer of bounded depth (Wood et al. 2011). For a context u, the last symbols
+    of this sequence, with counts ``c_u(y)``, their sum ``c_u`` and ``t_u`` distinct symbols, and v
+    the context one symbol shorter::
+
+        P_u(y) = (max(c_u(y) - discount, 0) + (strength + discount * t_u) * P_v(y))
+                 / (c_u + strength)
+
+    ``P_u = P_v`` where ``c_u = 0``, and the empty context falls back on ``1 / n_symbols``. A symbol
+    adds one to its count in the longest context, of `depth` symbols or fewer at the start of a
+    sequence, and in each shorter one, up to the first that had seen it before. A missing symbol
+    adds nothing and empties the context.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size of the alphabet.
+    depth : int, default 5
+        How many symbols a context has at the most.
+    discount : float, default 0.8
+        What every count is short of, from 0 up to but not including 1.
+    strength : float, default 0.3
+        Pseudo-count of what the shorter context predicts, at least 0; not 0 if `discount` is.
+    max_nodes : int, optional
+        The most contexts that are kept, at least ``depth + 1``. If there would be more, the context
+        that occurred longest ago is forgotten with its counts, which is always one that no longer
+        context extends; shorter ones keep what they counted (Bartlett, Pfau and Wood 2010). Nothing
+        is drawn, so that results are reproducible. Without it nothing is forgotten.
+
+    Attributes
+    ----------
+    depth, discount, strength, max_nodes
+        As passed.
+
+    See Also
+    --------
+    PitmanYorMixture : many settings on one tree, mixed by their evidence.
+
+    References
+    ----------
+    Y. W. Teh (2006). A hierarchical Bayesian language model based on Pitman-Yor processes.
+
+    F. Wood, J. Gasthaus, C. Archambeau, L. James and Y. W. Teh (2011). The Sequence Memoizer.
+
+    N. Bartlett, D. Pfau and F. Wood (2010). Forgetting counts: constant memory inference for a
+    dependent hierarchical Pitman-Yor process.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> tree = mdvpf.PitmanYorTree(n_symbols=3, depth=2)
+    >>> _ = tree.run([0, 1, 2] * 10)
+    >>> tree.predict_proba().round(3).tolist()
+    [0.949, 0.026, 0.026]
+    """
+
+    _rule = PITMAN_YOR
+
+    def __init__(
+        self,
+        n_symbols: int,
+        depth: int = 5,
+        discount: float = 0.8,
+        strength: float = 0.3,
+        *,
+        max_nodes: int | None = None,
+    ) -> None:
+        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+        self.depth = validate.integer("depth", depth, low=0)
+        self.discount = read_discount("discount", discount)
+        self.strength = read_strength("strength", strength, self.discount)
+        self.max_nodes = read_max_nodes(max_nodes, self.depth)
+        super().__init__(
+            n_symbols,
+            self.depth,
+            pairs=[(self.discount, self.strength)],
+            depths=[self.depth],
+            max_nodes=self.max_nodes or 0,
+        )
+
+    def __repr__(self) -> str:
+        limit = "" if self.max_nodes is None else f", max_nodes={self.max_nodes}"
+        return (
+            f"PitmanYorTree({self._n_symbols}, depth={self.depth}, discount={self.discount}, "
+            f"strength={self.strength}{limit})"
+        )
+
+    def _to_state(self) -> State:
+        values = {
+            "n_symbols": self._n_symbols,
+            "depth": self.depth,
+            "discount": self.discount,
+            "strength": self.strength,
+            "max_nodes": self.max_nodes,
+            "context": self._context.symbols(),
+            **frozen_value(self),
+        }
+        return State(values, tree_to_arrays(self._tree, ("counts",)))
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        context, is_frozen = values.pop("context"), read_frozen(values)
+        self = object.__new__(cls)
+        PitmanYorTree.__init__(self, **values)
+        tree_from_arrays(self._tree, state, ("counts",), self._n_symbols)
+        self._context.replace(read_context(context, self._n_symbols, self.depth, low=0))
+        self._learns = not is_frozen
+        return self
+
+
+# -- what the Pitman-Yor trees share -------------------------------------------------------------
+
+
+def read_discount(name: str, value: Any) -> float:
+    """Return a discount, or raise."""
+    return validate.real(name, value, low=0.0, high=LARGEST_DISCOUNT)
+
+
+def read_strength(name: str, value: Any, discount: float) -> float:
+    """Return a strength that goes with a discount, or raise."""
+    strength = validate.real(name, value, low=0.0, high=validate.LARGEST_PARAMETER)
+    if discount == 0.0 and strength < validate.SMALLEST_PARAMETER:
+        raise ValueError(
+            f"{name}={value!r}: expected at least {validate.SMALLEST_PARAMETER:g} with discount 0"
+        )
+    return strength
+
+
+def read_max_nodes(max_nodes: Any, depth: int) -> int | None:
+    """Return a limit on the nodes, or raise."""
+    if max_nodes is None:
+        return None
+    return validate.integer("max_nodes", max_nodes, low=depth + 1, also=", or None")
+
+
+def tree_to_arrays(tree: CountTree, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Return the contexts of a tree and its counts, which have the given names."""
+    dump = dumped(tree, node_width=len(names), entry_width=len(names))
+    arrays = {
+        "parents": dump.parents,
+        "edges": dump.edges,
+        "owners": dump.owners,
+        "symbols": dump.symbols,
+    }
+    arrays |= {name: dump.entry_values[:, i] for i, name in enumerate(names)}
+    return {name: narrowed(array.astype(np.uint64)) for name, array in arrays.items()}
+
+
+def tree_from_arrays(
+    tree: CountTree, state: State, names: tuple[str, ...], n_symbols: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Fill a new tree with what `tree_to_arrays` returned; return parents, owners and counts.
+
+    The last of the counts are those by which a context has counted, for each symbol, at least the
+    number of the contexts one symbol longer that have seen it.
+    """
+    shapes = ("parents", "edges", "owners", "symbols", *names)
+    parents, edges, owners, symbols, *counts = (
+        widened(state.arrays.pop(name), "<u8") for name in shapes
+    )
+    n = len(parents) + 1
+    require(len(edges) == n - 1, "a node without a symbol")
+    require(all(len(each) == len(owners) for each in (symbols, *counts)), "a count of nothing")
+    require(np.all(parents < np.arange(1, n, dtype=np.uint64)), "a node before its parent")
+    require(np.all(edges < n_symbols), "a symbol that is not of the alphabet")
+    require(np.all(owners < n) and np.all(symbols < n_symbols), "a count of nothing")
+    require(all(np.all(each <= LARGEST_COUNT) for each in counts), "a count is too large")
+    require(np.all(counts[0] >= 1), "a count of zero")
+    values = np.column_stack(counts).astype(np.float64)
+    owners = owners.astype(np.int64)
+    totals = np.zeros((n, len(names)))
+    for i in range(len(names)):
+        totals[:, i] = np.bincount(owners, weights=values[:, i], minlength=n)
+    require(np.all(totals <= LARGEST_COUNT), "a count is too large")
+    require(n == 1 or np.all(totals[:, 0] > 0), "a context has seen nothing")
+    tree.fill(
+        parents.astype(np.uint32),
+        edges.astype(np.int32),
+        totals,
+        owners.astype(np.uint32),
+        symbols.astype(np.int32),
+        values,
+    )
+    parents = parents.astype(np.int64)
+    _check_types(parents, owners, symbols.astype(np.int64), values, n_symbols)
+    return parents, owners, values
+
+
+def _check_types(
+    parents: NDArray[np.int64],
+    owners: NDArray[np.int64],
+    symbols: NDArray[np.int64],
+    values: NDArray[np.float64],
+    n_symbols: int,
+) -> None:
+    """Check that shorter contexts have counted what longer ones have seen."""
+    order = np.lexsort((symbols, owners))
+    keys = owners[order] * n_symbols + symbols[order]
+    is_longer = owners > 0
+    above = parents[owners[is_longer] - 1] * n_symbols + symbols[is_longer]
+    place = np.searchsorted(keys, above)
+    found = place < len(keys)
+    found[found] = keys[place[found]] == above[found]
+    require(np.all(found), "a shorter context has not seen a symbol")
+    seen = np.bincount(place, minlength=len(keys))
+    require(np.all(values[order, -1] >= seen), "a context has counted too little")
