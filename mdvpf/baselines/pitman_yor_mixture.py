@@ -61,8 +61,9 @@ class PitmanYorMixture(ContextPredictor):
     strengths : sequence of float, default (0.3, 2.0)
         As for `PitmanYorTree`.
     share : float, default 0.0
-        Share of the weight that is spread evenly over the settings after each symbol, from 0 to 1:
-        with more than 0 the mixture follows a stream whose best setting changes.
+        Share of the weight that is spread evenly over the settings after each symbol that is not
+        missing, from 0 to 1. With more than 0 the mixture follows the setting that is best at
+        present: deep contexts pay off late, when shallow ones are far ahead.
     max_nodes : int, optional
         The most contexts that are kept; see `PitmanYorTree`. With it settings no longer predict
         exactly as trees of their own: all forget what the deepest of them does.
@@ -80,7 +81,7 @@ class PitmanYorMixture(ContextPredictor):
     >>> mixture = mdvpf.PitmanYorMixture(n_symbols=2, depths=[0, 2], discounts=[0.5])
     >>> _ = mixture.run([0, 0, 1] * 20)
     >>> mixture.predict_proba().round(2).tolist()
-    [0.97, 0.03]
+    [0.99, 0.01]
     >>> mixture.best
     Setting(depth=2, discount=0.5, strength=0.3)
     """

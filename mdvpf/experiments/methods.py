@@ -1,4 +1,4 @@
-"""What is compared: filters, Markov chains, context trees and the generator, as configuration.
+"""What is compared: filters, chains, trees and the generator, as configuration.
 
 A method says everything that is needed to make a predictor for a stream, in numbers and names
 that can be written into a file.
@@ -20,14 +20,21 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.auto import DEFAULT_PARTICLES, auto
 from mdvpf.model import InfiniteHMM, Oracle
 from mdvpf.predictor import Predictor
-from mdvpf.streams.methods import AUTO, MARKOV_ORDERS, METHODS, TREE_DEPTHS
+from mdvpf.streams.methods import (
+    AUTO,
+    COMPARED,
+    MARKOV_ORDERS,
+    PITMAN_YOR,
+    TREE_DEPTHS,
+    make_predictor,
+)
 
 MARKOV_BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 GENERATOR = "generator"
 
 # What the experiments of the paper compare, in the order of their tables.
-EXPERIMENT_NAMES = (*(name for name in METHODS if name != AUTO), GENERATOR)
-NAMES = (*EXPERIMENT_NAMES, AUTO)
+EXPERIMENT_NAMES = (*(name for name in COMPARED if name != AUTO), GENERATOR)
+NAMES = (*EXPERIMENT_NAMES, AUTO, *PITMAN_YOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,17 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
+class PitmanYor:
+    """A Pitman-Yor tree, or a mixture of them, by its name."""
+
+    name: str
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
+        """Return the predictor for a stream."""
+        return make_predictor(self.name, data.n_symbols)
+
+
+@dataclass(frozen=True, slots=True)
 class Generator:
     """What made the stream: it knows the matrices and the times of the switches."""
 
@@ -102,7 +120,7 @@ class Auto:
         return auto(data.n_symbols, self.n_particles, rng=rng, max_states=self.max_states)
 
 
-Method = Filter | Chain | Tree | Generator | Auto
+Method = Filter | Chain | Tree | PitmanYor | Generator | Auto
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +146,7 @@ def entries(
             found.append(Entry(f"Markov {order}", Chain(order, weight), f"beta {weight:g}"))
     found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in TREE_DEPTHS]
     found.append(Entry(AUTO, Auto(max_states=max_states)))
+    found += [Entry(name, PitmanYor(name)) for name in PITMAN_YOR]
     if generator:
         found.append(Entry(GENERATOR, Generator()))
     return [entry for entry in found if entry.label in (*names, GENERATOR)]

@@ -1,8 +1,8 @@
 """The methods that a user can name, and the predictor that each name stands for.
 
 The names are those of tables, figures and command lines: the five filters, Markov chains by their
-order, context trees by their depth, and `auto`. `resolve_method` reads a name, `settings_of` says
-what can be set about a method, and `make_predictor` makes it.
+order, context trees and Pitman-Yor trees by their depth, and `auto`. `resolve_method` reads a name,
+`settings_of` says what can be set about a method, and `make_predictor` makes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
-from mdvpf.baselines import ContextTree, Markov
+from mdvpf.baselines import ContextTree, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.mixture.auto import auto
@@ -30,14 +30,19 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 MARKOV_ORDERS = (0, 1, 2)
 TREE_DEPTHS = (1, 2, 3)
+PITMAN_YOR_DEPTHS = (3, 5, 8)
+PITMAN_YOR_MIXTURE = "PitmanYorMixture"
 AUTO = "auto"
 
 FILTERS = (AUTO, *ALGORITHMS)
-METHODS = (
+COMPARED = (
     *FILTERS,
     *(f"Markov {order}" for order in MARKOV_ORDERS),
     *(f"ContextTree {depth}" for depth in TREE_DEPTHS),
 )
+# Not in the tables of the paper's experiments, which have the names above.
+PITMAN_YOR = (*(f"PitmanYorTree {depth}" for depth in PITMAN_YOR_DEPTHS), PITMAN_YOR_MIXTURE)
+METHODS = (*COMPARED, *PITMAN_YOR)
 PARTICLES = 1000  # of a single filter
 
 MODEL_SETTINGS = ("alpha", "gamma", "beta", "oracle", "max_states")
@@ -95,7 +100,7 @@ def settings_of(method: str) -> tuple[str, ...]:
         own = {field.name for field in dataclasses.fields(ALGORITHMS[method])}
         shared = (name for name in ALGORITHM_SETTINGS if name in own)
         return ("particles", *MODEL_SETTINGS, *shared)
-    return ("beta",) if method in METHODS else ()
+    return ("beta",) if method in COMPARED else ()
 
 
 def check_settings(methods: Sequence[str], settings: Mapping[str, Any]) -> None:
@@ -191,7 +196,11 @@ def make_predictor(
         return ParticleFilter(
             model, algorithm, PARTICLES if particles is None else particles, rng=seed
         )
+    if name == PITMAN_YOR_MIXTURE:
+        return PitmanYorMixture(n_symbols)
     kind, size_text = name.split()
+    if kind == "PitmanYorTree":
+        return PitmanYorTree(n_symbols, depth=int(size_text))
     if kind == "Markov":
         return Markov(n_symbols, order=int(size_text), **settings)
     return ContextTree(n_symbols, depth=int(size_text), **settings)
@@ -230,6 +239,12 @@ def method_of(predictor: Predictor) -> str | None:
         case ContextTree(depth=depth):
             name = f"ContextTree {depth}"
             return name if name in METHODS else None
+        case PitmanYorTree(depth=depth):
+            name = f"PitmanYorTree {depth}"
+            return name if repr(predictor) == repr(PitmanYorTree(predictor.n_symbols, depth)) else None
+        case PitmanYorMixture():
+            usual = PitmanYorMixture(predictor.n_symbols)
+            return PITMAN_YOR_MIXTURE if repr(predictor) == repr(usual) else None
     return None
 
 

@@ -9,6 +9,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,10 @@ MAKERS: dict[str, Callable[[], mdvpf.Predictor]] = {
     "tree 0": lambda: mdvpf.ContextTree(V, 0),
     "tree 1": lambda: mdvpf.ContextTree(V, 1, beta=0.1),
     "tree 3": lambda: mdvpf.ContextTree(V, 3),
+    "pitman-yor 0": lambda: mdvpf.PitmanYorTree(V, 0),
+    "pitman-yor 4": lambda: mdvpf.PitmanYorTree(V, 4, 0.5, 1.0),
+    "pitman-yor, bounded": lambda: mdvpf.PitmanYorTree(V, 3, max_nodes=9),
+    "pitman-yor, grid": lambda: mdvpf.PitmanYorMixture(V, [0, 1, 3], [0.3, 0.8], share=0.01),
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
@@ -409,7 +414,7 @@ def test_steps_have_one_particle_and_discard_nothing(make: Callable[[], mdvpf.Pr
 
 
 def test_an_interrupt_waits_for_the_end_of_a_symbol() -> None:
-    class Interrupted(mdvpf.Markov):
+    class Interrupted(mdvpf.KnownHMM):
         n_done = 0
 
         def _advance(self, symbol: int) -> float:
@@ -420,16 +425,37 @@ def test_an_interrupt_waits_for_the_end_of_a_symbol() -> None:
             return out
 
     symbols = np.random.default_rng(0).integers(0, V, 5000)
-    predictor = Interrupted(V, 2)
+    predictor = Interrupted(random_hmm(2, V, 1))
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         predictor.run(symbols)
     assert signal.getsignal(signal.SIGINT) is handler
     assert 1500 < predictor.n_done < 5000
-    same = mdvpf.Markov(V, 2)
+    same = mdvpf.KnownHMM(random_hmm(2, V, 1))
     same.run(symbols[: predictor.n_done])
     rest = symbols[predictor.n_done :]
     np.testing.assert_array_equal(predictor.score(rest), same.score(rest))
+
+
+@pytest.mark.parametrize("kind", [mdvpf.Markov, mdvpf.ContextTree, mdvpf.PitmanYorTree])
+def test_an_interrupt_leaves_a_tree_between_two_symbols(kind: Any) -> None:
+    class Interrupted(kind):  # type: ignore[misc]
+        n_done = 0
+
+        def _absorb(self, stream: Any, plan: Any, part: slice, reports: Any) -> None:
+            super()._absorb(stream, plan, part, reports)
+            if self.n_done == 0:
+                self.n_done = part.stop
+                signal.raise_signal(signal.SIGINT)
+
+    symbols = np.random.default_rng(0).integers(0, V, 100_000)
+    predictor, same = Interrupted(V, 2), kind(V, 2)
+    with pytest.raises(KeyboardInterrupt):
+        predictor.run(symbols)
+    assert 0 < predictor.n_done < len(symbols)
+    same.run(symbols[: predictor.n_done])
+    rest = symbols[predictor.n_done :]
+    np.testing.assert_array_equal(predictor.run(rest).log_predictive, same.score(rest))
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,11 @@ MAKERS: dict[str, Callable[[], mdvpf.Predictor]] = {
     "Markov(1), forgetful": lambda: mdvpf.Markov(V, decay=1e-40),
     "ContextTree": lambda: mdvpf.ContextTree(V, depth=3),
     "ContextTree(0)": lambda: mdvpf.ContextTree(V, depth=0, beta=0.1),
+    "PitmanYorTree": lambda: mdvpf.PitmanYorTree(V, depth=3, strength=0.1),
+    "PitmanYorTree(0)": lambda: mdvpf.PitmanYorTree(V, depth=0),
+    "PitmanYorTree, bounded": lambda: mdvpf.PitmanYorTree(V, depth=3, max_nodes=12),
+    "PitmanYorMixture": lambda: mdvpf.PitmanYorMixture(V, [3, 1], [0.8, 0.2], [0.3], share=0.1),
+    "PitmanYorMixture, bounded": lambda: mdvpf.PitmanYorMixture(V, [0, 2], max_nodes=5),
     "KnownHMM": lambda: mdvpf.KnownHMM(HMMS, [7]),
     "KnownHMM, larger alphabet": lambda: mdvpf.KnownHMM(HMMS[1], n_symbols=V),
 }
@@ -115,6 +120,8 @@ def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
             twin = loaded(sealed(opened))
         except mdvpf.CheckpointError:
             continue
+        if hasattr(twin, "_tree"):
+            twin._tree.verify()
         if twin.n_symbols <= 1000:
             feed(twin, [0, None, 0, BREAK, 0])
             np.testing.assert_allclose(twin.predict_proba().sum(), 1.0, rtol=0.0, atol=1e-5)
@@ -132,6 +139,26 @@ def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
         ("ContextTree", "counts", lambda a: -a, "count"),
         ("ContextTree", "keys", lambda a: a + 10**9, "count"),
         ("ContextTree", "odds", lambda a: a * np.inf, "odds"),
+        ("PitmanYorTree", "parents", lambda a: a + 1, "parent"),
+        ("PitmanYorTree", "parents", lambda a: a[:-1], "without a symbol"),
+        ("PitmanYorTree", "parents", lambda a: np.arange(len(a), dtype="<u4"), "too deep"),
+        ("PitmanYorTree", "edges", lambda a: a * 0, "occurs twice"),
+        ("PitmanYorTree", "edges", lambda a: a + V, "alphabet"),
+        ("PitmanYorTree", "edges", lambda a: a.astype("<i4"), "section of type"),
+        ("PitmanYorTree", "owners", lambda a: a * 0, "seen nothing"),
+        ("PitmanYorTree", "owners", lambda a: a + 1, "count of nothing"),
+        ("PitmanYorTree", "symbols", lambda a: a + V, "count of nothing"),
+        ("PitmanYorTree", "symbols", lambda a: a[::-1], "not seen|twice"),
+        ("PitmanYorTree", "counts", lambda a: a * 0, "count of zero"),
+        ("PitmanYorTree", "counts", lambda a: a * 0 + 1, "counted too little"),
+        ("PitmanYorTree", "counts", lambda a: a.astype("<u8") + 2**53, "too large"),
+        ("PitmanYorTree", "counts", lambda a: a[:-1], "count of nothing"),
+        ("PitmanYorMixture", "types", lambda a: a * 0, "counted too little|out of place"),
+        ("PitmanYorMixture", "types", lambda a: a * 2, "more types"),
+        ("PitmanYorMixture", "occurrences", lambda a: a * 0, "count of zero"),
+        ("PitmanYorMixture", "log_weights", lambda a: a * np.nan, "weight"),
+        ("PitmanYorMixture", "log_weights", lambda a: a - 1e6, "weights are out"),
+        ("PitmanYorMixture", "log_weights", lambda a: a[1:], "log_weights of type"),
         ("KnownHMM", "emission 1", lambda a: a * 2, "emission"),
         ("KnownHMM", "state", lambda a: -a, "negative"),
         ("KnownHMM", "state", lambda a: a[:1], "state of type"),
@@ -142,7 +169,7 @@ def test_what_cannot_be_is_refused(
     maker: str, name: str, change: Callable[[Any], Any], message: str
 ) -> None:
     predictor = MAKERS[maker]()
-    feed(predictor, [0, 1, 2, 3, 1, 2])
+    feed(predictor, [0, 1, 2, 3, 1, 2, 0, 1])
     opened = unsealed(saved(predictor))
     opened.arrays[name] = np.ascontiguousarray(change(opened.arrays[name]))
     with pytest.raises(mdvpf.CheckpointError, match=message):
@@ -160,6 +187,15 @@ def test_an_order_is_not_believed_without_a_context() -> None:
         assert tracemalloc.get_traced_memory()[1] < 10**6
     finally:
         tracemalloc.stop()
+
+
+def test_a_limit_is_not_believed_where_there_are_more() -> None:
+    predictor = mdvpf.PitmanYorTree(V, depth=2, max_nodes=50)
+    feed(predictor, [0, 1, 2, 3, 1, 2])
+    opened = unsealed(saved(predictor))
+    opened.values()["max_nodes"] = 3
+    with pytest.raises(mdvpf.CheckpointError, match="more nodes than allowed"):
+        loaded(sealed(opened))
 
 
 def test_a_section_too_many_is_refused() -> None:
