@@ -23,6 +23,7 @@ JOBS: dict[str, Callable[[], Result]] = {
     "peers-1e4": lambda: speed.peers(10_000, dense_numpy=12, dense_numba=10),
     "algorithms-1e3": lambda: speed.algorithms(1000),
     "algorithms-1e4": lambda: speed.algorithms(10_000),
+    "trees": speed.trees,
     "noise": speed.noise,
     "update": speed.update_overhead,
     "growth": speed.growth_in_k,
@@ -43,7 +44,9 @@ JOBS: dict[str, Callable[[], Result]] = {
 }
 ON_REQUEST = {"large"}  # half an hour: run only when named
 SHORT = [
-    name for name in JOBS if name.startswith(("floor", "peers", "algorithms", "noise", "update"))
+    name
+    for name in JOBS
+    if name.startswith(("floor", "peers", "algorithms", "trees", "noise", "update"))
 ]
 SHORT.remove("floor-1e5")
 

@@ -1,4 +1,4 @@
-"""Jobs on time: VPA against the floor and against its peers, the other filters against VPA."""
+"""Jobs on time: VPA against the floor and its peers, other filters and trees against VPA."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import threading
 import time
 import timeit
+from collections.abc import Callable
 
 import numpy as np
 
@@ -134,6 +135,40 @@ def algorithms(n_particles: int) -> Result:
             note=f"{times.nanoseconds(name):.1f} ns, {each[name]:.0f} candidates a particle",
         )
         for name, (_, at_most) in ALGORITHMS.items()
+    ]
+
+
+# ---- trees of contexts -------------------------------------------------------------------
+
+TREES: dict[str, tuple[Callable[[], mdvpf.Predictor], float | None]] = {
+    "PitmanYorTree 5": (lambda: mdvpf.PitmanYorTree(N_SYMBOLS, depth=5), 30.0),
+    "PitmanYorMixture": (lambda: mdvpf.PitmanYorMixture(N_SYMBOLS), None),
+    "ContextTree 5": (lambda: mdvpf.ContextTree(N_SYMBOLS, depth=5), None),
+    "Markov 2": (lambda: mdvpf.Markov(N_SYMBOLS, order=2), None),
+}
+
+
+def trees(n_particles: int = 1000) -> Result:
+    """Trees of contexts against VPA, by symbols of the same text."""
+    length, rounds = 1000, 10
+    text = load_text(WARM_UP + length * rounds)
+    predictors: dict[str, mdvpf.Predictor] = {"VPA": text_filter(mdvpf.VPA(), n_particles)}
+    predictors |= {name: make() for name, (make, _) in TREES.items()}
+    for predictor in predictors.values():
+        predictor.run(text[:WARM_UP])
+    contenders = {
+        name: Contender(lambda symbols, predictor=predictor: predictor.run(symbols).log_predictive)
+        for name, predictor in predictors.items()
+    }
+    times = race(contenders, windows(text, WARM_UP, length, rounds))
+    return [
+        Figure(
+            f"{name} faster than VPA, {power(n_particles)}",
+            times.ratio("VPA", name),
+            at_least=at_least,
+            note=f"{1e6 * np.median(times.seconds[name]) / length:.2f} microseconds a symbol",
+        )
+        for name, (_, at_least) in TREES.items()
     ]
 
 

@@ -156,8 +156,8 @@ cdef inline void write_likelihoods(
     cdef const int64_t* depths = <const int64_t*>rule.depths.data
     cdef const double* level
     cdef double p
-    cdef int64_t i, j, k
-    for k in range(rule.n_pairs):
+    cdef int64_t i, j, _
+    for _ in range(rule.n_pairs):
         p = base_probability(rule)
         level = levels
         j = 0
@@ -263,11 +263,11 @@ cdef inline void predict_grid(
     cdef const double* weight = <const double*>rule.weights.data
     cdef double* longest = own + rule.n_symbols
     cdef int64_t found = find_path(tree, past)
-    cdef int64_t i, j, k, y
+    cdef int64_t i, j, y, _
     cdef uint32_t node
     for y in range(rule.n_symbols):
         out[y] = 0.0
-    for k in range(rule.n_pairs):
+    for _ in range(rule.n_pairs):
         for y in range(rule.n_symbols):
             own[y] = base_probability(rule)
         j = 0

@@ -104,7 +104,7 @@ cdef inline void push(Past* past, int32_t symbol) noexcept nogil:
 cdef inline Status start_past(Past* past, const Rule* rule) noexcept nogil:
     """Begin a sequence, as the rule sees its start."""
     cdef int64_t n_starts = 0
-    cdef int64_t i
+    cdef int64_t _
     if rule.kind == RULE_CHAIN:
         n_starts = past.limit
     elif rule.kind == RULE_WEIGHTING and past.limit > 0:
@@ -113,7 +113,7 @@ cdef inline Status start_past(Past* past, const Rule* rule) noexcept nogil:
         return NO_MEMORY
     past.n = 0
     past.end = 0
-    for i in range(n_starts):
+    for _ in range(n_starts):
         push(past, START)
     return OK
 

@@ -1,11 +1,11 @@
 # cython: language_level=3
 """The compiled trees of contexts: `CountTree`, what was counted, and `Context`, what came before.
 
-A tree owns its memory, and a context its own: many sequences can share one tree, each with a context
-of its own. The tree says what it is asked to do by its rule (`_rules.pxd`, `_pitman_yor.pxd`), which
-comes as numbers that were validated. Arrays come in as contiguous buffers, and what goes out is
-copied into arrays that the caller made. A call that fails leaves the tree and the context as they
-were, a chunk of symbols leaves them between two symbols.
+A tree owns its memory, and so does a context: many sequences can share one tree, each with a
+context of its own. The rule of a tree (`_rules.pxd`, `_pitman_yor.pxd`) says how it predicts and
+counts; it comes as numbers that were validated. Arrays come in as contiguous buffers, and what
+goes out is copied into arrays that the caller made. A call that fails leaves the tree and the
+context as they were, a chunk of symbols leaves them between two symbols.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -495,6 +495,6 @@ cdef class CountTree:
     # ---- checks ------------------------------------------------------------------------------
 
     def verify(self):
-        """Recompute lists, tables, sums and the order of use; raise AssertionError if one is off."""
+        """Recompute lists, tables, sums and order of use; raise AssertionError if one is off."""
         self.check_idle()
         verify_tree(&self.tree, &self.rule)

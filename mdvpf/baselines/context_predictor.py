@@ -201,4 +201,3 @@ def read_frozen(values: dict[str, Any]) -> bool:
 def frozen_value(predictor: ContextPredictor) -> dict[str, Any]:
     """Return what `read_frozen` reads."""
     return {"frozen": True} if predictor.frozen else {}
-

@@ -88,7 +88,7 @@ class Markov(ContextPredictor):
         edges = np.concatenate([[0], dump.edges]).astype(np.int32)
         numbers = np.unique(dump.owners)  # of the nodes that have counts
         contexts = np.empty((len(numbers), self.order), dtype=np.int32)
-        node = numbers
+        node = numbers.astype(np.int64)
         for i in range(self.order):
             contexts[:, i] = edges[node]  # a node's own edge is the oldest symbol
             node = parents[node]
@@ -123,8 +123,8 @@ class Markov(ContextPredictor):
         require(len(set(nodes)) == n, "a context occurs twice")
         node_values = np.zeros((len(parents) + 1, 2))
         node_values[nodes] = np.column_stack([totals, units])
-        owners = np.array(nodes, dtype=np.uint32)[owners]
-        self._tree.fill(parents, edges, node_values, owners, symbols, counts[:, None])
+        owner_nodes = np.array(nodes, dtype=np.uint32)[owners]
+        self._tree.fill(parents, edges, node_values, owner_nodes, symbols, counts[:, None])
         self._context.replace(read_context(context, self._n_symbols, self.order)[::-1])
         self._learns = not is_frozen
         return self

@@ -1,4 +1,7 @@
-"""`PitmanYorMixture`: Pitman-Yor trees of many settings on one tree of counts, mixed by evidence."""
+"""`PitmanYorMixture`: Pitman-Yor trees of many settings, mixed by evidence, on one tree of counts.
+
+A mixture of separate trees would count every symbol once for each of them.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,8 @@ class PitmanYorMixture(ContextPredictor):
     """Pitman-Yor trees of all combinations of depths, discounts and strengths, mixed by evidence.
 
     Each setting predicts exactly as a `PitmanYorTree` of its own would, but all of them share one
-    tree of counts, and a symbol is counted once. A setting is weighted by how well it has predicted:
-    Bayes' rule, from equal weights.
+    tree of counts, and a symbol is counted once. A setting is weighted by how well it has
+    predicted: Bayes' rule, from equal weights.
 
     Parameters
     ----------
@@ -99,7 +102,9 @@ class PitmanYorMixture(ContextPredictor):
         max_nodes: int | None = None,
     ) -> None:
         n_symbols = validate.integer("n_symbols", n_symbols, low=1)
-        found = validate.integers("depths", validate.entries("depths", depths, of="integers"), low=0)
+        found = validate.integers(
+            "depths", validate.entries("depths", depths, of="integers"), low=0
+        )
         self.depths: tuple[int, ...] = tuple(sorted(found.tolist()))
         if len(set(self.depths)) < len(self.depths):
             raise ValueError(f"depths={list(depths)!r}: expected different ones")

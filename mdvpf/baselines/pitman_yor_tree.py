@@ -66,9 +66,10 @@ class PitmanYorTree(ContextPredictor):
 
     References
     ----------
-    Y. W. Teh (2006). A hierarchical Bayesian language model based on Pitman-Yor processes.
+    S. Goldwater, T. L. Griffiths and M. Johnson (2006). Interpolating between types and tokens by
+    estimating power-law generators.
 
-    F. Wood, J. Gasthaus, C. Archambeau, L. James and Y. W. Teh (2011). The Sequence Memoizer.
+    F. Wood, J. Gasthaus, C. Archambeau, L. James and others (2011). The Sequence Memoizer.
 
     N. Bartlett, D. Pfau and F. Wood (2010). Forgetting counts: constant memory inference for a
     dependent hierarchical Pitman-Yor process.
@@ -165,7 +166,7 @@ def read_max_nodes(max_nodes: Any, depth: int) -> int | None:
 def tree_to_arrays(tree: CountTree, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Return the contexts of a tree and its counts, which have the given names."""
     dump = dumped(tree, node_width=len(names), entry_width=len(names))
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "parents": dump.parents,
         "edges": dump.edges,
         "owners": dump.owners,

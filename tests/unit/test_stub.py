@@ -1,4 +1,4 @@
-"""The typed stub of the core says what the compiled module has, and no more."""
+"""The typed stubs say what the compiled modules have, and no more."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from mdvpf import _core
 from mdvpf._core import ParticleSystem
+from mdvpf.baselines import _tree
 
 STUB = ast.parse((Path(_core.__file__).parent / "_core.pyi").read_text())
 (CLASS,) = [node for node in STUB.body if isinstance(node, ast.ClassDef)]
@@ -105,3 +106,35 @@ def test_types_of_what_is_returned() -> None:
                 assert ("None" if part is None else type(part).__name__) in expected.split(" | "), (
                     name
                 )
+
+
+# ---- the trees of contexts -------------------------------------------------------------------
+
+TREE_STUB = ast.parse((Path(_tree.__file__).parent / "_tree.pyi").read_text())
+TREE_CLASSES = {node.name: node for node in TREE_STUB.body if isinstance(node, ast.ClassDef)}
+
+
+def test_the_stub_of_the_trees_has_its_classes() -> None:
+    assert declared(vars(_tree)) == set(TREE_CLASSES)
+
+
+@pytest.mark.parametrize("name", ["Context", "CountTree"])
+def test_the_stub_of_the_trees_has_all_names_and_parameters(name: str) -> None:
+    compiled = getattr(_tree, name)
+    methods = {node.name: node for node in TREE_CLASSES[name].body}  # type: ignore[union-attr]
+    assert declared(methods) == declared(vars(compiled))
+    for method in declared(methods):
+        if not inspect.isgetsetdescriptor(vars(compiled)[method]):
+            found = inspect.signature(getattr(compiled, method))
+            assert list(found.parameters) == parameters(methods[method]), method
+
+
+def test_parameters_of_a_new_tree() -> None:
+    (init,) = (n for n in TREE_CLASSES["CountTree"].body if getattr(n, "name", "") == "__init__")
+    assert isinstance(init, ast.FunctionDef)
+    given: dict[str, Any] = {argument.arg: 1 for argument in init.args.kwonlyargs}
+    given |= {"pairs": np.ones((1, 2)), "depths": np.ones(1, dtype=np.int64)}
+    _tree.CountTree(**given)
+    for name in given:
+        with pytest.raises(TypeError, match=name):
+            _tree.CountTree(**{other: given[other] for other in given if other != name})
