@@ -176,7 +176,7 @@ def test_member_of_the_filter_is_documented(name: str) -> None:
 
 def test_a_filter_is_a_predictor() -> None:
     protocol = ["n_symbols", "predict_proba", "update", "new_sequence", "run", "score", "copy"]
-    protocol += ["save", "load", "vocabulary"]
+    protocol += ["freeze", "save", "load", "vocabulary"]
     assert sorted(public_members(Predictor)) == sorted(protocol)
     assert isinstance(small_filter(), Predictor)
     assert small_filter().n_symbols == 3
