@@ -89,13 +89,35 @@ class ContextPredictor(Predictor):
         """Return a predictor that predicts as this one does now, and no longer learns.
 
         It goes along with the sequence: what came before still tells what comes next.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> tree = mdvpf.PitmanYorTree(n_symbols=2, depth=1)
+        >>> _ = tree.run([0, 1] * 20)
+        >>> frozen = tree.freeze()
+        >>> first = frozen.score([1, 1, 1])
+        >>> _ = frozen.run([1] * 1000)
+        >>> frozen.new_sequence()
+        >>> bool(frozen.score([1, 1])[1] == first[2])
+        True
         """
         other = self.copy()
         other._learns = False
         return other
 
     def memory(self) -> MemoryReport:
-        """Return where the memory goes: a row is a context."""
+        """Return where the memory goes: a row is a context.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> tree = mdvpf.PitmanYorTree(n_symbols=10**6, depth=2)
+        >>> _ = tree.run([5, 7, 5, 7])
+        >>> report = tree.memory()
+        >>> report.rows, report.allocated < 10_000
+        (5, True)
+        """
         live, allocated = self._tree.memory()
         n_nodes = self._tree.n_nodes
         return MemoryReport(live, allocated, 4 * n_nodes * self._n_symbols, n_nodes, 0, 0)

@@ -116,6 +116,9 @@ def test_a_file_of_version_1_has_its_vocabulary(name: str) -> None:
 BASELINES: dict[str, Callable[[], mdvpf.Predictor]] = {
     "markov": lambda: mdvpf.Markov(5, order=2, beta=0.1, decay=0.9),
     "context-tree": lambda: mdvpf.ContextTree(5, depth=3),
+    "pitman-yor-tree": lambda: mdvpf.PitmanYorTree(5, depth=4, discount=0.5),
+    "pitman-yor-bounded": lambda: mdvpf.PitmanYorTree(5, depth=3, max_nodes=15),
+    "pitman-yor-mixture": lambda: mdvpf.PitmanYorMixture(5, [0, 3], [0.2, 0.8], share=0.01),
     "known-hmm": lambda: mdvpf.KnownHMM(
         [
             HMM([1, 0], [[0.9, 0.1], [0.3, 0.7]], [[0.2] * 5, [0.6, 0.1, 0.1, 0.1, 0.1]]),
