@@ -18,8 +18,8 @@ and types of every context one tree has the counts of all depths.
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.types cimport NO_MEMORY, OK, Status
 from mdvpf.baselines._rules cimport (
     Past, Rule,
     complete_path, entries_of, find_entries, find_path, make_entry, nodes_of, reserve_path,

@@ -19,8 +19,9 @@ from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memmove
 
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.types cimport NO_MEMORY, OK, Buffer, Memory, Status
+from mdvpf._kernel.types cimport Buffer, Memory
 from mdvpf.baselines._storage cimport add_entry, add_node, forget_last, reserve, use_node
 from mdvpf.baselines._tables cimport (
     ABSENT, Tree, entry_at, find_entry, find_node, node_at, values_of_entry, values_of_node,

@@ -12,8 +12,9 @@ A change has two phases: `reserve` makes room for everything and may fail, what 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport duplicate, resize
-from mdvpf._kernel.types cimport NO_MEMORY, OK, Buffer, Status
+from mdvpf._kernel.types cimport Buffer
 from mdvpf.baselines._tables cimport (
     ABSENT, N_TREE_BUFFERS, Entry, Link, Node, Tree,
     enter_in_table, entry_at, home_of_entry, home_of_node, link_at, list_tree_buffers, node_at,

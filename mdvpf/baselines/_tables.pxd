@@ -11,8 +11,9 @@ whose meaning is that of the rule that counts (`_rules.pxd`).
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport dispose, resize
-from mdvpf._kernel.types cimport NO_MEMORY, OK, Buffer, Memory, Status
+from mdvpf._kernel.types cimport Buffer, Memory
 
 
 cdef extern from *:

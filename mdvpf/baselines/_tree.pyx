@@ -11,8 +11,9 @@ context as they were, a chunk of symbols leaves them between two symbols.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.constants cimport OK, Status
 from mdvpf._kernel.pool cimport dispose, duplicate, resize
-from mdvpf._kernel.types cimport OK, Buffer, Memory, Status
+from mdvpf._kernel.types cimport Buffer, Memory
 from mdvpf.baselines._checks cimport node_order, verify_tree
 from mdvpf.baselines._pitman_yor cimport (
     find_weights, predict_grid, predict_pitman_yor, step_grid, step_pitman_yor,

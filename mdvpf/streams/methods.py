@@ -239,12 +239,12 @@ def method_of(predictor: Predictor) -> str | None:
         case ContextTree(depth=depth):
             name = f"ContextTree {depth}"
             return name if name in METHODS else None
-        case PitmanYorTree(depth=depth):
+        case PitmanYorTree(depth=depth, discount=0.8, strength=0.3, max_nodes=None):
             name = f"PitmanYorTree {depth}"
-            return name if repr(predictor) == repr(PitmanYorTree(predictor.n_symbols, depth)) else None
-        case PitmanYorMixture():
-            usual = PitmanYorMixture(predictor.n_symbols)
-            return PITMAN_YOR_MIXTURE if repr(predictor) == repr(usual) else None
+            return name if name in METHODS else None
+        case PitmanYorMixture(share=0.0, max_nodes=None):
+            default = PitmanYorMixture(predictor.n_symbols)
+            return PITMAN_YOR_MIXTURE if predictor.settings == default.settings else None
     return None
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import mdvpf
 from mdvpf import _core
-from mdvpf.filter.particle_filter import _lag
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes
+from mdvpf.filter.particle_filter import _lag
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
 from tests.kernel.sealing import saved
