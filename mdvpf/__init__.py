@@ -26,7 +26,7 @@ from mdvpf.predictor import (
 )
 from mdvpf.predictor import results as _results
 from mdvpf.predictor import vocabulary as _vocabulary
-from mdvpf.streams import Monitor
+from mdvpf.streams import Evaluation, Monitor, evaluate
 from mdvpf.streams import monitor as _monitor
 
 # Modules of version 0.1 that have moved since: their old names can still be imported.
@@ -64,6 +64,8 @@ __all__ = [
     "Restart",
     "Predictor",
     "Vocabulary",
+    "evaluate",
+    "Evaluation",
     "Monitor",
     "SurpriseDetector",
     "Detection",

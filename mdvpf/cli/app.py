@@ -11,6 +11,7 @@ from mdvpf.cli import shared
 from mdvpf.cli.coding import compress, decompress
 from mdvpf.cli.compare import compare
 from mdvpf.cli.detect import detect
+from mdvpf.cli.evaluate import evaluate
 from mdvpf.cli.filter import filter_stream
 from mdvpf.cli.inspect import inspect
 from mdvpf.cli.reproduce import reproduce
@@ -29,6 +30,7 @@ app.command()(compare)
 app.command("filter")(filter_stream)
 app.command()(inspect)
 app.command()(detect)
+app.command()(evaluate)
 app.command()(compress)
 app.command()(decompress)
 

@@ -79,6 +79,28 @@ class HMM:
         """Size of the alphabet."""
         return int(self.emission.shape[1])
 
+    def to_hmmlearn(self) -> dict[str, NDArray[np.float64]]:
+        """Return the matrices under the names that hmmlearn's `CategoricalHMM` has for them.
+
+        Returns
+        -------
+        dict of str to ndarray
+            ``startprob_``, ``transmat_`` and ``emissionprob_``: copies, to be set as attributes of
+            a ``CategoricalHMM(n_components=hmm.n_states)``. The package itself is not needed.
+
+        Examples
+        --------
+        >>> from mdvpf.datasets import HMM
+        >>> hmm = HMM([1, 0], [[0.9, 0.1], [0.2, 0.8]], [[1, 0, 0], [0, 0.5, 0.5]])
+        >>> {name: array.shape for name, array in hmm.to_hmmlearn().items()}
+        {'startprob_': (2,), 'transmat_': (2, 2), 'emissionprob_': (2, 3)}
+        """
+        return {
+            "startprob_": self.start.copy(),
+            "transmat_": self.transition.copy(),
+            "emissionprob_": self.emission.copy(),
+        }
+
 
 def _distributions(name: str, values: Any, n_dimensions: int) -> NDArray[np.float64]:
     """Return a read-only copy of an array whose rows are distributions, or raise."""

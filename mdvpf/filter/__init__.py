@@ -1,11 +1,13 @@
 """`ParticleFilter`, and everything between it and the compiled core.
 
 `particle_filter` is the class; `core_arguments` translates a model and an algorithm for the core,
-`uniforms` draws random numbers for it, `saved_state` says what a checkpoint holds of a filter, and
-`variance` measures how far its particles disagree.
+`uniforms` draws random numbers for it, and `saved_state` says what a checkpoint holds of a filter.
+`finite_hmm` turns a particle into an HMM, `frozen` is a filter that no longer learns, and `variance`
+measures how far particles disagree.
 """
 
+from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.particle_filter import ParticleFilter
 from mdvpf.filter.variance import estimation_variance
 
-__all__ = ["ParticleFilter", "estimation_variance"]
+__all__ = ["FrozenFilter", "ParticleFilter", "estimation_variance"]

@@ -18,7 +18,10 @@ from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
 from mdvpf.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.checkpoint import State, register
+from mdvpf.datasets import HMM
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
+from mdvpf.filter.finite_hmm import finite_hmm
+from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM
@@ -363,6 +366,65 @@ class ParticleFilter(Predictor):
         emission = np.zeros((n_states, self.n_symbols), dtype=np.int64)
         self._core.counts(particle, transition, emission)
         return Counts(transition[0].copy(), transition[1:].copy(), emission)
+
+    def to_hmm(self, k: int | None = None) -> HMM:
+        """Return a particle as a finite HMM: the posterior means of its counts.
+
+        The new state, which an HMM of a fixed size cannot have, is dropped, and the rows are
+        divided by their sum.
+
+        Parameters
+        ----------
+        k : int, optional
+            The particle; the heaviest by default.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
+        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
+        >>> _ = pf.run([0, 1] * 50)
+        >>> pf.to_hmm().transition.round(2).tolist()
+        [[0.02, 0.98], [0.98, 0.02]]
+        """
+        return finite_hmm(self.model, self.counts(k))
+
+    def freeze(self, n_particles: int | None = None) -> FrozenFilter:
+        """Return a predictor that predicts as this one does now, and no longer learns.
+
+        The particles become finite HMMs as `to_hmm` makes them. Each follows the sequence by
+        forward filtering from the state in which its particle stands, and they are mixed by
+        weight: by Bayes' rule within a sequence, and with the particles' weights again at the
+        start of the next. MD-VPA is frozen as it shows itself.
+
+        Parameters
+        ----------
+        n_particles : int, optional
+            How many particles are kept, the heaviest; all by default. They take memory and time in
+            proportion to their number and to the square of the number of states.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
+        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
+        >>> _ = pf.run([0, 1] * 50)
+        >>> frozen = pf.freeze(n_particles=3)
+        >>> _ = frozen.run([1, 1] * 50)
+        >>> frozen.new_sequence()
+        >>> int(frozen.predict_proba().argmax())
+        0
+        """
+        weights, states, _ = self._describe()
+        most = len(weights)
+        if n_particles is not None:
+            most = validate.integer("n_particles", n_particles, low=1, also=", or None")
+        heaviest = np.argsort(-weights, kind="stable")[:most]
+        heaviest = heaviest[weights[heaviest] > 0.0]
+        hmms = [self.to_hmm(k) for k in heaviest.tolist()]
+        frozen = FrozenFilter(hmms, weights[heaviest], states[heaviest])
+        frozen.vocabulary = self.vocabulary
+        return frozen
 
     def memory(self) -> MemoryReport:
         """Return where the memory goes.

@@ -1,7 +1,8 @@
 """Mixtures of predictors: fixed share, restarts, and `auto`, the default mixture.
 
 `mixture` is the class and its protocol, `members` the predictors inside and their restarts,
-`weights` how they are weighed. `restart` says when copies start afresh, `auto` builds the default.
+`weights` how they are weighed. `frozen` is a mixture that no longer learns. `restart` says when
+copies start afresh, `auto` builds the default.
 """
 
 from mdvpf.mixture.mixture import Mixture

@@ -21,6 +21,7 @@ from mdvpf._support import validate
 from mdvpf.algorithms import MDVPA, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.frozen import FrozenMixture
 from mdvpf.mixture.members import Members, read_members
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
@@ -363,6 +364,32 @@ class Mixture(Predictor):
 
     def __copy__(self) -> Self:
         return self.copy()
+
+    def freeze(self) -> FrozenMixture:
+        """Return a predictor that predicts as this one does now, and no longer learns.
+
+        All that live are frozen, copies that started afresh included. Within a sequence their
+        weights go on by Bayes' rule, without a share, from those of this moment; when a new
+        sequence starts, they go back to these.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture.grid(2, alpha=[1], gamma=[1], n_particles=10)
+        >>> _ = mixture.run([0, 1] * 20)
+        >>> frozen = mixture.freeze()
+        >>> bool((abs(frozen.weights - mixture.weights) < 1e-12).all())
+        True
+        """
+        self._members.check_whole()
+        pairs = [
+            (weight, member)
+            for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True)
+            if weight > 0.0
+        ]
+        frozen = FrozenMixture([member for _, member in pairs], [weight for weight, _ in pairs])
+        frozen.vocabulary = self.vocabulary
+        return frozen
 
     # -- checkpoints -----------------------------------------------------------------------
 

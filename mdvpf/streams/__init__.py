@@ -1,5 +1,6 @@
-"""What lives with a stream: the monitor, readers of files, and predictors chosen by name."""
+"""What lives with a stream: monitor, readers of files, predictors by name and how good they are."""
 
+from mdvpf.streams.evaluation import Evaluation, evaluate
 from mdvpf.streams.monitor import Monitor, Report
 
-__all__ = ["Monitor", "Report"]
+__all__ = ["Evaluation", "Monitor", "Report", "evaluate"]

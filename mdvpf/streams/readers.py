@@ -6,7 +6,7 @@ Whatever stands in a line, a cell or a character is a symbol; equal texts are eq
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -72,10 +72,59 @@ def read_file(
     >>> data.symbols.tolist(), data.lengths.tolist()
     ([0, 1, 0], [2, 1])
     """
+    (stream,) = read_files([path], column=column, breaks=breaks, text=text)
+    return stream
+
+
+def read_files(
+    paths: Sequence[Path],
+    *,
+    column: str | None = None,
+    breaks: str | None = None,
+    text: bool = False,
+) -> list[FileStream]:
+    r"""Return the streams in several files, which share one alphabet.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The files, in UTF-8.
+    column, breaks, text
+        As for `read_file`, the same for all files.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from mdvpf.streams.readers import read_files
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = [pathlib.Path(folder, name) for name in ("train.txt", "test.txt")]
+    ...     _ = [path.write_text(text) for path, text in zip(paths, ["b\nc\n", "a\nc\n"])]
+    ...     streams = read_files(paths)
+    >>> streams[0].labels, [stream.symbols.tolist() for stream in streams]
+    (('a', 'b', 'c'), [[1, 2], [0, 2]])
+    """
     if text and column is not None:
         raise ValueError(f"text={text!r}, column={column!r}: expected at most one of them")
     if breaks is not None and column is None:
         raise ValueError(f"breaks={breaks!r}: expected only with column, the column of symbols")
+    contents = [_read_sequences(path, column, breaks, text) for path in paths]
+    words = {word for sequences in contents for sequence in sequences for word in sequence}
+    vocabulary = {word: i for i, word in enumerate(sorted(words))}
+    streams = []
+    for path, sequences in zip(paths, contents, strict=True):
+        n = sum(len(sequence) for sequence in sequences)
+        if n < 2 or len(vocabulary) < 2:
+            raise ValueError(
+                f"{path}: {n} symbols, {len(vocabulary)} of them different; expected at least two"
+            )
+        symbols = np.array([vocabulary[word] for s in sequences for word in s], dtype=np.int64)
+        lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
+        several = lengths if len(lengths) > 1 else None
+        streams.append(FileStream(path.name, symbols, tuple(vocabulary), several))
+    return streams
+
+
+def _read_sequences(path: Path, column: str | None, breaks: str | None, text: bool) -> Sequences:
     try:
         if column is not None:
             sequences = _read_column(path, column, breaks)
@@ -83,16 +132,7 @@ def read_file(
             sequences = _read_lines(path, text)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
-    sequences = [sequence for sequence in sequences if sequence]
-    n = sum(len(sequence) for sequence in sequences)
-    vocabulary = {word: i for i, word in enumerate(sorted({w for s in sequences for w in s}))}
-    if n < 2 or len(vocabulary) < 2:
-        raise ValueError(
-            f"{path}: {n} symbols, {len(vocabulary)} of them different; expected at least two"
-        )
-    symbols = np.array([vocabulary[word] for s in sequences for word in s], dtype=np.int64)
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    return FileStream(path.name, symbols, tuple(vocabulary), lengths if len(lengths) > 1 else None)
+    return [sequence for sequence in sequences if sequence]
 
 
 def _read_lines(path: Path, text: bool) -> Sequences:

@@ -1,0 +1,132 @@
+"""`mdvpf evaluate`: learn the sequences of one file, score those of another."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from mdvpf._support import validate
+from mdvpf._support.tables import Cell, Column, Table
+from mdvpf.cli import shared
+from mdvpf.streams.evaluation import Evaluation
+from mdvpf.streams.evaluation import evaluate as evaluate_predictor
+from mdvpf.streams.methods import AUTO, METHODS, make_predictor
+from mdvpf.streams.readers import FileStream, read_files
+
+_FILE = {"exists": True, "dir_okay": False}
+
+
+def evaluate(
+    train: Annotated[Path, typer.Argument(metavar="TRAIN", help="What is learnt.", **_FILE)],
+    test: Annotated[Path, typer.Argument(metavar="TEST", help="What is scored.", **_FILE)],
+    column: shared.Column = None,
+    breaks: shared.Breaks = None,
+    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = AUTO,
+    learning: Annotated[
+        bool, typer.Option("--learning", help="Go on learning from the test file as it is scored.")
+    ] = False,
+    top_k: Annotated[
+        str, typer.Option(help="How many of the likeliest symbols count, with commas.")
+    ] = "1,3",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object, with the score of every sequence.")
+    ] = False,
+    particles: shared.ParticlesInAll = None,
+    alpha: shared.Alpha = None,
+    gamma: shared.Gamma = None,
+    beta: shared.Beta = None,
+    seed: shared.Seed = None,
+) -> int:
+    """Learn the sequences of one file and score those of another, which nothing is learnt from.
+
+    The files are as for detect: one symbol a line and blank lines between sequences, or CSV. They
+    share one alphabet: all symbols that occur in either.
+
+    For example:
+
+    mdvpf evaluate week-1.txt week-2.txt --method MD-VPA --beta 0.01
+
+    mdvpf evaluate train.csv test.csv --column call --breaks process --json
+    """
+    with shared.usage():
+        validate.choice("method", method, METHODS)
+        wanted = _read_top_k(top_k)
+    learnt, scored = read_files([train, test], column=column, breaks=breaks)
+    given = {"alpha": alpha, "gamma": gamma, "beta": beta}
+    hyper = {name: value for name, value in given.items() if value is not None}
+    with shared.usage():
+        predictor = make_predictor(method, learnt.n_symbols, particles, seed, **hyper)
+    found = evaluate_predictor(
+        predictor,
+        _sequences(learnt),
+        _sequences(scored),
+        frozen=not learning,
+        top_k=wanted,
+        copy=False,
+        progress=True,
+    )
+    if as_json:
+        print(json.dumps(_values(found, method, not learning, learnt), allow_nan=False))
+    else:
+        shared.console().print(_table(found, method, not learning, learnt, scored).rich())
+    return 0
+
+
+def _read_top_k(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise ValueError(f"top_k={text!r}: expected integers with commas between them") from None
+
+
+def _sequences(stream: FileStream) -> tuple[Any, Any]:
+    n = len(stream.symbols)
+    return stream.symbols, np.array([n]) if stream.lengths is None else stream.lengths
+
+
+def _values(found: Evaluation, method: str, frozen: bool, learnt: FileStream) -> dict[str, Any]:
+    return {
+        "method": method,
+        "frozen": frozen,
+        "alphabet": learnt.n_symbols,
+        "n_learnt": found.n_learnt,
+        "n_sequences": found.n_sequences,
+        "n_symbols": found.n_symbols,
+        "nats": _number(found.nats),
+        "bits": _number(found.bits),
+        "perplexity": _number(found.perplexity),
+        "top_k": {str(k): share for k, share in found.top_k.items()},
+        "sequence_log_probabilities": [
+            _number(value) for value in found.sequence_log_probabilities.tolist()
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    """Return a number that JSON knows: infinite values are written as null."""
+    return value if math.isfinite(value) else None
+
+
+def _table(
+    found: Evaluation, method: str, frozen: bool, learnt: FileStream, scored: FileStream
+) -> Table:
+    unknown = np.setdiff1d(scored.symbols, learnt.symbols)
+    how = "frozen" if frozen else "learning"
+    rows: list[tuple[Cell, ...]] = [
+        ("symbols learnt", f"{found.n_learnt:,}"),
+        ("symbols scored", f"{found.n_symbols:,} in {found.n_sequences:,} sequences"),
+        ("alphabet", f"{learnt.n_symbols:,}, {len(unknown):,} of them only in the test file"),
+        ("log predictive (nats a symbol)", f"{found.nats:+.4f}"),
+        ("bits a symbol", f"{found.bits:.4f}"),
+        ("perplexity of a symbol", f"{found.perplexity:.4f}"),
+        ("log probability of a sequence, mean", f"{found.sequence_log_probabilities.mean():+.4f}"),
+    ]
+    for k, share in found.top_k.items():
+        rows.append((f"among the {k} likeliest" if k > 1 else "the likeliest", f"{share:.2%}"))
+    title = f"{method}, {how}: {learnt.name}, then {scored.name}"
+    return Table("evaluation", title, (Column("what"), Column("value")), tuple(rows))

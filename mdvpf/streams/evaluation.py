@@ -1,0 +1,241 @@
+"""`evaluate`: learn one set of sequences, score another, frozen or learning.
+
+How good a predictor is after it has learnt is another question than how well it does while it
+learns. Frozen, it scores each test sequence by itself, as for a competition with a training and a
+test file; learning, it goes on as it would on a live stream.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf._support.progress import progress_bar
+from mdvpf.predictor import MISSING, Predictor, Stream
+
+_PROGRESS = 256  # symbols between two looks at the progress bar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """How well a predictor did on test sequences.
+
+    Attributes
+    ----------
+    nats : float
+        Mean log predictive of a symbol that is not missing, in nats: the larger, the better.
+    accuracy : float
+        Share of the symbols that were the likeliest beforehand, ``top_k[1]``; NaN if that was not
+        asked for.
+    top_k : dict of int to float
+        By k, the share of the symbols that were among the k likeliest.
+    sequence_log_probabilities : ndarray of float64
+        Log probability of each test sequence.
+    log_predictive : ndarray of float64
+        Log predictive of each test symbol; 0 for a missing one.
+    n_sequences, n_symbols, n_missing : int
+        Test sequences, and the symbols in them: those that were scored, and those missing.
+    n_learnt : int
+        Symbols of the training sequences, missing ones included.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2, beta=0.01), n_particles=10)
+    >>> found = mdvpf.evaluate(pf, [[0, 1, 0, 1]] * 20, [[0, 1], [0, 1, 0, 0]])
+    >>> found.n_sequences, found.n_symbols, round(found.accuracy, 3)
+    (2, 6, 0.833)
+    """
+
+    nats: float
+    accuracy: float
+    top_k: Mapping[int, float]
+    sequence_log_probabilities: NDArray[np.float64]
+    log_predictive: NDArray[np.float64]
+    n_sequences: int
+    n_symbols: int
+    n_missing: int
+    n_learnt: int
+
+    @property
+    def perplexity(self) -> float:
+        """Perplexity of a symbol: ``exp(-nats)``."""
+        return math.exp(-self.nats) if self.nats > -700.0 else math.inf
+
+    @property
+    def bits(self) -> float:
+        """Bits that a coder needs for a symbol: ``-nats / log(2)``."""
+        return -self.nats / math.log(2.0)
+
+
+def evaluate(
+    predictor: Predictor,
+    train: Any,
+    test: Any,
+    *,
+    frozen: bool = True,
+    top_k: Iterable[int] = (1, 3),
+    continued: bool = False,
+    copy: bool = True,
+    progress: bool = False,
+) -> Evaluation:
+    """Let a predictor learn one set of sequences, and score it on another.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Any predictor, fresh or not. It is copied.
+    train, test : array_like of int, (array_like, array_like) or list of array_like
+        Symbols of one sequence; or a tuple of symbols and the lengths of the sequences that they
+        join; or a list of sequences. Missing symbols are as for `Predictor.run`. With None for
+        `train` the predictor is scored as it is.
+    frozen : bool, default True
+        Score the predictor as `Predictor.freeze` returns it. Otherwise it learns while it is
+        scored, each symbol after it was predicted.
+    top_k : iterable of int, default (1, 3)
+        For which k to find how many symbols were among the k likeliest. Of symbols that are
+        equally likely the first come first. Without any, which is faster, only log predictives
+        are computed.
+    continued : bool, default False
+        The first test sequence goes on where the training ended, instead of starting anew.
+    copy : bool, default True
+        Work on a copy. Otherwise the predictor itself learns: from the training sequences, and
+        from the test sequences unless it is frozen for them.
+    progress : bool, default False
+        Show progress bars, if the output is a terminal.
+
+    Returns
+    -------
+    Evaluation
+        Nats a symbol, accuracies, and log probabilities by sequence.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=3, beta=0.01), n_particles=20)
+    >>> found = mdvpf.evaluate(pf, [0, 1, 2] * 40, ([0, 1, 2, 0, 1], [3, 2]))
+    >>> found.accuracy, found.sequence_log_probabilities.shape
+    (1.0, (2,))
+    """
+    if not isinstance(predictor, Predictor):
+        raise TypeError(f"predictor={predictor!r}: expected a predictor")
+    is_frozen = validate.flag("frozen", frozen)
+    goes_on = validate.flag("continued", continued)
+    wanted = _read_top_k(top_k, predictor.n_symbols)
+    show = validate.flag("progress", progress)
+    learnt = None if train is None else read_sequences("train", train, predictor.n_symbols)
+    scored = read_sequences("test", test, predictor.n_symbols)
+    learner = predictor.copy() if validate.flag("copy", copy) else predictor
+    if learnt is not None:
+        _run(learner, learnt, show, "training")
+    judge = learner.freeze() if is_frozen else learner
+    if goes_on:
+        scored.starts[0] = 0
+    if wanted:
+        log_predictive, ranks = _run_ranked(judge, scored, show)
+    else:
+        log_predictive, ranks = _run(judge, scored, show, "test"), None
+    if goes_on:
+        scored.starts[0] = 1
+    seen = scored.symbols != MISSING
+    n_seen = int(seen.sum())
+    shares = {}
+    if ranks is not None:
+        shares = {k: float((ranks[seen] < k).mean()) if n_seen else math.nan for k in wanted}
+    return Evaluation(
+        nats=float(log_predictive[seen].mean()) if n_seen else math.nan,
+        accuracy=shares.get(1, math.nan),
+        top_k=shares,
+        sequence_log_probabilities=np.add.reduceat(log_predictive, np.flatnonzero(scored.starts)),
+        log_predictive=log_predictive,
+        n_sequences=int(scored.starts.sum()),
+        n_symbols=n_seen,
+        n_missing=len(scored) - n_seen,
+        n_learnt=0 if learnt is None else len(learnt),
+    )
+
+
+def read_sequences(name: str, values: Any, n_symbols: int) -> Stream:
+    """Return sequences in any of the forms that `evaluate` takes, or raise.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.evaluation import read_sequences
+    >>> read_sequences("train", [[0, 1], [1]], 2).starts.tolist()
+    [1, 0, 1]
+    """
+    lengths: Any
+    if isinstance(values, tuple) and len(values) == 2 and _is_sequence(values[0]):
+        symbols, lengths = values
+    elif isinstance(values, list) and values and _is_sequence(values[0]):
+        symbols, lengths = [], []
+        for i, sequence in enumerate(values):
+            if not _is_sequence(sequence) or len(sequence) == 0:
+                raise ValueError(f"{name}[{i}]={sequence!r}: expected a sequence with symbols")
+            symbols += np.ma.asanyarray(sequence).tolist() if _is_array(sequence) else sequence
+            lengths.append(len(sequence))
+    else:
+        symbols, lengths = values, None
+    try:
+        stream = Stream.read(symbols, lengths, n_symbols)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+    stream.starts[0] = 1
+    return stream
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__")
+
+
+def _is_sequence(value: Any) -> bool:
+    if _is_array(value):
+        return np.ndim(value) > 0
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _read_top_k(top_k: Any, n_symbols: int) -> list[int]:
+    if isinstance(top_k, (str, bytes)) or not isinstance(top_k, Iterable):
+        raise TypeError(f"top_k={top_k!r}: expected a sequence of integers")
+    return [validate.integer(f"top_k[{i}]", k, low=1) for i, k in enumerate(top_k)]
+
+
+def _run(predictor: Predictor, stream: Stream, show: bool, label: str) -> NDArray[np.float64]:
+    plan = predictor._plan(stream)
+    with progress_bar(show, len(stream), label) as advance:
+        return predictor._run(stream, plan, advance)[:, 0]
+
+
+def _run_ranked(
+    predictor: Predictor, stream: Stream, show: bool
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the log predictive of each symbol, and how many symbols came before it in the order.
+
+    The order is that of the predictions: the likeliest first, the smaller number first among
+    equals. The symbol is looked at after the prediction.
+    """
+    predictor._plan(stream)  # refuses what a run would, before anything has changed
+    n = len(stream)
+    log_predictive = np.zeros(n)
+    ranks = np.zeros(n, dtype=np.int64)
+    with progress_bar(show, n, "test") as advance:
+        for i, (symbol, start) in enumerate(
+            zip(stream.symbols.tolist(), stream.starts.tolist(), strict=True)
+        ):
+            if start:
+                predictor.new_sequence()
+            if symbol != MISSING:
+                prediction = predictor.predict_proba()
+                own = prediction[symbol]
+                ranks[i] = (prediction > own).sum() + (prediction[:symbol] == own).sum()
+            log_predictive[i] = predictor.update(None if symbol == MISSING else symbol)[0]
+            if i % _PROGRESS == _PROGRESS - 1:
+                advance(_PROGRESS)
+        advance(n % _PROGRESS)
+    return log_predictive, ranks
