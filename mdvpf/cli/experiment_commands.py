@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mdvpf.cli import shared
 from mdvpf.experiments.experiment import Finished
-from mdvpf.experiments.methods import NAMES
+from mdvpf.experiments.methods import ALL_NAMES
 from mdvpf.parallel import BACKENDS, Executor
 from mdvpf.streams.methods import resolve_method
 
@@ -22,7 +22,7 @@ Methods = Annotated[
     typer.Option(
         "--method",
         help="What to compare, besides MD-VPA; several with commas, or the option again: "
-        f"{', '.join(NAMES)}.",
+        f"{', '.join(ALL_NAMES)}.",
     ),
 ]
 OldMethods = Annotated[str | None, typer.Option("--methods", hidden=True)]  # the former spelling
@@ -38,7 +38,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Do not repeat runs that 
 def read_methods(methods: list[str] | None, old: str | None) -> tuple[str, ...] | None:
     """Return the names that were given, with --method or its former spelling; None if none were."""
     found = [
-        resolve_method(name.strip(), NAMES, argument=option)
+        resolve_method(name.strip(), ALL_NAMES, argument=option)
         for option, texts in (("method", methods or []), ("methods", [old] if old else []))
         for text in texts
         for name in text.split(",")

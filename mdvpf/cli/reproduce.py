@@ -15,11 +15,12 @@ from mdvpf.experiments.books import BOOKS
 from mdvpf.experiments.efficiency import EFFICIENCY
 from mdvpf.experiments.experiment import carry_out
 from mdvpf.experiments.masquerade import MASQUERADE
+from mdvpf.experiments.pautomac import PAUTOMAC
 from mdvpf.experiments.webclick import WEBCLICK
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (ARTIFICIAL, BOOKS, WEBCLICK, EFFICIENCY, ADVERSARIAL, MASQUERADE)
+    for experiment in (ARTIFICIAL, BOOKS, WEBCLICK, EFFICIENCY, ADVERSARIAL, MASQUERADE, PAUTOMAC)
 }
 ALL = "all"
 _LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERIMENTS.items())
@@ -35,7 +36,8 @@ def reproduce(
         int | None,
         typer.Option(
             help="Symbols: of a segment (artificial), of a book, of a block of clicks (webclick, "
-            "efficiency), of the longest stream (adversarial), learnt of a user (masquerade)."
+            "efficiency), of the longest stream (adversarial), learnt of a user (masquerade). The "
+            "most training strings of a problem (pautomac)."
         ),
     ] = None,
     most_particles: Annotated[
@@ -68,7 +70,7 @@ def reproduce(
     scheduler: experiment_commands.Scheduler = None,
     resume: experiment_commands.Resume = False,
 ) -> int:
-    """Redo an experiment of the paper: table, figures, arrays and configuration in one folder.
+    """Redo an experiment: table, figures, arrays and configuration in one folder.
 
     For example:
 
@@ -79,6 +81,8 @@ def reproduce(
     mdvpf reproduce artificial --normalizer none --discount 1/sqrt(n)
 
     mdvpf reproduce all --seeds 5 --jobs 2 --out results --resume
+
+    mdvpf reproduce pautomac --length 1000 --seeds 1 --jobs 2
 
     mdvpf reproduce webclick --backend dask --scheduler tcp://localhost:8786
     """

@@ -1,8 +1,9 @@
-"""Streams to try the predictors on: HMMs that switch, books, web clicks, shell commands.
+"""Streams to try the predictors on: HMMs, books, web clicks, shell commands, strings of automata.
 
-The first are drawn, the others are real and none of them is bundled. Each loader takes the path
+The first are drawn, the others are files and none of them is bundled. Each loader takes the path
 of a file, else looks in the folder that the environment variable ``MDVPF_DATA`` names, else
 downloads into a cache with the package pooch (``mdvpf[data]``); and each checks what it has read.
+Only the problems of PAutomaC are never downloaded: they are for academic research.
 """
 
 from mdvpf.datasets.book_texts import LETTERS, TextStream, books
@@ -17,6 +18,13 @@ from mdvpf.datasets.hmm_sources import (
 )
 from mdvpf.datasets.masquerade_commands import Masquerade, masquerade
 from mdvpf.datasets.msnbc_clicks import Clicks, msnbc
+from mdvpf.datasets.pautomac_problems import (
+    Automaton,
+    PAutomaC,
+    PAutomaCScore,
+    pautomac,
+    pautomac_score,
+)
 
 __all__ = [
     "HMM",
@@ -33,4 +41,9 @@ __all__ = [
     "msnbc",
     "Masquerade",
     "masquerade",
+    "Automaton",
+    "PAutomaC",
+    "PAutomaCScore",
+    "pautomac",
+    "pautomac_score",
 ]

@@ -36,6 +36,16 @@ GENERATOR = "generator"
 EXPERIMENT_NAMES = (*(name for name in COMPARED if name != AUTO), GENERATOR)
 NAMES = (*EXPERIMENT_NAMES, AUTO, *PITMAN_YOR)
 
+# Further methods, which an experiment compares only if it names them.
+DEEPER_ORDERS = (3,)
+DEEPER_DEPTHS = (4,)
+MORE_NAMES = (
+    *(f"Markov {order}" for order in DEEPER_ORDERS),
+    *(f"ContextTree {depth}" for depth in DEEPER_DEPTHS),
+    # PitmanYorTree and SoftHMM: a name here, a method in `Method`, an entry in `entries`.
+)
+ALL_NAMES = (*NAMES, *MORE_NAMES)
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -141,10 +151,11 @@ def entries(
 ) -> list[Entry]:
     """Return the methods of the given names, and the generator where there is one."""
     found = [Entry(label, method) for label, method in filters.items()]
-    for order in MARKOV_ORDERS:
+    for order in (*MARKOV_ORDERS, *DEEPER_ORDERS):
         for weight in MARKOV_BETAS:
             found.append(Entry(f"Markov {order}", Chain(order, weight), f"beta {weight:g}"))
-    found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in TREE_DEPTHS]
+    depths = (*TREE_DEPTHS, *DEEPER_DEPTHS)
+    found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in depths]
     found.append(Entry(AUTO, Auto(max_states=max_states)))
     found += [Entry(name, PitmanYor(name)) for name in PITMAN_YOR]
     if generator:

@@ -7,7 +7,7 @@ from typing import Self
 
 from mdvpf._support import validate
 from mdvpf.algorithms import MDVPA, Algorithm, Normalizer, Selection
-from mdvpf.experiments.methods import EXPERIMENT_NAMES, NAMES, Entry, Filter, entries
+from mdvpf.experiments.methods import ALL_NAMES, EXPERIMENT_NAMES, Entry, Filter, entries
 from mdvpf.model import InfiniteHMM, Oracle
 from mdvpf.streams.methods import (
     ALGORITHM_SETTINGS,
@@ -92,11 +92,11 @@ class Options:
         if not isinstance(algorithm.discount, (str, float)):  # what a file can name
             raise TypeError(f"discount={self.discount!r}: expected a name or a number")
         object.__setattr__(self, "discount", algorithm.discount)
-        chosen = [resolve_method(name, NAMES, argument="methods") for name in self.methods]
+        chosen = [resolve_method(name, ALL_NAMES, argument="methods") for name in self.methods]
         given = {name: getattr(self, name) for name in CHECKED_SETTINGS if name in self.given}
         check_settings(chosen, given)
         wanted = {BASE, *chosen}
-        object.__setattr__(self, "methods", tuple(name for name in NAMES if name in wanted))
+        object.__setattr__(self, "methods", tuple(name for name in ALL_NAMES if name in wanted))
 
     def changed(self, **values: int | float | str | tuple[str, ...] | None) -> Self:
         """Return the options with some values replaced; None leaves a value as it is."""

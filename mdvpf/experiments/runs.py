@@ -104,6 +104,28 @@ class Run:
         result = predictor.run(self.data.symbols, self.data.lengths)
         return result.log_predictive, result.mean_states
 
+    def carry_out(self) -> Outcome:
+        """Lead a fresh predictor through the stream, and return what became of it."""
+        data = self.data
+        predictor = self.predictor()
+        start = time.process_time()
+        log_predictive, n_states = self.pass_through(predictor)
+        seconds = time.process_time() - start
+        variance = np.empty(0)
+        if self.variance_every and isinstance(self.entry.method, Filter):
+            fresh = self.entry.method.predictor(data, self.seed.sequence())
+            variance = _variances(fresh, data.symbols, self.variance_every)
+        edges = np.arange(0, len(data), self.block)
+        ends = np.minimum(edges + self.block, len(data)) - 1
+        has_states = isinstance(predictor, ParticleFilter)
+        return Outcome(
+            log_predictive=np.add.reduceat(log_predictive, edges),
+            n_states=n_states[ends] if has_states else np.full(len(ends), np.nan),
+            variance=variance,
+            seconds=seconds,
+            peak_bytes=peak_bytes(self) if self.measure_memory else float("nan"),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
@@ -136,26 +158,8 @@ class Outcome:
 
 
 def execute(run: Run) -> Outcome:
-    """Carry out a run."""
-    data = run.data
-    predictor = run.predictor()
-    start = time.process_time()
-    log_predictive, n_states = run.pass_through(predictor)
-    seconds = time.process_time() - start
-    variance = np.empty(0)
-    if run.variance_every and isinstance(run.entry.method, Filter):
-        fresh = run.entry.method.predictor(data, run.seed.sequence())
-        variance = _variances(fresh, data.symbols, run.variance_every)
-    edges = np.arange(0, len(data), run.block)
-    ends = np.minimum(edges + run.block, len(data)) - 1
-    has_states = isinstance(predictor, ParticleFilter)
-    return Outcome(
-        log_predictive=np.add.reduceat(log_predictive, edges),
-        n_states=n_states[ends] if has_states else np.full(len(ends), np.nan),
-        variance=variance,
-        seconds=seconds,
-        peak_bytes=_peak_bytes(run) if run.measure_memory else float("nan"),
-    )
+    """Carry out a run, on whatever process it has come to."""
+    return run.carry_out()
 
 
 def _variances(pf: ParticleFilter, symbols: NDArray[np.int64], every: int) -> NDArray[np.float64]:
@@ -167,7 +171,7 @@ def _variances(pf: ParticleFilter, symbols: NDArray[np.int64], every: int) -> ND
     return np.array(variances)
 
 
-def _peak_bytes(run: Run) -> float:
+def peak_bytes(run: Run) -> float:
     """Repeat a run and return the most memory that it held: what Python sees, and the core's."""
     tracemalloc.start()
     try:

@@ -47,6 +47,7 @@ STYLE_OF = {
     "naive": 5,  # Bayes; never together with the generator
     "slope": 8,  # a line to compare with
     "auto": 9,
+    # PitmanYorTree and SoftHMM: a style of their own here.
 }
 MARKERS_A_LINE = 8
 
