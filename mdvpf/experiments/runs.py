@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import Entry, Filter, Method, plain
 from mdvpf.filter import ParticleFilter, estimation_variance
-from mdvpf.mixture import Mixture
 from mdvpf.predictor import Predictor
 
 
@@ -180,9 +179,10 @@ def peak_bytes(run: Run) -> float:
         peak = float(tracemalloc.get_traced_memory()[1])
     finally:
         tracemalloc.stop()
-    # The core takes its memory past Python. It never gives any back before its end.
-    if isinstance(predictor, (ParticleFilter, Mixture)):
-        peak += predictor.memory().allocated
+    # Compiled parts take their memory past Python, and give none back before the end.
+    report = getattr(predictor, "memory", None)
+    if report is not None:
+        peak += report().allocated
     return peak
 
 
