@@ -182,10 +182,12 @@ class FrozenFilter(Predictor):
         mixed = np.where(known, top[:, 0], 0.0) + np.log(np.where(known, shifted.sum(axis=1), 1.0))
         updated = log_joint - mixed[:, np.newaxis]
         at.log_weight = np.where(known[:, np.newaxis], updated, at.log_weight)
-        divided = joint / np.where(possible, probability, 1.0)[:, :, np.newaxis]
-        posterior = np.where(possible[:, :, np.newaxis], divided, at.state)
+        if not np.all(possible):
+            joint = np.where(possible[:, :, np.newaxis], joint, at.state)
+            probability = np.where(possible, probability, 1.0)
+        joint /= probability[:, :, np.newaxis]
         # One product of matrices a particle, for all sequences.
-        moved = np.matmul(posterior.transpose(1, 0, 2), self._transition)
+        moved = np.matmul(joint.transpose(1, 0, 2), self._transition)
         at.state = np.ascontiguousarray(moved.transpose(1, 0, 2))
         weights = np.exp(at.log_weight)
         log_predictive = np.where(seen & ~known, -math.inf, mixed)
