@@ -36,15 +36,14 @@ GENERATOR = "generator"
 EXPERIMENT_NAMES = (*(name for name in COMPARED if name != AUTO), GENERATOR)
 NAMES = (*EXPERIMENT_NAMES, AUTO, *PITMAN_YOR)
 
-# Further methods, which an experiment compares only if it names them.
+# Deeper ones, which an experiment compares only if it names them.
 DEEPER_ORDERS = (3,)
 DEEPER_DEPTHS = (4,)
-MORE_NAMES = (
+ALL_NAMES = (
+    *NAMES,
     *(f"Markov {order}" for order in DEEPER_ORDERS),
     *(f"ContextTree {depth}" for depth in DEEPER_DEPTHS),
-    # PitmanYorTree and SoftHMM: a name here, a method in `Method`, an entry in `entries`.
 )
-ALL_NAMES = (*NAMES, *MORE_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from mdvpf.datasets import PAutomaC, PAutomaCScore, sample_hmms
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import band_note, shown_labels
-from mdvpf.experiments.methods import GENERATOR, Chain, Entry, Filter
+from mdvpf.experiments.methods import ALL_NAMES, GENERATOR, Chain, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
     Group,
@@ -40,7 +40,7 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
 from mdvpf.predictor import Predictor
-from mdvpf.streams.methods import BASE
+from mdvpf.streams.methods import ALGORITHMS, BASE
 
 CHOOSING = (1, 6, 14, 24, 33, 42)
 REPORTING = (3, 9, 19, 28, 39, 45)
@@ -52,6 +52,18 @@ HEAVIEST = ", heaviest particle"
 SEGMENT = 2_000  # symbols of an automaton, before another takes its turn
 TURNS = 6
 GROUP = "problems"
+METHODS = (
+    *ALGORITHMS,
+    "Markov 1",
+    "Markov 2",
+    "Markov 3",
+    "ContextTree 4",
+    # Learners without particles: compared as soon as `experiments.methods` knows the name.
+    "PitmanYorTree 5",
+    "PitmanYorMixture",
+    "SoftHMM",
+)
+DRAWN = ("Markov 3", "ContextTree 4", "PitmanYorTree 5", "SoftHMM")  # beside the filters
 
 Views = dict[str, list[PAutomaCScore]]  # by label: the score at each point of the learning curve
 
@@ -276,7 +288,7 @@ def report(options: Options, groups: Groups) -> Report:
         _problem_table(problems, scores, labels, size),
         _curve_table(scores, labels, size),
     ]
-    drawn = shown_labels(group, "Markov 3", "ContextTree 4")
+    drawn = shown_labels(group, *DRAWN)
     panels = [_curve_panel(scores, drawn, n_strings)]
     for i, found in enumerate(alike(problems)):
         drift = groups[_drift_group(found)]
@@ -412,7 +424,7 @@ def _drift_panel(drift: Group, found: Sequence[PAutomaC]) -> Panel:
     stream = next(iter(drift.streams.values()))
     stride = max(1, len(stream) // 300)
     lines = []
-    for label in shown_labels(drift, "Markov 3", "ContextTree 4"):
+    for label in shown_labels(drift, *DRAWN):
         losses = np.array(list(drift.losses(label, GENERATOR).values()))
         if len(losses):
             regret = np.cumsum(losses, axis=1)[:, stride - 1 :: stride]
@@ -439,17 +451,7 @@ PAUTOMAC = Experiment(
         length=100_000,
         gamma=10.0,
         beta=0.1,
-        methods=(
-            "SMC",
-            "VPA",
-            "MD-VPA",
-            "ParticleLearning",
-            "OptimalResampling",
-            "Markov 1",
-            "Markov 2",
-            "Markov 3",
-            "ContextTree 4",
-        ),
+        methods=tuple(name for name in METHODS if name in ALL_NAMES),
     ),
     plan,
     report,

@@ -47,7 +47,8 @@ STYLE_OF = {
     "naive": 5,  # Bayes; never together with the generator
     "slope": 8,  # a line to compare with
     "auto": 9,
-    # PitmanYorTree and SoftHMM: a style of their own here.
+    "PitmanYorTree": 5,  # never together with the generator
+    "SoftHMM": 9,  # never together with auto
 }
 MARKERS_A_LINE = 8
 
