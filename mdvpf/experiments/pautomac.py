@@ -35,7 +35,7 @@ from mdvpf.experiments.results import (
     final_states,
     redundancy,
 )
-from mdvpf.experiments.runs import Outcome, Run, Seed, peak_bytes
+from mdvpf.experiments.runs import Outcome, Run, Seed
 from mdvpf.filter import ParticleFilter
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
@@ -115,7 +115,7 @@ class Learn(Run):
             log_predictive=np.concatenate(scores),
             n_states=np.array(n_states),
             seconds=seconds,
-            peak_bytes=peak_bytes(self) if self.measure_memory else math.nan,
+            peak_bytes=_memory(predictor) if self.measure_memory else math.nan,
         )
 
     def _score(self, frozen: Predictor) -> NDArray[np.float64]:
@@ -124,6 +124,12 @@ class Learn(Run):
         log_predictive = frozen.run(self.test.symbols, self.test.lengths).log_predictive
         starts = np.cumsum(self.test.lengths) - self.test.lengths
         return np.add.reduceat(log_predictive, starts)
+
+
+def _memory(predictor: Predictor) -> float:
+    """Return the bytes of what was learnt; NaN of those that do not report them."""
+    report = getattr(predictor, "memory", None)
+    return math.nan if report is None else float(report().allocated)
 
 
 def _frozen(predictor: Predictor) -> Iterator[Predictor]:
@@ -317,7 +323,7 @@ def _main_table(
         Column("bits a string", ".4f"),
         Column("states", ".1f"),
         Column("learning (µs a symbol)", ".3g", volatile=True),
-        Column("peak memory (MB)", ".3g", volatile=True),
+        Column("memory (MB)", ".3g", volatile=True),
     )
     rows: list[tuple[Cell, ...]] = []
     for label in labels:
@@ -344,7 +350,7 @@ def _main_table(
         "Gap: perplexity of the test strings above that of the automaton, geometric mean over "
         f"problems. Choosing: {_listed(CHOOSING)}; reporting: {_listed(REPORTING)}. Bits: mean "
         "over all problems of the divergence from the truth. One pass, then frozen. "
-        f"{limit}Memory is of problem {PROBLEMS[0]}.",
+        f"{limit}Memory is that of what was learnt of problem {PROBLEMS[0]}.",
     )
     return Table("table", f"PAutomaC: {size}", columns, tuple(rows), notes)
 

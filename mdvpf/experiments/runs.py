@@ -122,7 +122,7 @@ class Run:
             n_states=n_states[ends] if has_states else np.full(len(ends), np.nan),
             variance=variance,
             seconds=seconds,
-            peak_bytes=peak_bytes(self) if self.measure_memory else float("nan"),
+            peak_bytes=_peak_bytes(self) if self.measure_memory else float("nan"),
         )
 
 
@@ -170,7 +170,7 @@ def _variances(pf: ParticleFilter, symbols: NDArray[np.int64], every: int) -> ND
     return np.array(variances)
 
 
-def peak_bytes(run: Run) -> float:
+def _peak_bytes(run: Run) -> float:
     """Repeat a run and return the most memory that it held: what Python sees, and the core's."""
     tracemalloc.start()
     try:

@@ -69,7 +69,7 @@ def test_everything_is_written(finished: Path) -> None:
     views = [label for each in labels for label in (each, f"{each}, heaviest particle")]
     assert list(rows(finished / "table.csv")) == views
     assert list(rows(finished / "drift-1.csv")) == [*labels, "generator"]
-    assert float(rows(finished / "table-costs.csv")["VPA"]["peak memory (MB)"]) > 0
+    assert float(rows(finished / "table-costs.csv")["VPA"]["memory (MB)"]) > 0
     assert "At most" not in (finished / "table.md").read_text(encoding="utf-8")
     assert "at most the first 40" in (finished / "table.md").read_text(encoding="utf-8")
 
