@@ -282,7 +282,7 @@ def report(options: Options, groups: Groups) -> Report:
     scores = {problem.number: _views(group, problem) for problem in problems}
     order = [label for each in group.labels for label in (each, f"{each}{HEAVIEST}")]
     labels = [label for label in order if any(label in views for views in scores.values())]
-    n_strings = max(len(problem.train[: options.length]) for problem in problems)
+    n_strings = int(np.median([len(problem.train[: options.length]) for problem in problems]))
     limited = any(len(problem.train) > options.length for problem in problems)
     size = (
         f"{'at most ' + format(options.length, ',') if limited else 'all'} training strings, "
@@ -401,7 +401,7 @@ def _curve_panel(scores: dict[int, Views], labels: Sequence[str], n_strings: int
             lines.append(Line(label, x, np.array([geometric_mean(each) for each in gaps])))
     return Panel(
         "frozen after so many strings",
-        "training strings (the last point: all)",
+        "training strings (the last point: all, of most problems so many)",
         "gap (geometric mean over problems)",
         lines,
         log_x=True,
