@@ -11,6 +11,7 @@ from mdvpf.checkpoint import CheckpointError
 from mdvpf.datasets import hmm_sources as _hmm_sources
 from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
 from mdvpf.filter import ParticleFilter, estimation_variance
+from mdvpf.learners import SoftHMM
 from mdvpf.mixture import Mixture, Restart
 from mdvpf.mixture import restart as _restart
 from mdvpf.mixture.auto import auto
@@ -59,6 +60,7 @@ __all__ = [
     "ContextTree",
     "PitmanYorTree",
     "PitmanYorMixture",
+    "SoftHMM",
     "Mixture",
     "auto",
     "Restart",

@@ -1,0 +1,166 @@
+"""The steps of `SoftHMM`: filtering with the present counts, weights of the seeds, learning."""
+
+from libc.math cimport exp, log
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+from mdvpf.learners._soft_learning cimport count_oldest
+from mdvpf.learners._soft_model cimport (
+    emit, predict_states, prepare, refresh_base, rescale, unit_at,
+)
+from mdvpf.learners._soft_storage cimport (
+    add_column, find_column, reserve_columns, reserve_rows, rows_wanted,
+)
+from mdvpf.learners._soft_types cimport (
+    MISSING, NONE, START, Tables, posterior_at, ring_place,
+)
+from mdvpf.learners._soft_vectors cimport dot, multiply, total_of
+
+cdef enum:
+    REFRESH = 1000          # steps between two counts of the rows that reach each state
+    NEGLIGIBLE = 1000       # so many times less likely than the likeliest: not in the posterior
+
+
+cdef inline void filter_symbol(
+    Tables* tables, Py_ssize_t seed, int32_t symbol, int32_t column, double unit,
+) noexcept nogil:
+    """Write the posterior of the next position, and what the seed predicted."""
+    cdef double* state = posterior_at(tables, tables.n_held, seed)
+    cdef double largest = 0.0
+    cdef double least, total
+    cdef Py_ssize_t c
+    predict_states(tables, seed, unit, state)
+    emit(tables, seed, symbol, column, unit, tables.evidence)
+    multiply(state, tables.evidence, tables.stride)
+    total = total_of(state, tables.stride)
+    tables.predicted[seed] = total
+    if not tables.frozen:
+        for c in range(tables.n_states):
+            if state[c] > largest:
+                largest = state[c]
+        least = largest / NEGLIGIBLE
+        for c in range(tables.n_states):
+            if state[c] < least:
+                state[c] = 0.0
+        total = total_of(state, tables.stride)
+    total = 1.0 / total
+    for c in range(tables.n_states):
+        state[c] *= total
+
+
+cdef inline double weigh(Tables* tables, int32_t symbol) noexcept nogil:
+    """Return the log predictive of all seeds together, and give them their new weights."""
+    cdef double predicted = 0.0
+    cdef double total = 0.0
+    cdef double largest = 0.0
+    cdef double weight
+    cdef Py_ssize_t k
+    if symbol == MISSING:
+        return 0.0
+    if tables.n_seeds == 1:
+        return log(tables.predicted[0])
+    for k in range(tables.n_seeds):
+        weight = exp(tables.log_weight[k])
+        total += weight
+        predicted += weight * tables.predicted[k]
+        tables.log_weight[k] += log(tables.predicted[k])
+        if k == 0 or tables.log_weight[k] > largest:
+            largest = tables.log_weight[k]
+    for k in range(tables.n_seeds):
+        tables.log_weight[k] -= largest
+    return log(predicted / total)
+
+
+cdef inline void describe(Tables* tables, double* report) noexcept nogil:
+    """Write the effective number of states in use, and that of seeds."""
+    cdef double weights = 0.0
+    cdef double squares = 0.0
+    cdef double states = 0.0
+    cdef double weight, total, square
+    cdef const double* totals
+    cdef Py_ssize_t k
+    for k in range(tables.n_seeds):
+        totals = tables.emission_total + k * tables.stride
+        weight = exp(tables.log_weight[k]) if tables.n_seeds > 1 else 1.0
+        total = total_of(totals, tables.stride)
+        square = dot(totals, totals, tables.stride)
+        weights += weight
+        squares += weight * weight
+        if square > 0.0:
+            states += weight * (total * total / square)
+    report[2] = states / weights
+    report[3] = weights * weights / squares
+    report[4] = <double>tables.n_seeds
+    report[5] = 0.0
+
+
+cdef inline bint absorb_symbol(Tables* tables, int32_t symbol, double* report) noexcept nogil:
+    """Absorb a symbol and write a report, or return False for lack of memory."""
+    cdef int32_t column = NONE
+    cdef double unit, counted_unit, log_predictive
+    cdef Py_ssize_t place, k
+    if symbol != MISSING or tables.mealy:
+        column = find_column(tables, symbol)
+    if not tables.frozen:
+        if tables.n_held > tables.lag and not reserve_rows(tables, rows_wanted(tables, 0)):
+            return False
+        if column == NONE and (symbol != MISSING or tables.mealy):
+            if not reserve_columns(tables, 1):
+                return False
+            column = add_column(tables, symbol)
+        tables.n_steps += 1
+        rescale(tables, tables.n_steps)
+        unit = unit_at(tables, tables.n_steps)
+    else:
+        unit = unit_at(tables, tables.n_steps + 1)
+    for k in range(tables.n_seeds):
+        prepare(tables, k, unit)
+        filter_symbol(tables, k, symbol, column, unit)
+    log_predictive = weigh(tables, symbol)
+    if tables.frozen:
+        tables.first_held = ring_place(tables, 1)
+    else:
+        tables.n_held += 1
+    place = ring_place(tables, tables.n_held - 1)
+    tables.held_symbol[place] = symbol
+    tables.held_column[place] = column
+    if tables.n_held > tables.lag + 1:
+        counted_unit = unit_at(tables, tables.n_steps - tables.lag)
+        for k in range(tables.n_seeds):
+            count_oldest(tables, k, unit, counted_unit)
+        tables.first_held = ring_place(tables, 1)
+        tables.n_held -= 1
+    if not tables.frozen and tables.n_steps % REFRESH == 0:
+        for k in range(tables.n_seeds):
+            refresh_base(tables, k, unit)
+    describe(tables, report)
+    report[0] = log_predictive
+    report[1] = log_predictive
+    return True
+
+
+cdef inline bint end_sequence(Tables* tables) noexcept nogil:
+    """Count what is held, and stand before the first symbol; False for lack of memory."""
+    cdef Py_ssize_t wanted = 0
+    cdef double unit, counted_unit
+    cdef Py_ssize_t i, k
+    if not tables.frozen:
+        for i in range(tables.n_held - 1):
+            wanted += rows_wanted(tables, i)
+        if not reserve_rows(tables, wanted):
+            return False
+        while tables.n_held > 1:
+            unit = unit_at(tables, tables.n_steps)
+            counted_unit = unit_at(tables, tables.n_steps - (tables.n_held - 2))
+            for k in range(tables.n_seeds):
+                prepare(tables, k, unit)
+                count_oldest(tables, k, unit, counted_unit)
+            tables.first_held = ring_place(tables, 1)
+            tables.n_held -= 1
+    else:
+        memcpy(tables.log_weight, tables.first_log_weight, tables.n_seeds * sizeof(double))
+    tables.first_held = 0
+    tables.n_held = 1
+    tables.held_symbol[0] = START
+    tables.held_column[0] = NONE
+    return True

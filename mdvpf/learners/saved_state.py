@@ -1,0 +1,120 @@
+"""What a checkpoint holds of a `SoftHMM`: its configuration as values, its tables as arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.checkpoint import State, require, taken
+from mdvpf.learners._soft_hmm import SoftTables
+
+_LARGEST_STEP = 2**62
+_LARGEST_COUNT = 1e200  # sums and products of such counts are finite
+_TOLERANCE = 1e-6  # rounding of sums over a long life
+_SPARE_BITS = 200  # the shift follows the unit, which never grows further ahead of it
+
+# The arrays that `SoftTables.export` fills, in its order, with their types.
+ARRAYS = {
+    "row_names": "<i4",
+    "rows": "<f8",
+    "row_totals": "<f8",
+    "symbols": "<i4",
+    "emission": "<f8",
+    "emission_totals": "<f8",
+    "base": "<f8",
+    "log_weights": "<f8",
+    "held": "<i4",
+    "posterior": "<f8",
+}
+
+
+def exported(tables: SoftTables, n_states: int, n_seeds: int) -> dict[str, NDArray[Any]]:
+    """Return everything that the tables hold, by name."""
+    n_rows, n_columns, n_held = tables.sizes
+    shapes = _shapes(n_rows, n_columns, n_held, n_states, n_seeds)
+    arrays = {name: np.empty(shapes[name], dtype=kind) for name, kind in ARRAYS.items()}
+    tables.export(*arrays.values())
+    return arrays
+
+
+def _shapes(
+    n_rows: int, n_columns: int, n_held: int, n_states: int, n_seeds: int
+) -> dict[str, tuple[int, ...]]:
+    return {
+        "row_names": (n_rows, 3),
+        "rows": (n_rows, n_states),
+        "row_totals": (n_rows,),
+        "symbols": (n_columns,),
+        "emission": (n_columns * n_seeds, n_states),
+        "emission_totals": (n_seeds, n_states),
+        "base": (n_seeds, n_states),
+        "log_weights": (2, n_seeds),
+        "held": (n_held,),
+        "posterior": (n_held * n_seeds, n_states),
+    }
+
+
+def read_keys(state: State) -> NDArray[np.uint64]:
+    """Take the keys of the random numbers, one for each seed; all other arrays must fit them."""
+    keys = taken(state, "keys", "<u8", (None,))
+    n_states = validate.integer("n_states", state.values["options"]["n_states"], low=1)
+    # Before any memory is taken for tables of that size.
+    require(state.arrays["base"].shape == (len(keys), n_states), "base of another shape")
+    return keys
+
+
+def restored(fresh: SoftTables, state: State, n_states: int, n_seeds: int) -> SoftTables:
+    """Return tables configured like the fresh ones, in the given state; raise if it makes none."""
+    values, found = state.values, state.arrays
+    n_steps = validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP)
+    shift = validate.integer("shift", values["shift"], low=0, high=_LARGEST_STEP)
+    frozen = validate.flag("frozen", values["frozen"])
+    forget = values["options"]["forget"]
+    bits = forget * math.log2(max(n_steps, 1))
+    require(shift <= bits <= shift + _SPARE_BITS, "a shift that does not fit the time")
+    sizes = (len(found["rows"]), len(found["symbols"]), len(found["held"]))
+    shapes = _shapes(*sizes, n_states, n_seeds)
+    arrays = {name: taken(state, name, kind, shapes[name]) for name, kind in ARRAYS.items()}
+    _check_counts(arrays, values["options"]["n_symbols"])
+    _check_distributions(arrays, n_seeds)
+    pending = len(arrays["held"]) - 1
+    require(pending <= n_steps, "more positions than symbols")
+    return fresh.restored(n_steps, shift, frozen, *arrays.values())
+
+
+def _check_counts(arrays: dict[str, NDArray[Any]], n_symbols: int) -> None:
+    for name in ("rows", "row_totals", "emission", "emission_totals"):
+        fine = (arrays[name] >= 0.0) & (arrays[name] <= _LARGEST_COUNT)
+        require(np.all(fine), f"{name} with a count that is out of range")
+    sums = arrays["rows"].sum(axis=1)
+    require(_close(sums, arrays["row_totals"]), "transitions do not sum to their totals")
+    shape = (len(arrays["symbols"]), *arrays["emission_totals"].shape)
+    emission = arrays["emission"].reshape(shape)
+    require(not np.any(emission[arrays["symbols"] == n_symbols]), "emissions of a missing symbol")
+    require(
+        _close(emission.sum(axis=0), arrays["emission_totals"]),
+        "emissions do not sum to their totals",
+    )
+
+
+def _close(sums: NDArray[np.float64], totals: NDArray[np.float64]) -> bool:
+    least = 1e-90  # below it, counts fade away on their own
+    return bool(np.all(np.abs(sums - totals) <= _TOLERANCE * np.maximum(sums, totals) + least))
+
+
+def _check_distributions(arrays: dict[str, NDArray[Any]], n_seeds: int) -> None:
+    log_weights = arrays["log_weights"]
+    require(np.all(np.isfinite(log_weights)), "a weight is not a number")
+    require(np.all(log_weights.max(axis=1) == 0.0), "weights without a largest one of 1")
+    require(np.all(arrays["base"] > 0.0), "a base without a state")
+    rows = [arrays["base"]]
+    posterior = arrays["posterior"]
+    require(np.all(posterior >= 0.0), "a negative probability")
+    starts = np.repeat(arrays["held"] == -2, n_seeds)  # whose posterior is of no use
+    rows.append(posterior[~starts])
+    sums = np.concatenate([each.sum(axis=1) for each in rows])
+    require(np.all(np.abs(sums - 1.0) <= _TOLERANCE), "probabilities do not sum to one")

@@ -1,0 +1,292 @@
+"""`SoftHMM`: a hidden Markov model learnt online, from expected counts that come late and fade."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.checkpoint import State, register, rng_state
+from mdvpf.datasets.hmm_sources import HMM
+from mdvpf.learners._soft_hmm import SoftTables
+from mdvpf.learners.finite_hmm import mealy_hmm, moore_hmm
+from mdvpf.learners.saved_state import exported, read_keys, restored
+from mdvpf.predictor import Predictor, Step, Stream, read_symbol
+
+_CHUNK_OF_SEEDS = 16384  # symbols absorbed between two looks at the progress bar, over the seeds
+_MOST_STATES = 10_000
+_MOST_SEEDS = 10_000
+_LONGEST_LAG = 1000
+_LARGEST_FORGET = 100.0  # the unit of a step is then at most 2**100 times that of the step before
+
+
+@register("SoftHMM")
+class SoftHMM(Predictor):
+    """Hidden Markov model of a fixed size with one table of expected counts, learnt in one pass.
+
+    The forward filter runs with the present counts. A transition and an emission are counted `lag`
+    symbols late, with the probability that they have given the symbols up to then; what a sequence
+    still holds back when it ends is counted with what is known. Counts fade: step i has the weight
+    ``i**forget``, so that what was counted when nothing was known is forgotten. A row of which
+    little is known leads to the states that many rows reach. The states of the first 1,000 symbols
+    are drawn, which is how the states come to differ; other seeds give other models.
+
+    States less than 1/1000 as likely as the likeliest are dropped from the filter while it learns.
+    A missing symbol has log predictive 0 and emits nothing.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size of the alphabet.
+    n_states : int, default 40
+        Number of hidden states; more than needed does little harm.
+    machine : {"mealy", "moore"}, default "mealy"
+        Whether the next state depends on the state and the symbol it emitted, or on the state.
+    forget : float, default 4.0
+        Power of the weight of a step; 0 never forgets. Of n symbols the last n / (forget + 1) or
+        so count.
+    lag : int, default 2
+        How many later symbols are seen before something is counted.
+    alpha : float, default 1.0
+        Prior weight of the base distribution in a row of transitions.
+    gamma : float, default 10.0
+        Prior weight of all states alike in the base distribution.
+    beta : float, default 0.1
+        Prior count of every symbol in every state.
+    rng : None, int, SeedSequence, BitGenerator or Generator, optional
+        Seed or generator of the random numbers. They are drawn when the learner is made.
+    n_seeds : int, default 1
+        How many independent models are learnt, mixed by the evidence of the stream.
+
+    Attributes
+    ----------
+    n_states, machine, forget, lag, alpha, gamma, beta, n_seeds
+        As passed.
+
+    Notes
+    -----
+    In a `Step`, `mean_states` is the effective number of states in use (the inverse of the sum of
+    squared shares of the emission counts), `ess` the effective number of seeds and `n_particles`
+    their number.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> learner = mdvpf.SoftHMM(n_symbols=2, n_states=4, rng=0)
+    >>> result = learner.run([0, 0, 1] * 2000)
+    >>> bool(result.log_predictive[-100:].mean() > -0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        n_symbols: int,
+        n_states: int = 40,
+        machine: str = "mealy",
+        forget: float = 4.0,
+        lag: int = 2,
+        alpha: float = 1.0,
+        gamma: float = 10.0,
+        beta: float = 0.1,
+        rng: Any = None,
+        *,
+        n_seeds: int = 1,
+    ) -> None:
+        self._configure(n_symbols, n_states, machine, forget, lag, alpha, gamma, beta)
+        self.n_seeds = validate.integer("n_seeds", n_seeds, low=1, high=_MOST_SEEDS)
+        self.rng = validate.generator("rng", rng)
+        self._keys = self.rng.integers(2**64, size=self.n_seeds, dtype=np.uint64)
+        self._tables = self._fresh_tables()
+
+    def _configure(
+        self,
+        n_symbols: Any,
+        n_states: Any,
+        machine: Any,
+        forget: Any,
+        lag: Any,
+        alpha: Any,
+        gamma: Any,
+        beta: Any,
+    ) -> None:
+        self._n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+        self.n_states = validate.integer("n_states", n_states, low=1, high=_MOST_STATES)
+        self.machine = validate.choice("machine", machine, ["mealy", "moore"])
+        self.forget = validate.real("forget", forget, low=0.0, high=_LARGEST_FORGET)
+        self.lag = validate.integer("lag", lag, low=0, high=_LONGEST_LAG)
+        self.alpha = validate.hyper_parameter("alpha", alpha)
+        self.gamma = validate.hyper_parameter("gamma", gamma)
+        self.beta = validate.hyper_parameter("beta", beta)
+
+    def _options(self) -> dict[str, Any]:
+        names = ("n_states", "machine", "forget", "lag", "alpha", "gamma", "beta")
+        return {"n_symbols": self._n_symbols, **{name: getattr(self, name) for name in names}}
+
+    def _fresh_tables(self) -> SoftTables:
+        options = self._options()
+        return SoftTables(mealy=options.pop("machine") == "mealy", keys=self._keys, **options)
+
+    def __repr__(self) -> str:
+        options = self._options()
+        shown = "".join(f", {name}={options[name]!r}" for name in list(options)[1:])
+        state = ", frozen" if self.frozen else ""
+        return f"SoftHMM({self._n_symbols}{shown}, n_seeds={self.n_seeds}{state})"
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return self._n_symbols
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it no longer learns: see `freeze`."""
+        return self._tables.frozen
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Normalised weight of each seed."""
+        log_weights = self._exported()["log_weights"][0]
+        weights = np.exp(log_weights)
+        normalised: NDArray[np.float64] = weights / weights.sum()
+        return normalised
+
+    def predict_proba(self) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.SoftHMM(n_symbols=4).predict_proba().round(6).tolist()
+        [0.25, 0.25, 0.25, 0.25]
+        """
+        out = np.empty(self._n_symbols)
+        self._tables.predict(out)
+        return out
+
+    def update(self, symbol: int | None) -> Step:
+        """Absorb one symbol; None is a missing one.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> learner = mdvpf.SoftHMM(n_symbols=4)
+        >>> round(learner.update(3).log_predictive, 6)
+        -1.386294
+        """
+        return Step._make(self._step(read_symbol(symbol, self._n_symbols)))
+
+    def _step(self, symbol: int) -> Sequence[float]:
+        return self._tables.absorb(symbol)
+
+    def new_sequence(self) -> None:
+        """End the sequence: the next symbol starts a new one.
+
+        What waits for its lag is counted with what is known.
+        """
+        self._tables.new_sequence()
+
+    def copy(self) -> Self:
+        """Return an independent copy.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> learner = mdvpf.SoftHMM(n_symbols=2, rng=0)
+        >>> other = learner.copy()
+        >>> other.update(0) == learner.update(0)
+        True
+        """
+        tables = self._tables.copy()
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other.rng = copy.deepcopy(self.rng)
+        other._tables = tables
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    _may_reject = False
+
+    @property
+    def _chunk(self) -> int:
+        return max(1, _CHUNK_OF_SEEDS // self.n_seeds)
+
+    def _absorb(
+        self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
+    ) -> None:
+        self._tables.advance(stream.symbols[part], stream.starts[part], reports)
+
+    # -- what was learnt -------------------------------------------------------------------
+
+    def freeze(self) -> Self:
+        """Return a learner that predicts as this one does now, and no longer learns.
+
+        It filters exactly, with the present posterior means. Seeds are mixed by their weights,
+        which follow the evidence within a sequence and are back where they were at its start.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> learner = mdvpf.SoftHMM(n_symbols=2, n_states=4, rng=0)
+        >>> _ = learner.run([0, 1] * 1000)
+        >>> frozen = learner.freeze()
+        >>> before = frozen.score([1, 1], lengths=[2])
+        >>> _ = frozen.run([1, 1, 0, 0], lengths=[4])
+        >>> bool((frozen.score([1, 1], lengths=[2]) == before).all())
+        True
+        """
+        other = self.copy()
+        other._tables.freeze()
+        return other
+
+    def to_hmm(self) -> HMM:
+        """Return the seed of the largest weight as a finite HMM of posterior means.
+
+        A Moore machine keeps its states. A Mealy machine becomes the equivalent HMM whose states
+        are the pairs of a state and a symbol that occurred, followed by one state for each state of
+        the machine that emits all symbols of which this has not been seen. Its forward filter
+        predicts sequences without missing symbols as the frozen learner does.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> learner = mdvpf.SoftHMM(n_symbols=3, n_states=2, machine="moore", rng=0)
+        >>> _ = learner.run([0, 1, 2] * 100)
+        >>> learner.to_hmm().emission.shape
+        (2, 3)
+        """
+        arrays = self._exported()
+        best = int(arrays["log_weights"][0].argmax())
+        make = mealy_hmm if self.machine == "mealy" else moore_hmm
+        unit = self._tables.unit
+        return make(arrays, best, self._n_symbols, self.alpha * unit, self.beta * unit)
+
+    def _exported(self) -> dict[str, NDArray[Any]]:
+        return exported(self._tables, self.n_states, self.n_seeds)
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        values = {
+            "options": self._options(),
+            "rng": rng_state.to_values(self.rng),
+            "n_steps": self._tables.n_steps,
+            "shift": self._tables.shift,
+            "frozen": self.frozen,
+        }
+        return State(values, {"keys": self._keys, **self._exported()})
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        self = object.__new__(cls)
+        self._keys = read_keys(state)
+        self._configure(**state.values["options"])
+        self.n_seeds = validate.integer("n_seeds", len(self._keys), low=1, high=_MOST_SEEDS)
+        self.rng = rng_state.from_values(state.values["rng"])
+        self._tables = restored(self._fresh_tables(), state, self.n_states, self.n_seeds)
+        return self
