@@ -29,7 +29,8 @@ class MissingData(RuntimeError):
     """The real data is not where it is looked for."""
 
 
-def _open(name: str) -> gzip.GzipFile:
+def open_data(name: str) -> gzip.GzipFile:
+    """Open a gzipped file of the folder of the real data."""
     folder = os.environ.get("MDVPF_DATA")
     if not folder:
         raise MissingData("MDVPF_DATA is not set: expected the folder of the real data")
@@ -43,7 +44,7 @@ def _books() -> str:
     """The three books as words of a..z, one space between them."""
     texts = []
     for book in BOOKS:
-        with _open(f"{book}.txt.gz") as file:
+        with open_data(f"{book}.txt.gz") as file:
             texts.append(file.read().decode("utf-8").lower())
     return re.sub("[^a-z]+", " ", " ".join(texts)).strip()
 
@@ -67,7 +68,7 @@ def load_clicks(n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return page categories of whole sessions, n or a few more, and the sessions' lengths."""
     sessions: list[list[int]] = []
     total = 0
-    with _open("msnbc990928.seq.gz") as file:
+    with open_data("msnbc990928.seq.gz") as file:
         for number, line in enumerate(file):
             pages = line.split() if number >= _HEADER_LINES else []
             if pages:

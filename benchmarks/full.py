@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from benchmarks import memory, speed, sweeps
+from benchmarks import memory, soft_hmm, speed, sweeps
 from benchmarks.common import MissingData
 from benchmarks.figures import Result, figures_of, load, save, table
 
@@ -30,6 +30,7 @@ JOBS: dict[str, Callable[[], Result]] = {
     "threads": speed.threads,
     "two-filters": speed.two_filters,
     "long-run": speed.long_run,
+    "soft-hmm": soft_hmm.against_vpa,
     "live-bytes": memory.live_bytes,
     "words": memory.words,
     "accounting": memory.accounting,

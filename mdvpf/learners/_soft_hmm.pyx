@@ -246,32 +246,36 @@ cdef class SoftTables:
             row_names, rows, row_totals, symbols, emission, emission_totals, base, log_weights,
             held, posterior,
         )
-        if rows.shape[0] != tables.n_rows or symbols.shape[0] != tables.n_columns \
-                or held.shape[0] != tables.n_held:
-            raise ValueError("rows, symbols, held: expected as many as there are")
-        for i in range(tables.n_rows):
-            row_names[i, 0] = tables.row_names[i].seed
-            row_names[i, 1] = tables.row_names[i].state
-            row_names[i, 2] = tables.row_names[i].column
-            row_totals[i] = tables.row_total[i]
-        write_vectors(tables.rows, rows, n_states, stride)
-        for i in range(tables.n_columns):
-            symbols[i] = tables.column_symbol[i]
-        write_vectors(tables.emission, emission, n_states, stride)
-        write_vectors(tables.emission_total, emission_totals, n_states, stride)
-        write_vectors(tables.base, base, n_states, stride)
-        for k in range(tables.n_seeds):
-            log_weights[0, k] = tables.log_weight[k]
-            log_weights[1, k] = tables.first_log_weight[k]
-        for i in range(tables.n_held):
-            held[i] = tables.held_symbol[ring_place(tables, i)]
-            if held[i] == START:    # no posterior, but what the ring held there before
-                posterior[i * tables.n_seeds:(i + 1) * tables.n_seeds] = 0.0
-                continue
-            write_vectors(
-                posterior_at(tables, i, 0),
-                posterior[i * tables.n_seeds:(i + 1) * tables.n_seeds], n_states, stride,
-            )
+        self.enter()
+        try:
+            if rows.shape[0] != tables.n_rows or symbols.shape[0] != tables.n_columns \
+                    or held.shape[0] != tables.n_held:
+                raise ValueError("rows, symbols, held: expected as many as there are")
+            for i in range(tables.n_rows):
+                row_names[i, 0] = tables.row_names[i].seed
+                row_names[i, 1] = tables.row_names[i].state
+                row_names[i, 2] = tables.row_names[i].column
+                row_totals[i] = tables.row_total[i]
+            write_vectors(tables.rows, rows, n_states, stride)
+            for i in range(tables.n_columns):
+                symbols[i] = tables.column_symbol[i]
+            write_vectors(tables.emission, emission, n_states, stride)
+            write_vectors(tables.emission_total, emission_totals, n_states, stride)
+            write_vectors(tables.base, base, n_states, stride)
+            for k in range(tables.n_seeds):
+                log_weights[0, k] = tables.log_weight[k]
+                log_weights[1, k] = tables.first_log_weight[k]
+            for i in range(tables.n_held):
+                held[i] = tables.held_symbol[ring_place(tables, i)]
+                if held[i] == START:    # no posterior, but what the ring held there before
+                    posterior[i * tables.n_seeds:(i + 1) * tables.n_seeds] = 0.0
+                    continue
+                write_vectors(
+                    posterior_at(tables, i, 0),
+                    posterior[i * tables.n_seeds:(i + 1) * tables.n_seeds], n_states, stride,
+                )
+        finally:
+            self.busy = False
 
     def restored(
         self, int64_t n_steps, int64_t shift, bint frozen, const int32_t[:, ::1] row_names,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import gzip
 import io
 import math
 import pickle
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdvpf
+from mdvpf.learners import _soft_hmm
 from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import loaded, saved, sealed, unsealed
 from tests.kernel.test_snapshot_fuzz import MEANINGS, flipped, shifted, truncated
@@ -353,7 +357,42 @@ def test_sizes_are_not_believed_without_arrays() -> None:
         mdvpf.SoftHMM.load(io.BytesIO(sealed(opened)))
 
 
-# --- With the rest of the package
+def test_the_stub_names_what_the_compiled_class_has() -> None:
+    path = Path(_soft_hmm.__file__).parent / "_soft_hmm.pyi"
+    (stub,) = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef))
+    declared = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
+    compiled = {name for name in vars(_soft_hmm.SoftTables) if not name.startswith("__")}
+    assert declared - {"__init__"} == compiled
+    assert {name for name in vars(_soft_hmm) if not name.startswith("__")} == {stub.name}
+
+
+# --- With real data, and with the rest of the package
+
+
+def test_one_pass_over_an_automaton_comes_close_to_it(data_dir: Path) -> None:
+    """Divergence from the true automaton of PAutomaC's problem 42, in bits a string."""
+    folder = data_dir / "pautomac"
+    if not folder.is_dir():
+        pytest.skip(f"needs real data, but {folder} is not a folder")
+
+    def strings(part: str) -> tuple[list[int], list[int], int]:
+        with gzip.open(folder / f"42.pautomac.{part}.gz", "rt") as file:
+            end = int(next(file).split()[1])
+            lines = [[*map(int, line.split()[1:]), end] for line in file if line.strip()]
+        return [y for line in lines for y in line], [len(line) for line in lines], end + 1
+
+    train, train_lengths, n_symbols = strings("train")
+    learner = mdvpf.SoftHMM(n_symbols, rng=0)
+    learner.run(train, train_lengths)
+    test, lengths, _ = strings("test")
+    scores = learner.freeze().run(test, lengths).log_predictive
+    log2 = np.add.reduceat(scores, np.cumsum(lengths) - lengths) / math.log(2)
+    with gzip.open(folder / "42.pautomac_solution.txt.gz", "rt") as file:
+        true = np.array(file.read().split()[1:], dtype=float)
+    log2 -= np.log2(np.exp2(log2).sum())
+    divergence = true @ (np.log2(true) - log2)
+    # A Markov chain of order 3 has 0.008.
+    assert 0.0 < divergence < 0.004
 
 
 def test_mixtures_and_detectors_take_it() -> None:
