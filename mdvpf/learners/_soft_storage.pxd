@@ -233,32 +233,37 @@ cdef inline void release(Tables* tables) noexcept nogil:
     free(tables.joint)
 
 
+cdef inline void copy_bytes(void* target, const void* source, size_t n) noexcept nogil:
+    """Copy n bytes; where there are none, there may be no memory either."""
+    if n:
+        memcpy(target, source, n)
+
+
 cdef inline bint copy_tables(Tables* target, const Tables* source) noexcept nogil:
-    """Copy everything into tables that were allocated alike and hold nothing; False if that fails.
-    """
+    """Copy everything into tables allocated alike that have seen nothing; False if that fails."""
     cdef size_t n = source.n_seeds * source.stride
     cdef size_t places = source.lag + 2
     cdef Py_ssize_t indexed = source.n_columns if source.mealy else 1
     if not reserve_rows(target, source.n_rows - target.n_rows) \
             or not reserve_columns(target, source.n_columns):
         return False
-    memcpy(target.rows, source.rows, source.n_rows * source.stride * sizeof(double))
-    memcpy(target.row_total, source.row_total, source.n_rows * sizeof(double))
-    memcpy(target.row_names, source.row_names, source.n_rows * sizeof(Row))
-    memcpy(target.column_symbol, source.column_symbol, source.n_columns * sizeof(int32_t))
-    memcpy(
+    copy_bytes(target.rows, source.rows, source.n_rows * source.stride * sizeof(double))
+    copy_bytes(target.row_total, source.row_total, source.n_rows * sizeof(double))
+    copy_bytes(target.row_names, source.row_names, source.n_rows * sizeof(Row))
+    copy_bytes(target.column_symbol, source.column_symbol, source.n_columns * sizeof(int32_t))
+    copy_bytes(
         target.row_index, source.row_index,
         indexed * source.n_seeds * source.n_states * sizeof(int32_t),
     )
-    memcpy(target.emission, source.emission, source.n_columns * n * sizeof(double))
-    memcpy(target.emission_total, source.emission_total, n * sizeof(double))
-    memcpy(target.base, source.base, n * sizeof(double))
-    memcpy(target.log_weight, source.log_weight, source.n_seeds * sizeof(double))
-    memcpy(target.first_log_weight, source.first_log_weight, source.n_seeds * sizeof(double))
-    memcpy(target.keys, source.keys, source.n_seeds * sizeof(uint64_t))
-    memcpy(target.posterior, source.posterior, places * n * sizeof(double))
-    memcpy(target.held_symbol, source.held_symbol, places * sizeof(int32_t))
-    memcpy(target.held_column, source.held_column, places * sizeof(int32_t))
+    copy_bytes(target.emission, source.emission, source.n_columns * n * sizeof(double))
+    copy_bytes(target.emission_total, source.emission_total, n * sizeof(double))
+    copy_bytes(target.base, source.base, n * sizeof(double))
+    copy_bytes(target.log_weight, source.log_weight, source.n_seeds * sizeof(double))
+    copy_bytes(target.first_log_weight, source.first_log_weight, source.n_seeds * sizeof(double))
+    copy_bytes(target.keys, source.keys, source.n_seeds * sizeof(uint64_t))
+    copy_bytes(target.posterior, source.posterior, places * n * sizeof(double))
+    copy_bytes(target.held_symbol, source.held_symbol, places * sizeof(int32_t))
+    copy_bytes(target.held_column, source.held_column, places * sizeof(int32_t))
     target.n_rows = source.n_rows
     target.frozen = source.frozen
     target.n_steps = source.n_steps
