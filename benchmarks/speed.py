@@ -18,7 +18,7 @@ from benchmarks.peers.dense_numpy import DenseVPA
 from benchmarks.peers.floor import FloorKernel
 from benchmarks.peers.tuned_numpy import TunedVPA
 from benchmarks.timing import Contender, Race, race, windows
-from mdvpf.algorithms import Algorithm
+from mdvpf.model.algorithms import Algorithm
 
 WARM_UP = 1000  # characters after which times are taken
 ROUNDS = 20

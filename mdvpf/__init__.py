@@ -5,7 +5,6 @@ from importlib.metadata import version as _version
 
 from mdvpf import coding, datasets, plots, regret
 from mdvpf._support import progress as _progress
-from mdvpf.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, KnownHMM, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.datasets import hmm_sources as _hmm_sources
@@ -16,6 +15,8 @@ from mdvpf.mixture import Mixture, Restart
 from mdvpf.mixture import restart as _restart
 from mdvpf.mixture.auto import auto
 from mdvpf.model import InfiniteHMM
+from mdvpf.model import algorithms as _algorithms
+from mdvpf.model.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.predictor import (
     Counts,
     FilterResult,
@@ -32,6 +33,7 @@ from mdvpf.streams import monitor as _monitor
 
 # Modules of version 0.1 that have moved since: their old names can still be imported.
 _MOVED = {
+    "algorithms": _algorithms,
     "filter_plots": plots.filter_plots,
     "hmm": _hmm_sources,
     "monitor": _monitor,

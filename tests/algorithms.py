@@ -6,7 +6,7 @@ A new algorithm gets its lines here.
 from __future__ import annotations
 
 import mdvpf
-from mdvpf.algorithms import Algorithm
+from mdvpf.model.algorithms import Algorithm
 
 EVERY_ALGORITHM: dict[str, Algorithm] = {
     "MD-VPA": mdvpf.MDVPA(),

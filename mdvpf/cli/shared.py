@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from mdvpf.algorithms import NAMED_DISCOUNTS, NORMALIZERS, SELECTIONS
 from mdvpf.model import ORACLES
+from mdvpf.model.algorithms import NAMED_DISCOUNTS, NORMALIZERS, SELECTIONS
 from mdvpf.streams.methods import AUTO, METHODS
 
 DONE, FAILED, WRONG_USAGE, SOME_RUNS_FAILED, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes

@@ -36,9 +36,9 @@ from numpy.typing import ArrayLike, NDArray
 from mdvpf._support import validate
 from mdvpf._support.extras import needed
 from mdvpf._support.progress import progress_bar
-from mdvpf.algorithms import MDVPA, OptimalResampling
 from mdvpf.filter import ParticleFilter
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import MDVPA, OptimalResampling
 from mdvpf.predictor import Predictor
 
 MAGIC = b"\x8dM\x01"  # the last byte is the version of the format

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support.tables import Cell, Column, Estimate, Table
-from mdvpf.algorithms import MDVPA, SMC, Algorithm, OptimalResampling
 from mdvpf.datasets import switching_hmm
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
@@ -31,6 +30,7 @@ from mdvpf.experiments.results import (
     redundancy,
 )
 from mdvpf.experiments.runs import Run, Seed
+from mdvpf.model.algorithms import MDVPA, SMC, Algorithm, OptimalResampling
 from mdvpf.parallel import spawn
 from mdvpf.plots import Panel, with_band
 from mdvpf.streams.methods import ALGORITHMS, BASE

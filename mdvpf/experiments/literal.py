@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support.tables import Cell, Column, Estimate, Table
-from mdvpf.algorithms import MDVPA, VPA
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group, comparison, difference, final_states
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import MDVPA, VPA
 from mdvpf.predictor import Predictor
 from mdvpf.reference import LiteralFilter, theorem_regret
 from mdvpf.reference.literal import LiteralNormalizer

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from mdvpf.algorithms import MDVPA, VPA, Algorithm
 from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.experiments.data import Data
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.auto import DEFAULT_PARTICLES, auto
 from mdvpf.model import InfiniteHMM, Oracle
+from mdvpf.model.algorithms import MDVPA, VPA, Algorithm
 from mdvpf.predictor import Predictor
 from mdvpf.streams.methods import (
     AUTO,

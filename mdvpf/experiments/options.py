@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from mdvpf._support import validate
-from mdvpf.algorithms import MDVPA, Algorithm, Normalizer, Selection
 from mdvpf.experiments.methods import ALL_NAMES, EXPERIMENT_NAMES, Entry, Filter, entries
 from mdvpf.model import InfiniteHMM, Oracle
+from mdvpf.model.algorithms import MDVPA, Algorithm, Normalizer, Selection
 from mdvpf.streams.methods import (
     ALGORITHM_SETTINGS,
     ALGORITHMS,

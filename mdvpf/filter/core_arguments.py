@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdvpf.algorithms import (
+from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import (
     ALGORITHMS,
     DUPLICATING,
     MDVPA,
@@ -16,7 +17,6 @@ from mdvpf.algorithms import (
     OptimalResampling,
     ParticleLearning,
 )
-from mdvpf.model import InfiniteHMM
 
 
 def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:

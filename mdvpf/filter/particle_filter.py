@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
-from mdvpf.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.datasets import HMM
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
@@ -25,6 +24,7 @@ from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.predictor import MISSING, Counts, MemoryReport, Predictor, Step, Stream, read_symbol
 
 History = int | Literal["full"] | None

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
-from mdvpf.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 from mdvpf.checkpoint import CheckpointError, State, narrowed, rng_state, widened
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 
 # The arrays of a snapshot of the core, in its order, and the types in which they are passed.
 SECTIONS = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from mdvpf._support import validate
-from mdvpf.algorithms import MDVPA, OptimalResampling
 from mdvpf.baselines import ContextTree, Markov
 from mdvpf.mixture.mixture import Mixture
 from mdvpf.mixture.restart import Restart
+from mdvpf.model.algorithms import MDVPA, OptimalResampling
 from mdvpf.predictor import Predictor
 
 RESTART = Restart(every=16, mass=0.02, levels=7)

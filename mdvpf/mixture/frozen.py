@@ -16,7 +16,7 @@ from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.mixture.members import read_members
-from mdvpf.mixture.weights import Weights, pool
+from mdvpf.mixture.weights import Weights, weighted_fields
 from mdvpf.predictor import MISSING, N_FIELDS, Predictor, Step, Stream, read_symbol
 
 _CHUNK = 4096  # symbols that each member runs over before the predictions are combined
@@ -93,7 +93,7 @@ class FrozenMixture(Predictor):
     def _step(self, symbol: int) -> Sequence[float]:
         found = np.array([[member._step(symbol) for member in self._members]], dtype=np.float64)
         log_predictive = 0.0 if symbol == MISSING else self._weights.absorb(found[..., 0])
-        fields = pool(np.exp(self._weights.log)[np.newaxis], found[np.newaxis])
+        fields = weighted_fields(np.exp(self._weights.log)[np.newaxis], found[np.newaxis])
         return log_predictive, *fields[0].tolist()
 
     def new_sequence(self) -> None:
@@ -141,7 +141,7 @@ class FrozenMixture(Predictor):
                     reports[t, 0] = self._weights.absorb(found[t, :, 0])
                 after[t] = self._weights.log
         reports[:, 1] = reports[:, 0]
-        reports[:, 2:] = pool(np.exp(after), found[:, np.newaxis])
+        reports[:, 2:] = weighted_fields(np.exp(after), found[:, np.newaxis])
 
     # -- checkpoints -----------------------------------------------------------------------
 

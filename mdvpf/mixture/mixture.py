@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.algorithms import MDVPA, Algorithm
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.frozen import FrozenMixture
@@ -28,6 +27,7 @@ from mdvpf.mixture.restart import Restart, read_restart
 from mdvpf.mixture.saved_state import mixture_state, read_saved_members, read_weights
 from mdvpf.mixture.weights import Rate, Weights, read_rate, weighted_fields
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import MDVPA, Algorithm
 from mdvpf.predictor import (
     MISSING,
     N_FIELDS,

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.algorithms import (
+from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import (
     DUPLICATING,
     MDVPA,
     SMC,
@@ -19,7 +20,6 @@ from mdvpf.algorithms import (
     OptimalResampling,
     ParticleLearning,
 )
-from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Step
 from mdvpf.reference.particle import START, Particle, Symbol
 from mdvpf.reference.rule import SelectionRule, checked_algorithm, run_rule
@@ -66,7 +66,7 @@ class ReferenceFilter:
 
     Examples
     --------
-    >>> from mdvpf.algorithms import VPA
+    >>> from mdvpf.model.algorithms import VPA
     >>> from mdvpf.model import InfiniteHMM
     >>> from mdvpf.reference import ReferenceFilter
     >>> pf = ReferenceFilter(InfiniteHMM(n_symbols=2, beta=1.0), VPA(), n_particles=10)

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.algorithms import MDVPA, Discount
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import MDVPA, Discount
 from mdvpf.reference.particle import Particle, emission_probability
 from mdvpf.reference.selection import Candidate, label_norm, log_sum_exp, select_top
 from mdvpf.reference.steps import offspring

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from mdvpf._support import validate
-from mdvpf.algorithms import ALGORITHMS, OWN_RULE_PAGE, Algorithm
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import ALGORITHMS, OWN_RULE_PAGE, Algorithm
 from mdvpf.reference.particle import Particle, Symbol
 from mdvpf.reference.steps import Advance
 

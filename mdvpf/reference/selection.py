@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdvpf.algorithms import (
+from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import (
     Normalizer,
     Resampling,
 )
-from mdvpf.model import InfiniteHMM
 from mdvpf.reference.particle import Particle, Symbol, log_potentials
 
 GRID = 2.0**32

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdvpf.algorithms import (
+from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import (
     MDVPA,
     SMC,
 )
-from mdvpf.model import InfiniteHMM
 from mdvpf.reference.particle import (
     Particle,
     Symbol,

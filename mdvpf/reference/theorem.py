@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.algorithms import MDVPA, VPA
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import MDVPA, VPA
 from mdvpf.reference.particle import Particle
 from mdvpf.reference.selection import expand, lookahead_terms, select_top
 from mdvpf.reference.steps import offspring

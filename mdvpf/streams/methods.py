@@ -12,12 +12,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.baselines import ContextTree, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.mixture.auto import auto
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.predictor import Predictor
 
 BASE = "MD-VPA"  # what the others are compared with

@@ -14,7 +14,7 @@ import numpy as np
 
 import mdvpf
 from mdvpf import reference
-from mdvpf.algorithms import Algorithm
+from mdvpf.model.algorithms import Algorithm
 from mdvpf.reference import ReferenceFilter
 from tests.kernel.edges import (
     edge_of_completion,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import mdvpf
-from mdvpf.algorithms import ALGORITHMS, NORMALIZERS, RESAMPLINGS, SELECTIONS, Algorithm
+from mdvpf.model.algorithms import ALGORITHMS, NORMALIZERS, RESAMPLINGS, SELECTIONS, Algorithm
 from tests.kernel.comparing import Pair
 from tests.kernel.inspecting import BREAK, Event
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf.algorithms import Algorithm
+from mdvpf.model.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import assert_same, laid_open
 from tests.kernel.sealing import loaded, saved, sealed, unsealed

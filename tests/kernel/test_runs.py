@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdvpf
-from mdvpf.algorithms import Algorithm
+from mdvpf.model.algorithms import Algorithm
 from mdvpf.predictor import FilterResult, Step
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf.algorithms import Algorithm
+from mdvpf.model.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import (
     BREAK,

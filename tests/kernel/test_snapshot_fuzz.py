@@ -23,7 +23,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mdvpf
-from mdvpf.algorithms import Algorithm
+from mdvpf.model.algorithms import Algorithm
 from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import Opened, loaded, saved, sealed, unsealed
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf.algorithms import DUPLICATING
+from mdvpf.model.algorithms import DUPLICATING
 from tests.algorithms import EVERY_ALGORITHM
 from tests.enumeration import Rule, Symbol, flat, lengths, potentials, tally
 

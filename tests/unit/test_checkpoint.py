@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 import mdvpf
 from mdvpf import checkpoint
-from mdvpf.algorithms import Algorithm
 from mdvpf.checkpoint import atomic_write
+from mdvpf.model.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, generator_state, laid_open
 from tests.kernel.sealing import loaded, saved, sealed, unsealed

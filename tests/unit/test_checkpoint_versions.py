@@ -16,8 +16,8 @@ import pytest
 
 import mdvpf
 from mdvpf import reference
-from mdvpf.algorithms import Algorithm
 from mdvpf.datasets import HMM
+from mdvpf.model.algorithms import Algorithm
 from mdvpf.reference import ReferenceFilter
 from tests.kernel.inspecting import BREAK, Event, feed, generator_state
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mdvpf import SMC, VPA, InfiniteHMM, Markov, ParticleFilter, estimation_variance
-from mdvpf.algorithms import ALGORITHMS
 from mdvpf.filter.variance import particle_predictives
+from mdvpf.model.algorithms import ALGORITHMS
 
 MODELS = [
     InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2),

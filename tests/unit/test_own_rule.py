@@ -13,7 +13,7 @@ import pytest
 
 import mdvpf
 from mdvpf import reference
-from mdvpf.algorithms import ALGORITHMS
+from mdvpf.model.algorithms import ALGORITHMS
 from mdvpf.reference import Advance, Particle, ReferenceFilter, SelectionRule
 
 MODEL = mdvpf.InfiniteHMM(n_symbols=3, beta=0.5)

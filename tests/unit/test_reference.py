@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mdvpf.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.model import InfiniteHMM
+from mdvpf.model.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.reference import (
     START,
     Candidate,
