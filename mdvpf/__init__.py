@@ -14,6 +14,7 @@ from mdvpf.learners import SoftHMM
 from mdvpf.mixture import Mixture, Restart
 from mdvpf.mixture import restart as _restart
 from mdvpf.mixture.auto import auto
+from mdvpf.mixture.evidence import by_evidence
 from mdvpf.model import InfiniteHMM
 from mdvpf.model import algorithms as _algorithms
 from mdvpf.model.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
@@ -65,6 +66,7 @@ __all__ = [
     "SoftHMM",
     "Mixture",
     "auto",
+    "by_evidence",
     "Restart",
     "Predictor",
     "Vocabulary",

@@ -3,9 +3,8 @@
 
 A tree owns its memory, and so does a context: many sequences can share one tree, each with a
 context of its own. The rule of a tree (`_rules.pxd`, `_pitman_yor.pxd`) says how it predicts and
-counts; it comes as numbers that were validated. Arrays come in as contiguous buffers, and what
-goes out is copied into arrays that the caller made. A call that fails leaves the tree and the
-context as they were, a chunk of symbols leaves them between two symbols.
+counts. Arrays come in as contiguous buffers; results are copied into arrays of the caller. A call
+that fails leaves tree and context as they were; a failed chunk leaves them between two symbols.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t

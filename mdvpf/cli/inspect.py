@@ -110,7 +110,9 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
     if isinstance(predictor, Mixture):
         rows[1:1] = [("share", str(predictor.share)), ("restart", str(predictor.restart))]
         if predictor.recipe is not None:  # mixtures in which others have shares and restarts
-            rows[:3] = [("predictor", f"{AUTO}, the default mixture")]
+            name = predictor.recipe["name"]
+            what = f"{AUTO}, the default mixture" if name == AUTO else f"{name}, a mixture"
+            rows[:3] = [("predictor", what)]
     return rows
 
 

@@ -23,8 +23,8 @@ from mdvpf.predictor import Predictor
 from mdvpf.streams.methods import (
     AUTO,
     COMPARED,
+    LEARNERS,
     MARKOV_ORDERS,
-    PITMAN_YOR,
     TREE_DEPTHS,
     make_predictor,
 )
@@ -34,7 +34,7 @@ GENERATOR = "generator"
 
 # What the experiments of the paper compare, in the order of their tables.
 EXPERIMENT_NAMES = (*(name for name in COMPARED if name != AUTO), GENERATOR)
-NAMES = (*EXPERIMENT_NAMES, AUTO, *PITMAN_YOR)
+NAMES = (*EXPERIMENT_NAMES, AUTO, *LEARNERS)
 
 # Deeper ones, which an experiment compares only if it names them.
 DEEPER_ORDERS = (3,)
@@ -98,14 +98,14 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class PitmanYor:
-    """A Pitman-Yor tree, or a mixture of them, by its name."""
+class Learner:
+    """A tree, a learner without particles or a mixture of them, by its name."""
 
     name: str
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
         """Return the predictor for a stream."""
-        return make_predictor(self.name, data.n_symbols)
+        return make_predictor(self.name, data.n_symbols, seed=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Auto:
         return auto(data.n_symbols, self.n_particles, rng=rng, max_states=self.max_states)
 
 
-Method = Filter | Chain | Tree | PitmanYor | Generator | Auto
+Method = Filter | Chain | Tree | Learner | Generator | Auto
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def entries(
     depths = (*TREE_DEPTHS, *DEEPER_DEPTHS)
     found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in depths]
     found.append(Entry(AUTO, Auto(max_states=max_states)))
-    found += [Entry(name, PitmanYor(name)) for name in PITMAN_YOR]
+    found += [Entry(name, Learner(name)) for name in LEARNERS]
     if generator:
         found.append(Entry(GENERATOR, Generator()))
     return [entry for entry in found if entry.label in (*names, GENERATOR)]

@@ -58,12 +58,18 @@ METHODS = (
     "Markov 2",
     "Markov 3",
     "ContextTree 4",
-    # Learners without particles: compared as soon as `experiments.methods` knows the name.
     "PitmanYorTree 5",
     "PitmanYorMixture",
     "SoftHMM",
+    "evidence",
 )
-DRAWN = ("Markov 3", "ContextTree 4", "PitmanYorTree 5", "SoftHMM")  # beside the filters
+DRAWN = (
+    "Markov 3",
+    "ContextTree 4",
+    "PitmanYorMixture",
+    "SoftHMM",
+    "evidence",
+)  # beside the filters
 
 Views = dict[str, list[PAutomaCScore]]  # by label: the score at each point of the learning curve
 

@@ -2,7 +2,7 @@
 
 `mixture` is the class and its protocol, `members` the predictors inside and their restarts,
 `weights` how they are weighed. `frozen` is a mixture that no longer learns. `restart` says when
-copies start afresh, `auto` builds the default.
+copies start afresh; `auto` and `evidence` build mixtures of ready-made members.
 """
 
 from mdvpf.mixture.mixture import Mixture

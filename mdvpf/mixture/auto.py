@@ -114,6 +114,7 @@ def auto(
         ]
     mixture = Mixture(members, share=SHARE)
     mixture.recipe = {
+        "name": "auto",
         "n_particles": n_particles,
         "baselines": bool(baselines),
         "max_states": max_states,

@@ -76,7 +76,7 @@ class Mixture(Predictor):
     share, restart, n_threads
         As passed.
     recipe : dict or None
-        The arguments of `auto`, if that made the mixture.
+        Which function made the mixture (`auto` or `by_evidence`), and its arguments; else None.
 
     Examples
     --------

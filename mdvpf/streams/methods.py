@@ -1,8 +1,9 @@
 """The methods that a user can name, and the predictor that each name stands for.
 
 The names are those of tables, figures and command lines: the five filters, Markov chains by their
-order, context trees and Pitman-Yor trees by their depth, and `auto`. `resolve_method` reads a name,
-`settings_of` says what can be set about a method, and `make_predictor` makes it.
+order, context trees and Pitman-Yor trees by their depth, `SoftHMM`, and the mixtures `auto` and
+`evidence`. `resolve_method` reads a name, `settings_of` says what can be set about a method, and
+`make_predictor` makes it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mdvpf.baselines import ContextTree, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.filter import ParticleFilter
+from mdvpf.learners import SoftHMM
 from mdvpf.mixture import Mixture
 from mdvpf.mixture.auto import auto
+from mdvpf.mixture.evidence import by_evidence
 from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.predictor import Predictor
@@ -32,6 +37,8 @@ MARKOV_ORDERS = (0, 1, 2)
 TREE_DEPTHS = (1, 2, 3)
 PITMAN_YOR_DEPTHS = (3, 5, 8)
 PITMAN_YOR_MIXTURE = "PitmanYorMixture"
+SOFT_HMM = "SoftHMM"
+EVIDENCE = "evidence"
 AUTO = "auto"
 
 FILTERS = (AUTO, *ALGORITHMS)
@@ -41,8 +48,13 @@ COMPARED = (
     *(f"ContextTree {depth}" for depth in TREE_DEPTHS),
 )
 # Not in the tables of the paper's experiments, which have the names above.
-PITMAN_YOR = (*(f"PitmanYorTree {depth}" for depth in PITMAN_YOR_DEPTHS), PITMAN_YOR_MIXTURE)
-METHODS = (*COMPARED, *PITMAN_YOR)
+LEARNERS = (
+    *(f"PitmanYorTree {depth}" for depth in PITMAN_YOR_DEPTHS),
+    PITMAN_YOR_MIXTURE,
+    SOFT_HMM,
+    EVIDENCE,
+)
+METHODS = (*COMPARED, *LEARNERS)
 PARTICLES = 1000  # of a single filter
 
 MODEL_SETTINGS = ("alpha", "gamma", "beta", "oracle", "max_states")
@@ -156,7 +168,7 @@ def make_predictor(
     name: str,
     n_symbols: int,
     particles: int | None = None,
-    seed: int | None = None,
+    seed: int | np.random.SeedSequence | None = None,
     **settings: Any,
 ) -> Predictor:
     """Return the predictor of a name.
@@ -169,7 +181,7 @@ def make_predictor(
         Size of the alphabet.
     particles : int, optional
         Number of particles; of `auto` in all its filters together.
-    seed : int, optional
+    seed : int or SeedSequence, optional
         Seed of the random numbers.
     **settings
         Those of `SETTINGS` that are set; the method must have them, see `settings_of`.
@@ -198,6 +210,10 @@ def make_predictor(
         )
     if name == PITMAN_YOR_MIXTURE:
         return PitmanYorMixture(n_symbols)
+    if name == SOFT_HMM:
+        return SoftHMM(n_symbols, rng=seed, n_seeds=8)
+    if name == EVIDENCE:
+        return by_evidence(n_symbols, rng=seed)
     kind, size_text = name.split()
     if kind == "PitmanYorTree":
         return PitmanYorTree(n_symbols, depth=int(size_text))
@@ -231,8 +247,11 @@ def method_of(predictor: Predictor) -> str | None:
                     has = set(settings_of(name)) & set(ALGORITHM_SETTINGS)
                     settings = {setting: getattr(algorithm, setting) for setting in has}
                     return name if dataclasses.replace(usual, **settings) == algorithm else None
-        case Mixture(recipe=dict()):
-            return AUTO
+        case Mixture(recipe={"name": ("auto" | "evidence") as name}):
+            return str(name)
+        case SoftHMM(n_states=40, machine="mealy", forget=4.0, lag=2, n_seeds=8):
+            is_usual = (predictor.alpha, predictor.gamma, predictor.beta) == (1.0, 10.0, 0.1)
+            return SOFT_HMM if is_usual else None
         case Markov(order=order, decay=1.0):
             name = f"Markov {order}"
             return name if name in METHODS else None
@@ -268,7 +287,7 @@ def found_settings(predictor: Predictor) -> dict[str, Any]:
                 if hasattr(algorithm, name)
             }
             return found
-        case Mixture(recipe=dict(recipe)):
+        case Mixture(recipe=dict(recipe)) if recipe["name"] == AUTO:
             return {"particles": recipe.get("n_particles"), "max_states": recipe.get("max_states")}
         case Markov(beta=beta) | ContextTree(beta=beta):
             return {"beta": beta}

@@ -49,14 +49,19 @@ def test_without_baselines_there_are_only_filters() -> None:
 def test_it_is_known_by_what_it_was_made_with() -> None:
     predictor = mdvpf.auto(3, 500, max_states=4, rng=1)
     predictor.run([0, 1, 2] * 40)
-    recipe = {"n_particles": 500, "baselines": True, "max_states": 4}
+    recipe = {"name": "auto", "n_particles": 500, "baselines": True, "max_states": 4}
     assert predictor.recipe == predictor.copy().recipe == recipe
     assert pickle.loads(pickle.dumps(predictor)).recipe == recipe
     assert all(pf.n_particles == 500 // 84 for pf in filters_of(predictor))
     assert all(pf.model.max_states == 4 for pf in filters_of(predictor))
     assert max(pf.n_states.max() for pf in filters_of(predictor)) <= 4
     without = mdvpf.auto(3, 84, baselines=False)
-    assert without.recipe == {"n_particles": 84, "baselines": False, "max_states": None}
+    assert without.recipe == {
+        "name": "auto",
+        "n_particles": 84,
+        "baselines": False,
+        "max_states": None,
+    }
     assert mdvpf.Mixture.grid(3, n_particles=5).recipe is None
 
 
