@@ -99,9 +99,19 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """A tree, a learner without particles or a mixture of them, by its name."""
+    """A tree, a learner without particles or a mixture of them, by its name.
+
+    What the name stands for is written down as well, so that kept runs are not mistaken for those
+    of another definition.
+    """
 
     name: str
+    definition: str
+
+    @classmethod
+    def named(cls, name: str) -> Learner:
+        """Return the learner of a name."""
+        return cls(name, repr(make_predictor(name, 2, seed=0)))
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
         """Return the predictor for a stream."""
@@ -156,7 +166,7 @@ def entries(
     depths = (*TREE_DEPTHS, *DEEPER_DEPTHS)
     found += [Entry(f"ContextTree {depth}", Tree(depth)) for depth in depths]
     found.append(Entry(AUTO, Auto(max_states=max_states)))
-    found += [Entry(name, Learner(name)) for name in LEARNERS]
+    found += [Entry(name, Learner.named(name)) for name in LEARNERS]
     if generator:
         found.append(Entry(GENERATOR, Generator()))
     return [entry for entry in found if entry.label in (*names, GENERATOR)]

@@ -37,6 +37,7 @@ MARKOV_ORDERS = (0, 1, 2)
 TREE_DEPTHS = (1, 2, 3)
 PITMAN_YOR_DEPTHS = (3, 5, 8)
 PITMAN_YOR_MIXTURE = "PitmanYorMixture"
+PITMAN_YOR_SHARE = 0.001  # chosen on six problems of PAutomaC
 SOFT_HMM = "SoftHMM"
 EVIDENCE = "evidence"
 AUTO = "auto"
@@ -209,7 +210,7 @@ def make_predictor(
             model, algorithm, PARTICLES if particles is None else particles, rng=seed
         )
     if name == PITMAN_YOR_MIXTURE:
-        return PitmanYorMixture(n_symbols)
+        return PitmanYorMixture(n_symbols, share=PITMAN_YOR_SHARE)
     if name == SOFT_HMM:
         return SoftHMM(n_symbols, rng=seed, n_seeds=8)
     if name == EVIDENCE:
@@ -261,7 +262,7 @@ def method_of(predictor: Predictor) -> str | None:
         case PitmanYorTree(depth=depth, discount=0.8, strength=0.3, max_nodes=None):
             name = f"PitmanYorTree {depth}"
             return name if name in METHODS else None
-        case PitmanYorMixture(share=0.0, max_nodes=None):
+        case PitmanYorMixture(share=share, max_nodes=None) if share == PITMAN_YOR_SHARE:
             default = PitmanYorMixture(predictor.n_symbols)
             return PITMAN_YOR_MIXTURE if predictor.settings == default.settings else None
     return None
