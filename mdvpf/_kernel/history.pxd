@@ -139,7 +139,7 @@ cdef inline uint32_t append_node(History* history, uint32_t parent, uint32_t sta
 
 
 cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcept nogil:
-    """Number the nodes that are not free from 1, in their present order; free ones 0."""
+    """Number the nodes of the histories from 1, in their present order; free ones 0."""
     cdef uint32_t node = history.freed
     cdef uint32_t n = 0
     memset(numbers, 0xFF, history.n_touched * sizeof(uint32_t))
@@ -154,7 +154,7 @@ cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcep
 
 
 cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
-    """Move the nodes together; `numbers`, with room for all, receives their new numbers.
+    """Move the nodes of the histories together; `numbers`, with room for all, gets the new numbers.
 
     The parents of the oldest generation within a lag are undefined, before and after.
     """

@@ -51,7 +51,7 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
 
 
 cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) noexcept nogil:
-    """log(n / of), where n is at most `of`"""
+    """log(n / of), from a table of logs, where n is at most `of`."""
     if of < TABLED:
         return ahead.tabled[n] - ahead.tabled[of]
     return in_units(ahead, log(as_double(n) / as_double(of)))
@@ -60,7 +60,7 @@ cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) n
 cdef inline int64_t log_spread_term(
     const Lookahead* ahead, const Model* model, uint32_t n
 ) noexcept nogil:
-    """log(n / (n + prior))"""
+    """log(n / (n + prior)), from a table of logs."""
     cdef double x
     if n < TABLED:
         return ahead.tabled[TABLED + n]
@@ -75,7 +75,7 @@ cdef inline int64_t log_spread_term(
 cdef inline int64_t log_emission(
     const Lookahead* ahead, const Model* model, uint32_t n
 ) noexcept nogil:
-    """log((n + beta) / beta)"""
+    """log((n + beta) / beta), from a table of logs."""
     if n < TABLED:
         return ahead.tabled[2 * TABLED + n]
     return in_units(ahead, log(as_double(n) / model.beta + 1.0))
@@ -84,7 +84,7 @@ cdef inline int64_t log_emission(
 cdef inline int64_t log_left(
     const Lookahead* ahead, const Model* model, int64_t n
 ) noexcept nogil:
-    """log(n + alpha)"""
+    """log(n + alpha), from a table of logs."""
     if n < TABLED:
         return ahead.tabled[3 * TABLED + n]
     return in_units(ahead, log(<double>n + model.alpha))
@@ -110,7 +110,7 @@ cdef inline void clear_memo(Memo* memo) noexcept nogil:
 cdef inline int64_t log_offered(
     const Lookahead* ahead, const Model* model, Memo* memo, int64_t n
 ) noexcept nogil:
-    """log((n + gamma) / alpha)"""
+    """log((n + gamma) / alpha), from a table of logs."""
     cdef int64_t cell = n & (MEMO - 1)
     if memo.n[cell] != n:
         memo.n[cell] = n

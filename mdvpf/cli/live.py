@@ -39,7 +39,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Listen to signals while the context lasts."""
+        """Note SIGINT and SIGTERM while live lines are read."""
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = [signal.signal(number, self._note) for number in numbers]
         try:

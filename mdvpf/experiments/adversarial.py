@@ -86,7 +86,7 @@ def _group(regime: str, n: int) -> str:
 
 
 def plan(options: Options) -> list[Run]:
-    """Return the runs."""
+    """Return the runs of the experiment on recurring sources."""
     data_seeds, filter_seeds = spawn(options.seed, options.seeds, options.seeds)
     sizes = lengths(options.length)
     block = BLOCK if options.length >= 100 * BLOCK else 1
@@ -112,7 +112,7 @@ def plan(options: Options) -> list[Run]:
 
 
 def report(options: Options, groups: Groups) -> Report:
-    """Return the tables and the figures."""
+    """Return the tables and the figures of the experiment on recurring sources."""
     sizes = lengths(options.length)
     rows: list[tuple[Cell, ...]] = []
     tables, growth, courses = [], [], []

@@ -56,7 +56,7 @@ ABLATION: dict[str, Algorithm] = {
 
 
 def streams(n: int, length: int, seed: int) -> list[Data]:
-    """Return streams of two segments of the given length, each from a seed of its own."""
+    """Return the streams of the experiment: two segments each, from a seed of its own."""
     (seeds,) = spawn(seed, n)
     found = []
     for i, data_seed in enumerate(seeds):
@@ -68,7 +68,7 @@ def streams(n: int, length: int, seed: int) -> list[Data]:
 
 
 def plan(options: Options) -> list[Run]:
-    """Return the runs."""
+    """Return the runs of the experiment on the switching HMM."""
     n = options.seeds
     # The first list is that of `streams`.
     _, *filter_seeds = spawn(options.seed, n, *[n] * FILTER_SEEDS)
@@ -119,7 +119,7 @@ def _entries(options: Options) -> list[Entry]:
 
 
 def report(options: Options, groups: Groups) -> Report:
-    """Return the tables and the figures."""
+    """Return the tables and the figures of the experiment on the switching HMM."""
     group = groups["methods"]
     n, length = len(group.streams), options.length
     size = f"{counted(n, 'stream')}, K = {options.particles}, beta = {options.beta:g}"

@@ -26,7 +26,7 @@ VARIANCE_EVERY = 20  # characters
 
 
 def streams(n: int, length: int, seed: int) -> list[Data]:
-    """Return windows of the books: first their openings, then windows at random offsets.
+    """Return the streams of the experiment: openings of the books, then windows at random.
 
     The offsets are within as many characters of each book as the shortest has.
     """
@@ -49,7 +49,7 @@ def _settings(options: Options) -> list[Setting]:
 
 
 def plan(options: Options) -> list[Run]:
-    """Return the runs."""
+    """Return the runs of the experiment on the three books."""
     _, filter_seeds = spawn(options.seed, options.seeds, options.seeds)
     runs = []
     for i, data in enumerate(streams(options.seeds, options.length, options.seed)):
@@ -64,7 +64,7 @@ def plan(options: Options) -> list[Run]:
 
 
 def report(options: Options, groups: Groups) -> Report:
-    """Return the tables and the figures."""
+    """Return the tables and the figures of the experiment on the three books."""
     group = groups["methods"]
     length = options.length
     size = (

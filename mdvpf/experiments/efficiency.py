@@ -58,7 +58,7 @@ def settings(name: str, options: Options) -> Options:
 
 
 def plan(options: Options) -> list[Run]:
-    """Return the runs."""
+    """Return the runs of the experiment on particle efficiency."""
     _, filter_seeds = spawn(options.seed, options.seeds, options.seeds)
     runs = []
     for name in DEFAULTS:
@@ -81,7 +81,7 @@ def _work(run: Run) -> int:
 
 
 def report(options: Options, groups: Groups) -> Report:
-    """Return the tables and the figures."""
+    """Return the tables and the figures of the experiment on particle efficiency."""
     sizes = grid(options.most_particles)
     rows: list[tuple[Cell, ...]] = []
     panels, tables = [], []

@@ -120,7 +120,7 @@ def _auto_particles(options: Options) -> int:
 
 
 def plan(options: Options) -> list[Run]:
-    """Return the runs."""
+    """Return the runs of the experiment on the masquerade data."""
     symbols, _, n_symbols = users(options)
     (seeds,) = spawn(options.seed, options.seeds)
     runs: list[Run] = []

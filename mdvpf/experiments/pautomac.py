@@ -210,7 +210,7 @@ def _entries(options: Options, generator: bool = False) -> list[Entry]:
 
 
 def plan(options: Options) -> list[Run]:
-    """Return the runs."""
+    """Return the runs of the experiment on PAutomaC."""
     problems = _load()
     problem_seeds, drift_seeds, filter_seeds = spawn(
         options.seed, len(problems), options.seeds, options.seeds

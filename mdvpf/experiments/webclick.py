@@ -28,7 +28,7 @@ GROUPS = {"with breaks": "table", "joined": "table-joined"}  # and the names of 
 
 
 def streams(n: int, length: int) -> list[Data]:
-    """Return disjoint blocks of clicks, evenly spread over the users; the last user may be cut."""
+    """Return the streams of the experiment: disjoint blocks of clicks, evenly over the users."""
     clicks = msnbc()
     ends = np.cumsum(clicks.lengths)
     starts = ends - clicks.lengths
@@ -58,7 +58,7 @@ def _settings(options: Options) -> list[Setting]:
 
 
 def plan(options: Options) -> list[Run]:
-    """Return the runs."""
+    """Return the runs of the experiment on the clicks."""
     (filter_seeds,) = spawn(options.seed, options.seeds)
     runs = []
     for i, data in enumerate(streams(options.seeds, options.length)):
@@ -71,7 +71,7 @@ def plan(options: Options) -> list[Run]:
 
 
 def report(options: Options, groups: Groups) -> Report:
-    """Return the tables and the figures."""
+    """Return the tables and the figures of the experiment on the clicks."""
     half = options.length // 2
     tables, paper, panels = [], [], []
     for name, file in GROUPS.items():

@@ -202,7 +202,7 @@ def trailing_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float6
 def with_band(
     label: str, x: NDArray[np.float64], values: NDArray[np.float64], scale: float = 1.0
 ) -> Line:
-    """Return the line of the mean over rows, with a band of `scale` standard errors."""
+    """Return the `Line` of a panel: the mean over rows, with a band of `scale` standard errors."""
     band = None
     if len(values) > 1:
         band = scale * values.std(axis=0, ddof=1) / np.sqrt(len(values))
