@@ -14,7 +14,7 @@ BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
 BENCHED := $(VENV)/.benched
 DOCUMENTED := $(VENV)/.documented
 SANITIZED := build/sanitize
-SANITIZE_TESTS ?= tests/kernel
+SANITIZE_TESTS ?= tests/kernel tests/unit/test_checkpoint_baselines.py tests/unit/test_soft_hmm.py
 COVERED := build/coverage
 COVERAGE_TESTS ?= tests/kernel tests/unit/test_api.py tests/unit/test_checkpoint.py
 
@@ -61,7 +61,7 @@ bench-full: $(BENCHED) $(BUILT) ## every measurement but the largest run, with p
 bench-gate: $(BUILT) ## instructions of the step against benchmarks/gate.json; UPDATE=1 writes it anew
 	@$(BIN)/python -m benchmarks.gate $(if $(filter-out 0,$(UPDATE)),--update)
 
-lint: $(BUILT) ## ruff, cython-lint, mypy and codespell
+lint: $(BUILT) ## ruff, cython-lint, mypy, import-linter and codespell
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@PATH="$(BIN):$$PATH" cython-lint $(CORE)  # it looks for pycodestyle on the path

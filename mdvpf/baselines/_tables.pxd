@@ -175,7 +175,7 @@ cdef inline void remove_from_table(Tree* tree, bint of_nodes, uint32_t number) n
 
 
 cdef inline bint is_node(const Tree* tree, uint32_t node) noexcept nogil:
-    """Whether a node is in use: deleted ones have no link back to themselves."""
+    """Whether a node is in use: a deleted one links to itself."""
     return tree.max_nodes == 0 or link_at(tree, node).newer != node
 
 

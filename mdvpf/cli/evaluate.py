@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mdvpf._support import validate
 from mdvpf._support.tables import Cell, Column, Table
 from mdvpf.cli import shared
 from mdvpf.streams.evaluation import Evaluation
 from mdvpf.streams.evaluation import evaluate as evaluate_predictor
-from mdvpf.streams.methods import AUTO, METHODS, make_predictor
+from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
 from mdvpf.streams.readers import FileStream, read_files
 
 _FILE = {"exists": True, "dir_okay": False}
@@ -26,7 +25,7 @@ def evaluate(
     test: Annotated[Path, typer.Argument(metavar="TEST", help="What is scored.", **_FILE)],
     column: shared.Column = None,
     breaks: shared.Breaks = None,
-    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = AUTO,
+    method: shared.Method = None,
     learning: Annotated[
         bool, typer.Option("--learning", help="Go on learning from the test file as it is scored.")
     ] = False,
@@ -40,6 +39,12 @@ def evaluate(
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
     beta: shared.Beta = None,
+    oracle: shared.Oracle = None,
+    max_states: shared.MaxStates = None,
+    discount: shared.Discount = None,
+    normalizer: shared.Normalizer = None,
+    carry_weights: shared.CarryWeights = None,
+    selection: shared.Selection = None,
     seed: shared.Seed = None,
 ) -> int:
     """Learn the sequences of one file and score those of another, which nothing is learnt from.
@@ -54,13 +59,22 @@ def evaluate(
     mdvpf evaluate train.csv test.csv --column call --breaks process --json
     """
     with shared.usage():
-        validate.choice("method", method, METHODS)
+        name = AUTO if method is None else resolve_method(method)
         wanted = _read_top_k(top_k)
+        settings = shared.given(
+            alpha=alpha,
+            gamma=gamma,
+            beta=beta,
+            oracle=oracle,
+            max_states=max_states,
+            discount=discount,
+            normalizer=normalizer,
+            carry_weights=carry_weights,
+            selection=selection,
+        )
     learnt, scored = read_files([train, test], column=column, breaks=breaks)
-    given = {"alpha": alpha, "gamma": gamma, "beta": beta}
-    hyper = {name: value for name, value in given.items() if value is not None}
     with shared.usage():
-        predictor = make_predictor(method, learnt.n_symbols, particles, seed, **hyper)
+        predictor = make_predictor(name, learnt.n_symbols, particles, seed, **settings)
     found = evaluate_predictor(
         predictor,
         _sequences(learnt),
@@ -71,9 +85,9 @@ def evaluate(
         progress=True,
     )
     if as_json:
-        print(json.dumps(_values(found, method, not learning, learnt), allow_nan=False))
+        print(json.dumps(_values(found, name, not learning, learnt), allow_nan=False))
     else:
-        shared.console().print(_table(found, method, not learning, learnt, scored).rich())
+        shared.console().print(_table(found, name, not learning, learnt, scored).rich())
     return 0
 
 

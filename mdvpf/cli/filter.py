@@ -129,9 +129,9 @@ def filter_stream(
             missing=missing,
         )
         if checkpoint is None or not checkpoint.exists():
-            monitor = _begun(given, seed)
+            monitor = _new_monitor(given, seed)
         elif not resume:
-            raise ValueError(f"{checkpoint}: it is there already; expected --resume, or another")
+            raise ValueError(f"{checkpoint}: checkpoint exists; pass --resume or another path")
         else:
             monitor = None
     if monitor is not None:
@@ -213,7 +213,7 @@ def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
     return {option: resolve_method(name, argument=option) for option, name in given.items()}
 
 
-def _begun(given: dict[str, Any], seed: int | None) -> Monitor:
+def _new_monitor(given: dict[str, Any], seed: int | None) -> Monitor:
     vocabulary = given.get("vocabulary")
     if (vocabulary is None) == ("symbols" not in given):
         raise ValueError("expected --symbols or --vocabulary, one of them")

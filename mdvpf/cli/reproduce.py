@@ -1,4 +1,4 @@
-"""`mdvpf reproduce`: the experiments of the paper."""
+"""`mdvpf reproduce`: the experiments of the paper, and our own."""
 
 from __future__ import annotations
 
@@ -89,6 +89,8 @@ def reproduce(
     with shared.usage():
         validate.choice("NAME", name, [*EXPERIMENTS, ALL])
         chosen = EXPERIMENTS if name == ALL else {name: EXPERIMENTS[name]}
+        if literal and ARTIFICIAL.name not in chosen:
+            raise ValueError(f"--literal with {name}: expected only with {ARTIFICIAL.name}")
         where = experiment_commands.executor(jobs, backend, scheduler)
         given = shared.given(
             particles=particles,

@@ -1,1 +1,1 @@
-"""The paper's experiments, each a list of independent runs and what is made of their outcomes."""
+"""The paper's experiments and our own: lists of independent runs, and what is made of them."""

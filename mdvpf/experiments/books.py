@@ -14,7 +14,7 @@ from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import PAPER_FILTERS, course, paper_panels, shown_labels
 from mdvpf.experiments.options import Options
-from mdvpf.experiments.results import comparison, counted, final_states
+from mdvpf.experiments.results import comparison, counted, final_states, inner_variance
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.experiments.settings import GROUP, Setting, setting_runs, setting_table
 from mdvpf.parallel import spawn
@@ -76,7 +76,7 @@ def report(options: Options, groups: Groups) -> Report:
         group,
         f"Log predictive, nats a character: {size}, {hyper}",
         parts={f"book {i + 1}": slice(i * length, (i + 1) * length) for i in range(3)},
-        extras=[final_states(group)],
+        extras=[final_states(group), inner_variance(group)],
         notes=(
             f"Differences to {BASE} are taken window by window: mean ± standard error. The Markov "
             "chains have the beta of their grid that was best in hindsight; the first window is "

@@ -19,9 +19,9 @@ from mdvpf._support.tables import Cell, Column, Estimate, Table
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.methods import Entry, Filter
 from mdvpf.experiments.options import Options
-from mdvpf.experiments.results import Group, comparison, difference, final_states
+from mdvpf.experiments.results import Extra, Group, comparison, difference, final_states
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, Oracle
 from mdvpf.model.algorithms import MDVPA, VPA
 from mdvpf.predictor import Predictor
 from mdvpf.reference import LiteralFilter, theorem_regret
@@ -45,6 +45,8 @@ class Reading:
     alpha: float
     gamma: float
     beta: float
+    oracle: Oracle = "unvisited"
+    discount: str | float = "1/n"
     normalizer: LiteralNormalizer = "geometric"
     carry_weights: bool = True
     initial_states: int = 0
@@ -80,7 +82,9 @@ ALPHABETS = (3, 8)
 
 
 def _filter(method: Reading) -> Filter:
-    return Filter(ALGORITHMS[BASE], method.n_particles, method.alpha, method.gamma, method.beta)
+    algorithm = MDVPA(discount=method.discount)
+    hyper = method.alpha, method.gamma, method.beta
+    return Filter(algorithm, method.n_particles, *hyper, oracle=method.oracle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,11 @@ class LiteralRun(Run):
         method = self.entry.method
         assert isinstance(method, Reading)
         result = LiteralFilter(
-            InfiniteHMM(self.data.n_symbols, method.alpha, method.gamma, method.beta),
+            InfiniteHMM(
+                self.data.n_symbols, method.alpha, method.gamma, method.beta, method.oracle
+            ),
             method.n_particles,
+            discount=method.discount,
             normalizer=method.normalizer,
             carry_weights=method.carry_weights,
             initial_states=method.initial_states,
@@ -111,7 +118,9 @@ class TheoremRun(Run):
         """Return the increments of the negative regret: summed, they are what is compared."""
         method = self.entry.method
         assert isinstance(method, Filter) and isinstance(method.algorithm, (MDVPA, VPA))
-        model = InfiniteHMM(self.data.n_symbols, method.alpha, method.gamma, method.beta)
+        model = InfiniteHMM(
+            self.data.n_symbols, method.alpha, method.gamma, method.beta, method.oracle
+        )
         symbols = self.data.symbols.tolist()
         regret = theorem_regret(model, method.algorithm, method.n_particles, symbols)
         return -np.diff(regret, prepend=0.0, append=regret[-1]), np.full(len(symbols), np.nan)
@@ -119,17 +128,21 @@ class TheoremRun(Run):
 
 def literal_runs(options: Options, streams: Sequence[Data], seeds: Sequence[Seed]) -> list[Run]:
     """Return the runs of all three groups."""
+    if options.max_states is not None or options.selection != "top":
+        raise ValueError("literal=True: expected neither max_states nor selection='optimal'")
     hyper = options.particles, options.alpha, options.gamma, options.beta
+    more = options.oracle, options.discount
     runs: list[Run] = []
     for data, seed in zip(streams, seeds, strict=True):
         for label, reading in READ.items():
-            entry = Entry(label, Reading(*hyper, **reading))  # type: ignore[arg-type]
+            entry = Entry(label, Reading(*hyper, *more, **reading))  # type: ignore[arg-type]
             runs.append(LiteralRun(READINGS, entry, data, seed))
         for name in ("SMC", "VPA"):
-            runs.append(Run(READINGS, Entry(name, Filter(ALGORITHMS[name], *hyper)), data, seed))
+            method = options.filter(options.algorithm(name), options.particles)
+            runs.append(Run(READINGS, Entry(name, method), data, seed))
         for name in ("VPA", BASE):
-            entry = Entry(name, Filter(ALGORITHMS[name], *hyper))
-            runs.append(TheoremRun(THEOREM, entry, data, seed))
+            method = options.filter(options.algorithm(name), options.particles)
+            runs.append(TheoremRun(THEOREM, Entry(name, method), data, seed))
         runs += _first_half_runs(options, data, seed)
     return runs
 
@@ -160,7 +173,10 @@ def literal_tables(groups: dict[str, Group], length: int, size: str) -> list[Tab
         f"Algorithm 1, one literal reading at a time, nats a symbol: {size}",
         name="literal",
         parts=parts,
-        extras=[final_states(groups[READINGS])],
+        extras=[
+            *(_versus(groups[READINGS], other, parts["after"]) for other in ("SMC", "VPA")),
+            final_states(groups[READINGS]),
+        ],
         notes=(
             f"Differences to {BASE} are taken stream by stream: mean ± standard error. Scores that "
             "have seen the symbol are no predictions: the set that gives them was selected by "
@@ -169,6 +185,17 @@ def literal_tables(groups: dict[str, Group], length: int, size: str) -> list[Tab
         ),
     )
     return [readings, _theorem_table(groups[THEOREM], size), _first_half_table(groups[FIRST_HALF])]
+
+
+def _versus(group: Group, other: str, part: slice) -> Extra:
+    """Return the column of the difference to another method after the switch."""
+
+    def compute(label: str) -> Estimate | None:
+        if label == other:
+            return None
+        return difference(group.rates(label, part), group.rates(other, part))
+
+    return Column(f"after, minus {other}"), compute
 
 
 def _theorem_table(group: Group, size: str) -> Table:

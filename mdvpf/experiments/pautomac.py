@@ -51,6 +51,7 @@ LEAST_GAP = 1e-6  # against the rounding of the solution files, in geometric mea
 HEAVIEST = ", heaviest particle"
 SEGMENT = 2_000  # symbols of an automaton, before another takes its turn
 TURNS = 6
+SLOW = {"SoftHMM": 50, "evidence": 250}  # about as much work a symbol as so many particles
 GROUP = "problems"
 METHODS = (
     *ALGORITHMS,
@@ -114,6 +115,7 @@ class Learn(Run):
             result = predictor.run(self.data.symbols[begin:stop], self.data.lengths[first:point])
             seconds += time.process_time() - start
             first, begin = point, stop
+            predictor.new_sequence()  # what waits for the end of a sequence is learnt
             scores += [self._score(frozen) for frozen in _frozen(predictor)]
             has_states = isinstance(predictor, ParticleFilter)
             n_states.append(float(result.mean_states[-1]) if has_states else math.nan)
@@ -245,7 +247,9 @@ def plan(options: Options) -> list[Run]:
 
 def _work(run: Run) -> int:
     method = run.entry.method
-    return len(run.data) * (method.n_particles if isinstance(method, Filter) else 1)
+    if isinstance(method, Filter):
+        return len(run.data) * method.n_particles
+    return len(run.data) * SLOW.get(run.entry.label, 1)
 
 
 # --- What is made of the outcomes

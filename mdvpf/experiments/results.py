@@ -188,5 +188,15 @@ def final_states(group: Group) -> Extra:
     return Column("states at the end", ".1f"), compute
 
 
+def inner_variance(group: Group) -> Extra:
+    """Return the column of the estimation variance, a mean over the stream."""
+
+    def compute(label: str) -> Estimate | None:
+        variances = group.curves(label, "variance")
+        return Estimate.of(variances.mean(axis=1)) if variances.size else None
+
+    return Column("variance within the particles", ".4f"), compute
+
+
 def _mean_total(outcomes: dict[str, Outcome]) -> float:
     return float(np.mean([outcome.total for outcome in outcomes.values()]))

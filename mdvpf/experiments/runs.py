@@ -113,7 +113,7 @@ class Run:
         variance = np.empty(0)
         if self.variance_every and isinstance(self.entry.method, Filter):
             fresh = self.entry.method.predictor(data, self.seed.sequence())
-            variance = _variances(fresh, data.symbols, self.variance_every)
+            variance = _variances(fresh, data, self.variance_every)
         edges = np.arange(0, len(data), self.block)
         ends = np.minimum(edges + self.block, len(data)) - 1
         has_states = isinstance(predictor, ParticleFilter)
@@ -161,12 +161,17 @@ def execute(run: Run) -> Outcome:
     return run.carry_out()
 
 
-def _variances(pf: ParticleFilter, symbols: NDArray[np.int64], every: int) -> NDArray[np.float64]:
-    """Run a filter over a sequence; return the variance within its particles at every so many."""
+def _variances(pf: ParticleFilter, data: Data, every: int) -> NDArray[np.float64]:
+    """Run a filter over a stream; return the variance within its particles at every so many."""
+    lengths = np.array([len(data)]) if data.lengths is None else data.lengths
+    starts = set((np.cumsum(lengths) - lengths).tolist())
     variances = []
-    for stop in range(every, len(symbols), every):
-        pf.run(symbols[stop - every : stop])
-        variances.append(estimation_variance(pf, int(symbols[stop])))
+    for i, symbol in enumerate(data.symbols.tolist()):
+        if i in starts:
+            pf.new_sequence()
+        if i and i % every == 0:
+            variances.append(estimation_variance(pf, symbol))
+        pf.update(symbol)
     return np.array(variances)
 
 

@@ -1,7 +1,7 @@
 """Page views of MSNBC.com: users one after another.
 
 Only the order within a user is known. With a sequence break before each user nothing is learnt
-from the passage of one to the next; without, as the paper seems to do, they are one long stream.
+from the passage of one to the next; the paper describes the data so. Without, they are one stream.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from mdvpf.datasets import msnbc
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
-from mdvpf.experiments.figures import course, paper_panels, shown_labels
+from mdvpf.experiments.figures import PAPER_FILTERS, course, paper_panels, shown_labels
 from mdvpf.experiments.options import Options
-from mdvpf.experiments.results import comparison, counted, final_states
+from mdvpf.experiments.results import comparison, counted, final_states, inner_variance
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.experiments.settings import GROUP, Setting, setting_runs, setting_table
 from mdvpf.parallel import spawn
@@ -24,6 +24,7 @@ from mdvpf.streams.methods import BASE
 
 BETAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 SMOOTHING = 100  # clicks
+VARIANCE_EVERY = 20  # clicks
 GROUPS = {"with breaks": "table", "joined": "table-joined"}  # and the names of their tables
 
 
@@ -65,7 +66,10 @@ def plan(options: Options) -> list[Run]:
         seed = Seed.of(filter_seeds[i])
         for name, stream in zip(GROUPS, (data, without_breaks(data)), strict=True):
             for entry in options.entries():
-                runs.append(Run(name, entry, stream, seed, measure_memory=i == 0))
+                every = VARIANCE_EVERY if entry.label in PAPER_FILTERS else 0
+                runs.append(
+                    Run(name, entry, stream, seed, variance_every=every, measure_memory=i == 0)
+                )
         runs += setting_runs(options, data, seed, _settings(options), i == 0)
     return runs
 
@@ -84,7 +88,7 @@ def report(options: Options, groups: Groups) -> Report:
                 f"Log predictive, nats a click, users {name}: {size}, beta = {options.beta:g}",
                 name=file,
                 parts={"first half": slice(0, half), "second half": slice(half, None)},
-                extras=[final_states(group)],
+                extras=[final_states(group), inner_variance(group)],
                 notes=(
                     f"Differences to {BASE} are taken block by block: mean ± standard error. The "
                     "Markov chains have the beta of their grid that was best in hindsight.",
@@ -105,7 +109,7 @@ def report(options: Options, groups: Groups) -> Report:
 
 
 def _named(panel: Panel, name: str) -> Panel:
-    return replace(panel, title=f"users {name}: {panel.title}")
+    return replace(panel, title=f"users {name}\n{panel.title}")
 
 
 WEBCLICK = Experiment(

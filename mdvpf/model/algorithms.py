@@ -39,7 +39,7 @@ def _discount_value(name: str, value: Any, also: str = "") -> float:
 
 @dataclass(frozen=True, slots=True)
 class MDVPA:
-    """Mirror-descent variational particle approximation: the paper's filter.
+    """Mirror-descent variational particle filtering (MD-VPA): the paper's filter.
 
     A candidate is scored by the symbol it must explain and, discounted, by the symbol after
     it, relative to what the other particles make of that symbol in the state of the same

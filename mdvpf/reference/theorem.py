@@ -54,13 +54,15 @@ def theorem_regret(
     """
     if not isinstance(algorithm, (MDVPA, VPA)):
         raise TypeError(f"algorithm={algorithm!r}: expected an MDVPA or a VPA")
+    if isinstance(algorithm, MDVPA) and algorithm.selection != "top":
+        raise ValueError(f"algorithm={algorithm!r}: expected selection='top'")
     codes = validate.integers("symbols", symbols, low=0, high=model.n_symbols - 1).tolist()
     particles = [Particle()]
     path_loss = [0.0]  # of each particle
     total = 0.0
     regrets = []
     for n, (symbol, lookahead) in enumerate(pairwise(codes), 1):
-        candidates = expand(model, particles, symbol)
+        candidates = expand(model, particles, symbol, carry_weights=algorithm.carry_weights)
         scores = [candidate.log_score for candidate in candidates]
         foreseen = expand(model, particles, lookahead, carry_weights=False)
         losses = [-candidate.log_score for candidate in foreseen]

@@ -127,13 +127,15 @@ def evaluate(
         raise TypeError(f"predictor={predictor!r}: expected a predictor")
     is_frozen = validate.flag("frozen", frozen)
     goes_on = validate.flag("continued", continued)
-    wanted = _read_top_k(top_k, predictor.n_symbols)
+    wanted = _read_top_k(top_k)
     show = validate.flag("progress", progress)
     learnt = None if train is None else read_sequences("train", train, predictor.n_symbols)
     scored = read_sequences("test", test, predictor.n_symbols)
     learner = predictor.copy() if validate.flag("copy", copy) else predictor
     if learnt is not None:
         _run(learner, learnt, show, "training")
+    if learnt is not None and not goes_on:
+        learner.new_sequence()  # what waits for the end of the last sequence is learnt
     judge = learner.freeze() if is_frozen else learner
     if goes_on:
         scored.starts[0] = 0
@@ -200,7 +202,7 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
-def _read_top_k(top_k: Any, n_symbols: int) -> list[int]:
+def _read_top_k(top_k: Any) -> list[int]:
     if isinstance(top_k, (str, bytes)) or not isinstance(top_k, Iterable):
         raise TypeError(f"top_k={top_k!r}: expected a sequence of integers")
     return [validate.integer(f"top_k[{i}]", k, low=1) for i, k in enumerate(top_k)]

@@ -253,7 +253,7 @@ def test_no_checkpoint_is_lost_by_mistake(run: Run, tmp_path: Path) -> None:
     before = kept.read_bytes()
     code, reports, complaint = run("0\n", *options)
     assert (code, reports) == (2, [])
-    assert "expected --resume" in complaint
+    assert "pass --resume" in complaint
     code, reports, complaint = run("0\n", *options, "-K", "31", "--resume")
     assert (code, reports) == (2, [])
     assert "particles=31: the checkpoint has 30" in complaint

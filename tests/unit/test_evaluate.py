@@ -151,6 +151,8 @@ def test_the_predictor_is_copied_unless_asked_otherwise(frozen: bool) -> None:
     twin = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(V), mdvpf.SMC(), n_particles=20, rng=1)
     for sequences in [TRAIN] if frozen else [TRAIN, TEST]:
         twin.run(*FORMS["symbols and lengths"](sequences))
+    if frozen:
+        twin.new_sequence()  # the last training sequence ends before the predictor is frozen
     assert saved(pf) == saved(twin)
 
 
@@ -266,3 +268,10 @@ def test_a_wrong_command_line(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert message in printed.err
+
+
+def test_the_end_of_the_last_training_sequence_is_learnt() -> None:
+    # A learner that counts late has counted nothing before the sequence ends.
+    learner = mdvpf.SoftHMM(3, 4, lag=50, rng=0)
+    found = mdvpf.evaluate(learner, [0, 1, 2] * 10, [0, 1, 2] * 3)
+    assert found.nats > -np.log(3) + 0.1

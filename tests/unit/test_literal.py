@@ -104,6 +104,14 @@ def test_the_regret_of_the_theorem_by_enumeration() -> None:
         paths = children
 
 
+def test_weights_that_are_dropped_are_dropped_in_the_theorems_regret_too() -> None:
+    for kind in (VPA, MDVPA):
+        kept, dropped = (
+            theorem_regret(MODEL, kind(carry_weights=carry), 4, SYMBOLS) for carry in (True, False)
+        )
+        assert not np.allclose(kept, dropped)
+
+
 def test_bad_input_is_named() -> None:
     with pytest.raises(TypeError, match="model=3: expected an InfiniteHMM"):
         LiteralFilter(3)  # type: ignore[arg-type]
@@ -113,5 +121,7 @@ def test_bad_input_is_named() -> None:
         LiteralFilter(MODEL, normalizer="mean")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="initial_states=-1"):
         LiteralFilter(MODEL, initial_states=-1)
+    with pytest.raises(ValueError, match="expected selection='top'"):
+        theorem_regret(MODEL, MDVPA(selection="optimal"), 5, SYMBOLS)
     with pytest.raises(TypeError, match=r"algorithm=SMC\(.*: expected an MDVPA or a VPA"):
         theorem_regret(MODEL, SMC(), 5, SYMBOLS)  # type: ignore[arg-type]
