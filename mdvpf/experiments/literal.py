@@ -25,7 +25,7 @@ from mdvpf.model import InfiniteHMM, Oracle
 from mdvpf.model.algorithms import MDVPA, VPA
 from mdvpf.predictor import Predictor
 from mdvpf.reference import LiteralFilter, theorem_regret
-from mdvpf.reference.literal import LiteralNormalizer
+from mdvpf.reference.literal import FreeEnergy, LiteralNormalizer
 from mdvpf.regret import growth_exponent
 from mdvpf.streams.methods import ALGORITHMS, BASE
 
@@ -50,6 +50,7 @@ class Reading:
     normalizer: LiteralNormalizer = "geometric"
     carry_weights: bool = True
     initial_states: int = 0
+    free_energy: FreeEnergy = "symbol"
     leaky: bool = False
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
@@ -64,6 +65,7 @@ READ: dict[str, dict[str, object]] = {
     "normalizer divided by K": {"normalizer": "mean over K"},
     "weights dropped": {"carry_weights": False},
     f"{INITIAL_STATES} random initial states": {"initial_states": INITIAL_STATES},
+    "free energy with the next symbol": {"free_energy": "lookahead"},
     "all of Algorithm 1": {
         "normalizer": "sum",
         "carry_weights": False,
@@ -104,6 +106,7 @@ class LiteralRun(Run):
             normalizer=method.normalizer,
             carry_weights=method.carry_weights,
             initial_states=method.initial_states,
+            free_energy=method.free_energy,
             rng=self.seed.sequence(),
         ).run(self.data.symbols.tolist())
         scores = result.log_leaked if method.leaky else result.log_predictive

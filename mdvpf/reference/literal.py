@@ -8,6 +8,8 @@ Each of them can be switched on alone, so that a table can say which claim comes
   w_0 drawn uniformly from the simplex. A state that was never entered is offered with weight gamma,
   as the new one is.
 - ``carry_weights=False`` scores candidates without the weights of their parents.
+- ``free_energy="lookahead"`` evaluates the first factor of the score with the next symbol too, the
+  alternative that section 3.1 mentions.
 - ``normalizer`` is ``"sum"`` (Algorithm 1), ``"mean over K"`` (section 3.1 and Appendix II: the sum
   of the logs over the particles that have the label, divided by K), ``"geometric"`` (the package's:
   divided by their number) or ``"none"``.
@@ -32,6 +34,7 @@ from mdvpf.reference.selection import Candidate, label_norm, log_sum_exp, select
 from mdvpf.reference.steps import offspring
 
 LiteralNormalizer = Literal["sum", "mean over K", "geometric", "none"]
+FreeEnergy = Literal["symbol", "lookahead"]
 NORMALIZERS: tuple[LiteralNormalizer, ...] = ("sum", "mean over K", "geometric", "none")
 
 
@@ -68,6 +71,8 @@ class LiteralFilter:
         As for `MDVPA`; by default "1/n", and weights are dropped.
     normalizer : {"sum", "mean over K", "geometric", "none"}, default "sum"
         What the look-ahead of a candidate is divided by.
+    free_energy : {"symbol", "lookahead"}, default "symbol"
+        Which symbol the first factor of the score is evaluated with.
     initial_states : int, default 0
         M_0; 0 starts as the package does, from one empty particle.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
@@ -91,6 +96,7 @@ class LiteralFilter:
         discount: Discount = "1/n",
         normalizer: LiteralNormalizer = "sum",
         carry_weights: bool = False,
+        free_energy: FreeEnergy = "symbol",
         initial_states: int = 0,
         rng: Any = None,
     ) -> None:
@@ -99,10 +105,12 @@ class LiteralFilter:
         if model.max_states is not None:
             raise ValueError(f"model={model!r}: expected one without max_states")
         validate.choice("normalizer", normalizer, NORMALIZERS)
+        validate.choice("free_energy", free_energy, ["symbol", "lookahead"])
         self.model = model
         self.n_particles = validate.integer("n_particles", n_particles, low=1)
         self.algorithm = MDVPA(discount=discount, carry_weights=carry_weights)
         self.normalizer: LiteralNormalizer = normalizer
+        self.free_energy: FreeEnergy = free_energy
         n_initial = validate.integer("initial_states", initial_states, low=0)
         self.particles = self._initial(n_initial, validate.generator("rng", rng))
         self.n_steps = 0
@@ -133,17 +141,14 @@ class LiteralFilter:
             if not honest:  # of the first symbol there is no look-ahead yet
                 leaked.append(self._log_predictive(self.particles, symbol))
                 honest.append(leaked[0])
-            scores = [candidate.log_score for candidate in candidates]
-            if not self.algorithm.carry_weights:
-                scores = [
-                    score - self.particles[candidate.parent].log_weight
-                    for score, candidate in zip(scores, candidates, strict=True)
-                ]
+            scores = self._base_scores(candidates)
             shown = self._children(symbol, candidates, scores)
             if lookahead is not None:
                 honest.append(self._log_predictive(shown, lookahead))
                 terms = self._terms(candidates, lookahead)
                 discount = self.algorithm.discount_at(self.n_steps + 1)
+                if self.free_energy == "lookahead":
+                    scores = self._base_scores(self._expand(lookahead))
                 scores = [a + discount * b for a, b in zip(scores, terms, strict=True)]
                 shown = self._children(symbol, candidates, scores)
                 leaked.append(self._log_predictive(shown, lookahead))
@@ -161,6 +166,15 @@ class LiteralFilter:
             Candidate(k, state, particle.log_weight + log_potential)
             for k, particle in enumerate(self.particles)
             for state, log_potential in enumerate(self._log_potentials(particle, symbol))
+        ]
+
+    def _base_scores(self, candidates: Sequence[Candidate]) -> list[float]:
+        """Return the scores of candidates, without the weights of their parents if dropped."""
+        if self.algorithm.carry_weights:
+            return [candidate.log_score for candidate in candidates]
+        return [
+            candidate.log_score - self.particles[candidate.parent].log_weight
+            for candidate in candidates
         ]
 
     def _log_potentials(self, particle: Particle, symbol: int) -> list[float]:

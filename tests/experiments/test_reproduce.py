@@ -87,7 +87,7 @@ def test_literal_readings_have_tables_of_their_own(tmp_path: Path, artificial: P
     table = {row["method"]: row for row in rows(artificial / "table.csv")}
     for method in ("SMC", "VPA", "MD-VPA"):  # the last in plain Python, the others compiled
         assert float(readings[method]["whole"]) == pytest.approx(float(table[method]["whole"]))
-    assert len(readings) == 10
+    assert len(readings) == 11
     assert [row["method"] for row in rows(folder / "theorem.csv")] == ["VPA", "MD-VPA"]
     assert len(rows(folder / "first-half.csv")) == 16
 

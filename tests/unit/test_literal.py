@@ -82,6 +82,18 @@ def test_states_that_were_never_entered_are_as_likely_as_the_new_one(oracle: str
     )
 
 
+def test_the_free_energy_with_the_next_symbol_chooses_by_that_symbol_alone() -> None:
+    # Two symbols, room for one particle: the second step's state is chosen by the third symbol.
+    pf = LiteralFilter(
+        MODEL, 1, discount=0.0, carry_weights=True, normalizer="none", free_energy="lookahead"
+    )
+    symbols = [0, 1, 0]
+    pf.run(symbols)
+    particle = move(Particle(), 0, 0, parent=0, log_weight=0.0)  # the first state is certain
+    by_next = int(np.argmax(log_potentials(MODEL, particle, 0)))
+    assert pf.particles[0].path[:2] == [0, by_next]
+
+
 def test_the_regret_of_the_theorem_by_enumeration() -> None:
     # With room for all paths nothing is dropped: weights are posteriors, comparators all paths.
     symbols = [0, 1, 1, 0, 2]
