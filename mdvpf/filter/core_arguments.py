@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, extensions
 from mdvpf.model.algorithms import (
     ALGORITHMS,
     DUPLICATING,
@@ -32,7 +32,12 @@ def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
 
 
 def model_codes(model: InfiniteHMM) -> dict[str, Any]:
-    """Return the arguments of the core that say which model it is."""
+    """Return the arguments of the core that say which model it is; raise if it knows none such."""
+    for name, value in extensions(model).items():
+        raise ValueError(
+            f"{name}={value!r}: expected the default, as the compiled core does not know others "
+            "yet; only mdvpf.reference.ReferenceFilter runs such a model so far"
+        )
     return {
         "n_symbols": model.n_symbols,
         "alpha": model.alpha,

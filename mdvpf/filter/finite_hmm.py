@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf.datasets import HMM
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, extensions
 from mdvpf.predictor import Counts
 
 
@@ -30,6 +30,8 @@ def finite_hmm(model: InfiniteHMM, counts: Counts) -> HMM:
     >>> finite_hmm(InfiniteHMM(n_symbols=2, beta=0.5), counts).emission.tolist()
     [[0.875, 0.125]]
     """
+    for name, value in extensions(model).items():
+        raise ValueError(f"{name}={value!r}: expected the default, as counts become rows by it")
     n_states = len(counts.start)
     if n_states == 0:
         return HMM(np.ones(1), np.ones((1, 1)), np.full((1, model.n_symbols), 1 / model.n_symbols))

@@ -96,6 +96,19 @@ def _fields(configuration: Any) -> dict[str, Any]:
     return {field.name: getattr(configuration, field.name) for field in fields(configuration)}
 
 
+def _model_values(model: InfiniteHMM) -> dict[str, Any]:
+    """Return the fields of a model; those that version 1 did not have only if they say something.
+
+    So a file that an older version could hold is one that it can read.
+    """
+    later = {field.name: field.default for field in fields(model) if field.kw_only}
+    return {
+        name: value
+        for name, value in _fields(model).items()
+        if name not in later or value != later[name]
+    }
+
+
 def filter_state(
     model: InfiniteHMM,
     algorithm: Algorithm,
@@ -113,7 +126,7 @@ def filter_state(
         elif callable(algorithm.discount):
             how["discount"] = {"from": "caller"}
     values = {
-        "model": _fields(model),
+        "model": _model_values(model),
         "algorithm": how,
         "options": options,
         "rng": rng_state.to_values(rng),

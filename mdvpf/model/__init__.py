@@ -3,6 +3,6 @@
 `infinite_hmm` has the model with its hyper-parameters, `algorithms` the five filters.
 """
 
-from mdvpf.model.infinite_hmm import ORACLES, InfiniteHMM, Oracle
+from mdvpf.model.infinite_hmm import MACHINES, ORACLES, InfiniteHMM, Machine, Oracle, extensions
 
-__all__ = ["ORACLES", "InfiniteHMM", "Oracle"]
+__all__ = ["MACHINES", "ORACLES", "InfiniteHMM", "Machine", "Oracle", "extensions"]

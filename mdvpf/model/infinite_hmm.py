@@ -9,13 +9,16 @@ live in the compiled core; this module only says how they become probabilities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, Literal
 
 from mdvpf._support import validate
 
-Oracle = Literal["unvisited", "any"]
-ORACLES: tuple[Oracle, ...] = ("unvisited", "any")
+Oracle = Literal["unvisited", "any", "rows"]
+ORACLES: tuple[Oracle, ...] = ("unvisited", "any", "rows")
+
+Machine = Literal["moore", "mealy"]
+MACHINES: tuple[Machine, ...] = ("moore", "mealy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +41,34 @@ class InfiniteHMM:
         Pseudo-count of every symbol in every state: the emission of y in c has probability
         ``(e[c, y] + beta) / (e[c] + V * beta)``. Smaller values make states more specific;
         this is the parameter that matters most.
-    oracle : {"unvisited", "any"}, default "unvisited"
+    oracle : {"unvisited", "any", "rows"}, default "unvisited"
         Whether the oracle offers only the states never reached from j (the paper's Appendix I
-        as printed), or any state.
+        as printed), or any state; "rows" offers any, in proportion to the number of rows that
+        reach it instead of the number of transitions.
     max_states : int, optional
         A particle that has this many states is not offered a new one. Unbounded by default.
+    machine : {"moore", "mealy"}, default "moore"
+        Whether the row of the next transition is chosen by the state alone, or by the state and
+        the symbol that it emitted; a missing symbol has a row of its own.
+    kappa : float, default 0.0
+        Stickiness: added to the transitions of every state to itself.
+    forget : float, default 0.0
+        Counts fade by a power: at step n, what was counted at step i weighs ``(i / n)**forget``.
+    half_life : float, optional
+        Counts fade at a fixed rate: half of a count is left after so many symbols. At most one
+        of `forget` and `half_life` may be given.
+
+    Notes
+    -----
+    `machine`, `kappa`, `forget`, `half_life` and the oracle "rows" are run by
+    `mdvpf.reference.ReferenceFilter` only so far; `ParticleFilter` refuses them.
 
     Examples
     --------
     >>> import mdvpf
-    >>> mdvpf.InfiniteHMM(n_symbols=27, beta=0.01)
-    InfiniteHMM(n_symbols=27, alpha=1.0, gamma=1.0, beta=0.01, oracle='unvisited', max_states=None)
+    >>> model = mdvpf.InfiniteHMM(n_symbols=27, beta=0.01)
+    >>> model.alpha, model.beta, model.oracle
+    (1.0, 0.01, 'unvisited')
     """
 
     n_symbols: int
@@ -57,6 +77,11 @@ class InfiniteHMM:
     beta: float = 0.3
     oracle: Oracle = "unvisited"
     max_states: int | None = None
+    _: KW_ONLY
+    machine: Machine = "moore"
+    kappa: float = 0.0
+    forget: float = 0.0
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -68,3 +93,36 @@ class InfiniteHMM:
         if self.max_states is not None:
             most = validate.integer("max_states", self.max_states, low=1, also=", or None")
             put(self, "max_states", most)
+        validate.choice("machine", self.machine, MACHINES)
+        most_real = validate.LARGEST_PARAMETER
+        put(self, "kappa", validate.real("kappa", self.kappa, low=0.0, high=most_real))
+        put(self, "forget", validate.real("forget", self.forget, low=0.0, high=most_real))
+        if self.half_life is not None:
+            low = validate.SMALLEST_PARAMETER
+            half_life = validate.real(
+                "half_life", self.half_life, low=low, high=most_real, also=", or None"
+            )
+            put(self, "half_life", half_life)
+            if self.forget > 0.0:
+                raise ValueError(
+                    f"half_life={half_life!r}: expected None together with "
+                    f"forget={self.forget!r}: counts fade in one way only"
+                )
+
+
+def extensions(model: InfiniteHMM) -> dict[str, Any]:
+    """Return the arguments by which a model differs from the paper's in kind, not in degree.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model import extensions
+    >>> extensions(mdvpf.InfiniteHMM(2, oracle="rows", forget=1.0))
+    {'oracle': 'rows', 'forget': 1.0}
+    """
+    found: dict[str, Any] = {"oracle": "rows"} if model.oracle == "rows" else {}
+    for field in fields(model):
+        value = getattr(model, field.name)
+        if field.kw_only and value != field.default:
+            found[field.name] = value
+    return found

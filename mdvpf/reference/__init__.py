@@ -8,11 +8,14 @@ The symbols of the paper, and what they are called here:
 
 ====================  =================================================================
 ``K``                 ``n_particles``, the budget; a set may still be smaller
-``M_k``               ``particle.n_states``; also the label of the state that would be new
+``M_k``               ``len(particle.into)``; the label of the state that would be new is
+                      ``particle.n_states``, the same unless states have faded away
 ``x_k``               ``particle.state``; `START` before the first symbol of a sequence
 ``w_k``               ``particle.weight``, kept as ``particle.log_weight``
-``t[j, c]``           ``particle.transition[j, c]``
+``t[j, c]``           ``particle.transition[j, c]``, j being ``particle.row``
 ``into[c]``           ``particle.into[c]``
+``m[c]``              ``particle.rows_into[c]``
+``w_n / w_{n+1}``     ``particle.memory.left_after(n)``
 ``e[c, y]``           ``particle.emission[c, y]``
 ``y_n``               ``symbol``; None if it is missing
 ``y_{n+1}``           ``lookahead``; None if it is missing or the sequence ends
@@ -31,12 +34,15 @@ A rule of one's own is a class with such a step: `SelectionRule`.
 
 from mdvpf.reference.filter import Pending, ReferenceFilter
 from mdvpf.reference.literal import LiteralFilter, LiteralResult
+from mdvpf.reference.memory import GONE, ROWS_COUNTED_EVERY, Memory
 from mdvpf.reference.particle import (
     NO_PARENT,
     START,
     Particle,
+    Row,
     Symbol,
     emission_probability,
+    faded,
     log_potentials,
     move,
     transition_probabilities,
@@ -83,12 +89,16 @@ __all__ = [
     "theorem_regret",
     "Advance",
     "Candidate",
+    "GONE",
     "GRID",
+    "Memory",
     "NO_PARENT",
     "Particle",
     "Pending",
     "ReferenceFilter",
     "ReferencePitmanYorTree",
+    "ROWS_COUNTED_EVERY",
+    "Row",
     "START",
     "SelectionRule",
     "Survivor",
@@ -98,6 +108,7 @@ __all__ = [
     "effective_size",
     "emission_probability",
     "expand",
+    "faded",
     "heavy_and_light",
     "is_time_to_resample",
     "label_norm",

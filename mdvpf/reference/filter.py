@@ -21,6 +21,7 @@ from mdvpf.model.algorithms import (
     ParticleLearning,
 )
 from mdvpf.predictor import Step
+from mdvpf.reference.memory import Memory
 from mdvpf.reference.particle import START, Particle, Symbol
 from mdvpf.reference.rule import SelectionRule, checked_algorithm, run_rule
 from mdvpf.reference.selection import log_predictive
@@ -103,7 +104,8 @@ class ReferenceFilter:
 
     def _empty_particles(self) -> list[Particle]:
         n = self.n_particles if type(self.algorithm) in DUPLICATING else 1
-        return [Particle(log_weight=-math.log(n)) for _ in range(n)]
+        memory = Memory.of(self.model)
+        return [Particle(log_weight=-math.log(n), memory=memory) for _ in range(n)]
 
     @property
     def committed(self) -> list[Particle]:
@@ -136,7 +138,7 @@ class ReferenceFilter:
         self.log_evidence += before if after.log_evidence is None else after.log_evidence
         return Step(
             log_predictive=before,
-            mean_states=math.fsum(p.weight * p.n_states for p in after.particles),
+            mean_states=math.fsum(p.weight * len(p.into) for p in after.particles),
             ess=after.ess,
             n_particles=len(after.particles),
             discarded=after.discarded,

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, extensions
 from mdvpf.model.algorithms import MDVPA, Discount
 from mdvpf.reference.particle import Particle, emission_probability
 from mdvpf.reference.selection import Candidate, label_norm, log_sum_exp, select_top
@@ -104,6 +104,8 @@ class LiteralFilter:
             raise TypeError(f"model={model!r}: expected an InfiniteHMM")
         if model.max_states is not None:
             raise ValueError(f"model={model!r}: expected one without max_states")
+        for name, value in extensions(model).items():
+            raise ValueError(f"model={model!r}: expected the default for {name}={value!r}")
         validate.choice("normalizer", normalizer, NORMALIZERS)
         validate.choice("free_energy", free_energy, ["symbol", "lookahead"])
         self.model = model

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Counts
+from mdvpf.reference.memory import GONE, ROWS_COUNTED_EVERY, Memory
 
 START = -1
 """The state before the first symbol of a sequence: it has a transition row, and no way in."""
@@ -19,6 +23,9 @@ NO_PARENT = -1
 Symbol = int | None
 """An observation; None is a missing one."""
 
+Row = int | tuple[int, Symbol]
+"""What a row of transitions belongs to: a state, or a state and the symbol it emitted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Particle:
@@ -26,24 +33,38 @@ class Particle:
 
     Particles are never changed: `move` makes a child with counts of its own.
 
+    All counts are those of the step that comes next: with forgetting they are real numbers that
+    have faded up to there, and what has faded away is not in the dictionaries.
+
     Attributes
     ----------
     state : int
-        The state it stands in, -1 before the first symbol of a sequence.
+        The state it stands in, -1 before the first symbol of a sequence. With forgetting also -1
+        if that state has faded away.
     n_states : int
-        How many states its path has visited; they are numbered by first appearance.
+        How many states its path has visited; they are numbered by first appearance. A state that
+        has faded away keeps its number: the states that exist are the keys of `into`.
     log_weight : float
         Log of its weight; the weights of a set sum to one.
     parent : int
         Index of its parent in the set that the step started from, -1 if there is none.
     path : list of int
-        The states visited, all sequences joined, without the start state.
-    transition : dict of (int, int) to int
-        Transitions so far from a state, or from -1 for the start state, to another.
-    emission : dict of (int, int) to int
+        The states visited, all sequences joined, without the start state. Its length is the
+        number of steps so far.
+    transition : dict of (Row, int) to number
+        Transitions so far from a row, -1 for that of the start state, to a state.
+    emission : dict of (int, int) to number
         How often a state emitted a symbol.
-    into : dict of int to int
-        How often a state was entered, from the start state too.
+    into : dict of int to number
+        How often a state was entered, from the start state too; of transitions that have faded
+        away it keeps what is left.
+    rows_into : dict of int to int
+        From how many rows a state was reached: one more with each transition that is opened.
+        With forgetting counted afresh before every step that is a multiple of 64.
+    symbol : int or None
+        The last symbol, None if it was missing.
+    memory : Memory
+        How it counts.
     """
 
     state: int = START
@@ -51,25 +72,45 @@ class Particle:
     log_weight: float = 0.0
     parent: int = NO_PARENT
     path: list[int] = field(default_factory=list)
-    transition: dict[tuple[int, int], int] = field(default_factory=dict)
-    emission: dict[tuple[int, int], int] = field(default_factory=dict)
-    into: dict[int, int] = field(default_factory=dict)
+    transition: dict[tuple[Row, int], float] = field(default_factory=dict)
+    emission: dict[tuple[int, int], float] = field(default_factory=dict)
+    into: dict[int, float] = field(default_factory=dict)
+    rows_into: dict[int, int] = field(default_factory=dict)
+    symbol: Symbol = None
+    memory: Memory = field(default_factory=Memory)
 
     @property
     def weight(self) -> float:
         """Share of this particle in the set."""
         return math.exp(self.log_weight)
 
+    @property
+    def row(self) -> Row:
+        """What the next transition is drawn from; the start state has one row in any machine."""
+        if self.memory.machine == "mealy" and self.state != START:
+            return self.state, self.symbol
+        return self.state
+
     def counts(self, n_symbols: int) -> Counts:
-        """Return the counts as dense arrays."""
-        start = np.zeros(self.n_states, dtype=np.int64)
-        transition = np.zeros((self.n_states, self.n_states), dtype=np.int64)
-        emission = np.zeros((self.n_states, n_symbols), dtype=np.int64)
-        for (origin, state), times in self.transition.items():
-            if origin == START:
+        """Return the counts as dense arrays, in which states that faded away have zeros.
+
+        Of a Mealy machine the transitions have a middle axis for the symbol, the last for a
+        missing one.
+        """
+        kind: Any = np.float64 if self.memory.fades else np.int64
+        m = self.n_states
+        start: NDArray[Any] = np.zeros(m, dtype=kind)
+        is_mealy = self.memory.machine == "mealy"
+        shape = (m, n_symbols + 1, m) if is_mealy else (m, m)
+        transition: NDArray[Any] = np.zeros(shape, dtype=kind)
+        emission: NDArray[Any] = np.zeros((m, n_symbols), dtype=kind)
+        for (row, state), times in self.transition.items():
+            if row == START:
                 start[state] = times
+            elif isinstance(row, tuple):
+                transition[row[0], n_symbols if row[1] is None else row[1], state] = times
             else:
-                transition[origin, state] = times
+                transition[row, state] = times
         for (state, symbol), times in self.emission.items():
             emission[state, symbol] = times
         return Counts(start, transition, emission)
@@ -80,13 +121,17 @@ def move(
 ) -> Particle:
     """Return the child that goes to `state` and emits `symbol` there."""
     transition = dict(particle.transition)
-    transition[particle.state, state] = transition.get((particle.state, state), 0) + 1
+    rows_into = dict(particle.rows_into)
+    entry = particle.row, state
+    if entry not in transition:
+        rows_into[state] = rows_into.get(state, 0) + 1
+    transition[entry] = transition.get(entry, 0) + 1
     into = dict(particle.into)
     into[state] = into.get(state, 0) + 1
     emission = dict(particle.emission)
     if symbol is not None:
         emission[state, symbol] = emission.get((state, symbol), 0) + 1
-    return Particle(
+    child = Particle(
         state=state,
         n_states=max(particle.n_states, state + 1),
         log_weight=log_weight,
@@ -95,28 +140,64 @@ def move(
         transition=transition,
         emission=emission,
         into=into,
+        rows_into=rows_into,
+        symbol=symbol,
+        memory=particle.memory,
+    )
+    return faded(child) if particle.memory.fades else child
+
+
+def faded(particle: Particle) -> Particle:
+    """Return the particle with its counts as of the next step, without what has faded away.
+
+    `into` fades by itself, not with the transitions: it keeps all that was ever counted. A
+    sequence that stands in a state that is released stands in the start state.
+    """
+    step = len(particle.path)  # the one that was just made
+    left = particle.memory.left_after(step)
+    into = {c: n * left for c, n in particle.into.items() if n * left >= GONE}
+    transition = {entry: n * left for entry, n in particle.transition.items() if n * left >= GONE}
+    rows_into = particle.rows_into
+    if (step + 1) % ROWS_COUNTED_EVERY == 0:
+        rows_into = Counter(state for _, state in transition)
+    return replace(
+        particle,
+        state=particle.state if particle.state in into else START,
+        into=into,
+        transition=transition,
+        emission={(c, y): n * left for (c, y), n in particle.emission.items() if c in into},
+        rows_into={c: n for c, n in rows_into.items() if c in into},
     )
 
 
 def transition_probabilities(model: InfiniteHMM, particle: Particle) -> list[float]:
-    """Return the probability of each next state: the existing ones, then the new one.
+    """Return the probability of each next state: those visited so far, then the new one.
 
-    The transitions seen from the present state are joined by an oracle of mass alpha, which
-    spreads that mass over the states it offers, by how often they were entered, and over the
-    new state by gamma. The two oracles differ in what they offer. At `max_states` the new
-    state is left out, and the divisor is the mass of the others.
+    The transitions seen from the present row, and `kappa` for staying, are joined by an oracle
+    of mass alpha, which spreads that mass over the states it offers and over the new state by
+    gamma. The oracles differ in what they offer: by how often a state was entered, or by how many
+    rows reach it. A state that has faded away has probability 0. At `max_states` the new state is
+    left out, and the divisor is the mass of the others; if that is nothing, which takes counts
+    that fade within a step, the new state is all there is.
     """
+    if particle.memory != Memory.of(model):
+        raise ValueError(f"particle with {particle.memory!r}: expected that of {model!r}")
     states = range(particle.n_states)
-    seen = [particle.transition.get((particle.state, state), 0) for state in states]
+    into = [particle.into.get(state, 0) for state in states]
+    seen = [particle.transition.get((particle.row, state), 0) for state in states]
+    if model.kappa > 0.0 and particle.state != START:
+        seen[particle.state] += model.kappa
     if model.oracle == "unvisited":
-        offered = [0 if seen[state] else particle.into[state] for state in states]
+        offered = [0 if seen[state] else into[state] for state in states]
+    elif model.oracle == "any":
+        offered = into
     else:
-        offered = [particle.into[state] for state in states]
+        offered = [particle.rows_into.get(state, 0) for state in states]
     oracle_total = sum(offered) + model.gamma
     mass = [seen[c] + model.alpha * (offered[c] / oracle_total) for c in states]
-    if model.max_states is not None and particle.n_states >= model.max_states:
-        total = sum(seen) + model.alpha * (sum(offered) / oracle_total)
-    else:
+    is_full = model.max_states is not None and len(particle.into) >= model.max_states
+    total = sum(seen) + model.alpha * (sum(offered) / oracle_total)
+    if not is_full or total == 0.0:
         mass.append(model.alpha * (model.gamma / oracle_total))
         total = sum(seen) + model.alpha
     return [part / total for part in mass]
@@ -136,8 +217,13 @@ def emission_probability(
 
 
 def log_potentials(model: InfiniteHMM, particle: Particle, symbol: Symbol) -> list[float]:
-    """Return the log probability of going to each next state and emitting `symbol` there."""
+    """Return the log probability of going to each next state and emitting `symbol` there.
+
+    It is -inf for a state that cannot come next.
+    """
     return [
         math.log(probability) + math.log(emission_probability(model, particle, state, symbol))
+        if probability > 0.0
+        else -math.inf
         for state, probability in enumerate(transition_probabilities(model, particle))
     ]

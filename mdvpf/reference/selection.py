@@ -37,11 +37,15 @@ def expand(
     *,
     carry_weights: bool = True,
 ) -> list[Candidate]:
-    """Return all candidates with their base scores, ordered by parent and state."""
+    """Return all candidates with their base scores, ordered by parent and state.
+
+    A state that cannot come next, since it has faded away or no row reaches it, is none.
+    """
     return [
         Candidate(k, state, (particle.log_weight if carry_weights else 0.0) + log_potential)
         for k, particle in enumerate(particles)
         for state, log_potential in enumerate(log_potentials(model, particle, symbol))
+        if log_potential > -math.inf
     ]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import MDVPA, VPA
+from mdvpf.reference.memory import Memory
 from mdvpf.reference.particle import Particle
 from mdvpf.reference.selection import expand, lookahead_terms, select_top
 from mdvpf.reference.steps import offspring
@@ -57,7 +58,7 @@ def theorem_regret(
     if isinstance(algorithm, MDVPA) and algorithm.selection != "top":
         raise ValueError(f"algorithm={algorithm!r}: expected selection='top'")
     codes = validate.integers("symbols", symbols, low=0, high=model.n_symbols - 1).tolist()
-    particles = [Particle()]
+    particles = [Particle(memory=Memory.of(model))]
     path_loss = [0.0]  # of each particle
     total = 0.0
     regrets = []
