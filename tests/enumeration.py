@@ -5,6 +5,10 @@ are partitions of n things (Bell numbers). Nothing is updated in place: the coun
 are tallied anew from its path whenever they are needed, which is slow and hard to get wrong.
 With hyper-parameters given as fractions every result is an exact fraction.
 
+Two histories that differ in labels only are one: a state has the number of its first appearance.
+With forgetting the label of a state that was released is not given again, so a history that
+would return there goes to a state with a number of its own.
+
 Symbols come as a list of sequences. Each sequence starts from S, and an empty last sequence
 says that the next symbol would start from S. ``None`` is a missing symbol.
 """
@@ -12,7 +16,6 @@ says that the next symbol would start from S. ``None`` is a missing symbol.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +26,13 @@ Symbol = int | None
 Sequences = Sequence[Sequence[Symbol]]
 Path = tuple[int, ...]
 
+Row = tuple[Any, ...]
+
 START = -1
+FADED = Fraction(9999, 10000) / 1024
+RECOUNTED = (
+    64  # with forgetting, rows are counted afresh before every step of which this is a divisor
+)
 
 
 @dataclass(frozen=True)
@@ -36,15 +45,53 @@ class Rule:
     beta: Number = 0.3
     oracle: str = "unvisited"
     max_states: int | None = None
+    machine: str = "moore"
+    kappa: Number = 0
+    forget: Number = 0
+    half_life: Number | None = None
+
+    @property
+    def forgets(self) -> bool:
+        return self.forget > 0 or self.half_life is not None
+
+    def weight(self, step: int, now: int) -> Number:
+        """w_step / w_now: what a thing counted at one step is worth at another."""
+        if self.half_life is not None:
+            return Fraction(1, 2) ** ((now - step) / self.half_life)
+        if self.forget == 0:
+            return 1
+        return Fraction(step, now) ** self.forget
+
+    def worth(self, steps: Iterable[int], now: int) -> Number:
+        """The count, at the step `now`, of what happened at the given steps."""
+        return total(self.weight(step, now) for step in steps)
+
+    def is_gone(self, count: Number) -> bool:
+        return self.forgets and count < FADED
+
+
+PLAIN = Rule(n_symbols=1)
+
+
+@dataclass(frozen=True)
+class Move:
+    """What one step did: from which row it went to which state, and what was emitted there."""
+
+    step: int
+    row: Row
+    state: int
+    symbol: Symbol
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What a path and its symbols add up to, and the state the particle stands in."""
+    """What a path and its symbols add up to at the next step, and where the particle stands."""
 
-    transitions: Counter[tuple[int, int]]
-    emissions: Counter[tuple[int, int]]
-    n_states: int
+    row: dict[int, Number]  # transitions from the row it stands in, without those that are gone
+    into: dict[int, Number]  # of the states that exist
+    rows_into: dict[int, int]
+    emissions: dict[tuple[int, int], Number]
+    n_labels: int
     current: int
 
 
@@ -70,65 +117,116 @@ def prefixes(sequences: Sequences) -> list[list[list[Symbol]]]:
     return result
 
 
-def tally(path: Path, sequences: Sequences) -> Tally:
-    """Count a path that has one state for every symbol of the sequences."""
+def moves(path: Path, sequences: Sequences, rule: Rule) -> tuple[list[Move], int, Row]:
+    """What every step did, and then the state and the row that the particle stands in."""
     if len(path) != len(flat(sequences)):
         raise ValueError(f"path={path!r}: expected one state for every symbol")
-    transitions: Counter[tuple[int, int]] = Counter()
-    emissions: Counter[tuple[int, int]] = Counter()
-    states = iter(path)
-    current = START
+    made: list[Move] = []
+    current, row = START, (START,)
     for sequence in sequences:
-        current = START
+        current, row = START, (START,)
         for symbol in sequence:
-            state = next(states)
-            transitions[current, state] += 1
-            if symbol is not None:
-                emissions[state, symbol] += 1
-            current = state
-    return Tally(transitions, emissions, max(path, default=-1) + 1, current)
+            now = len(made) + 1
+            state = path[now - 1]
+            made.append(Move(now, row, state, symbol))
+            current, row = state, (state,) if rule.machine == "moore" else (state, symbol)
+            entered = [move.step for move in made if move.state == state]
+            if rule.is_gone(rule.worth(entered, now + 1)):
+                current, row = START, (START,)
+    return made, current, row
+
+
+def openings(rule: Rule, steps: Sequence[int]) -> list[int]:
+    """Of the steps that made one transition, those that found it gone, the first included."""
+    opened: list[int] = []
+    for step in steps:
+        earlier = [s for s in steps if opened and opened[-1] <= s < step]
+        if not earlier or rule.is_gone(rule.worth(earlier, step)):
+            opened.append(step)
+    return opened
+
+
+def entry(rule: Rule, steps: Sequence[int], now: int) -> Number:
+    """The count of one transition, made at these steps: 0 if it is gone."""
+    steps = [step for step in steps if step < now]
+    if not steps:
+        return 0
+    opened = openings(rule, steps)[-1]
+    count = rule.worth([step for step in steps if step >= opened], now)
+    return 0 if rule.is_gone(count) else count
+
+
+def tally(path: Path, sequences: Sequences, rule: Rule = PLAIN) -> Tally:
+    """Count a path that has one state for every symbol of the sequences."""
+    made, current, row = moves(path, sequences, rule)
+    now = len(made) + 1
+    labels = sorted(set(path))
+    entered = {c: rule.worth([m.step for m in made if m.state == c], now) for c in labels}
+    into = {c: count for c, count in entered.items() if not rule.is_gone(count)}
+    steps: dict[tuple[Row, int], list[int]] = {}
+    for move in made:
+        steps.setdefault((move.row, move.state), []).append(move.step)
+    recounted = now - now % RECOUNTED if rule.forgets else 0
+    rows_into = dict.fromkeys(into, 0)
+    for (_, state), when in steps.items():
+        if state in into:
+            rows_into[state] += entry(rule, when, recounted) > 0
+            rows_into[state] += sum(step >= recounted for step in openings(rule, when))
+    return Tally(
+        row={c: entry(rule, steps.get((row, c), []), now) for c in into},
+        into=into,
+        rows_into=rows_into,
+        emissions={
+            (c, y): rule.worth([m.step for m in made if (m.state, m.symbol) == (c, y)], now)
+            for c in into
+            for y in {m.symbol for m in made if m.symbol is not None}
+        },
+        n_labels=len(labels),
+        current=current,
+    )
 
 
 def transition_probabilities(rule: Rule, counts: Tally) -> list[Number]:
-    """Probability of every existing state and, unless max_states forbids it, of the new one."""
-    t, j, existing = counts.transitions, counts.current, range(counts.n_states)
-    t_j = sum(t[j, c] for c in existing)
-    into = [sum(t[i, c] for i in (START, *existing)) for c in existing]
+    """Probability of every label so far and, unless max_states forbids it, of the new state."""
+    existing, into = list(counts.into), counts.into
+    t = {c: counts.row[c] + (rule.kappa if c == counts.current else 0) for c in existing}
+    t_j = total(t.values())
     ask_oracle = rule.alpha / (t_j + rule.alpha)
 
     if rule.oracle == "unvisited":
-        pool = sum(into[c] for c in existing if t[j, c] == 0)
-        old = [
-            t[j, c] / (t_j + rule.alpha)
-            if t[j, c] > 0
-            else ask_oracle * into[c] / (pool + rule.gamma)
+        pool = total(into[c] for c in existing if t[c] == 0)
+        old = {
+            c: t[c] / (t_j + rule.alpha) if t[c] > 0 else ask_oracle * into[c] / (pool + rule.gamma)
             for c in existing
-        ]
-    elif rule.oracle == "any":
-        pool = sum(into)
-        old = [
-            (t[j, c] + rule.alpha * into[c] / (pool + rule.gamma)) / (t_j + rule.alpha)
+        }
+    elif rule.oracle in ("any", "rows"):
+        known = into if rule.oracle == "any" else counts.rows_into
+        pool = total(known.values())
+        old = {
+            c: (t[c] + rule.alpha * known[c] / (pool + rule.gamma)) / (t_j + rule.alpha)
             for c in existing
-        ]
+        }
     else:
-        raise ValueError(f"oracle={rule.oracle!r}: expected 'unvisited' or 'any'")
+        raise ValueError(f"oracle={rule.oracle!r}: expected 'unvisited', 'any' or 'rows'")
 
-    if rule.max_states is not None and counts.n_states >= rule.max_states:
-        offered = total(old)
-        return [probability / offered for probability in old]
-    return [*old, ask_oracle * rule.gamma / (pool + rule.gamma)]
+    by_label = [old.get(c, 0) for c in range(counts.n_labels)]
+    if rule.max_states is not None and len(existing) >= rule.max_states:
+        offered = total(by_label)
+        if offered > 0:
+            return [probability / offered for probability in by_label]
+    return [*by_label, ask_oracle * rule.gamma / (pool + rule.gamma)]
 
 
 def emission_probability(rule: Rule, counts: Tally, state: int, symbol: Symbol) -> Number:
     """Probability of the symbol in an existing state or in the new one."""
     if symbol is None:
         return 1
-    e_c = sum(counts.emissions[state, y] for y in range(rule.n_symbols))
-    return (counts.emissions[state, symbol] + rule.beta) / (e_c + rule.n_symbols * rule.beta)
+    e = [counts.emissions.get((state, y), 0) for y in range(rule.n_symbols)]
+    return (e[symbol] + rule.beta) / (total(e) + rule.n_symbols * rule.beta)
 
 
 def potentials(rule: Rule, counts: Tally, symbol: Symbol) -> list[Number]:
-    """Joint probability of the symbol and of each state that may emit it."""
+    """Joint probability of the symbol and of each label; 0 for a state that is not offered."""
     return [
         probability * emission_probability(rule, counts, state, symbol)
         for state, probability in enumerate(transition_probabilities(rule, counts))
@@ -138,9 +236,9 @@ def potentials(rule: Rule, counts: Tally, symbol: Symbol) -> list[Number]:
 def total(values: Iterable[Number]) -> Number:
     """Sum without rounding on the way."""
     values = list(values)
-    if any(isinstance(value, Fraction) for value in values):
-        return sum(values)
-    return math.fsum(values)
+    if any(isinstance(value, float) for value in values):
+        return math.fsum(values)
+    return sum(values)
 
 
 def histories(rule: Rule, sequences: Sequences) -> dict[Path, Number]:
@@ -150,7 +248,8 @@ def histories(rule: Rule, sequences: Sequences) -> dict[Path, Number]:
         result = {
             (*path, state): probability * potential
             for path, probability in result.items()
-            for state, potential in enumerate(potentials(rule, tally(path, known), symbol))
+            for state, potential in enumerate(potentials(rule, tally(path, known, rule), symbol))
+            if potential > 0
         }
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from mdvpf.model import InfiniteHMM, Machine
@@ -54,5 +55,5 @@ class Memory:
     def left_after(self, step: int) -> float:
         """Return what is left at the next step of a count of one at `step`: w_n / w_{n+1}."""
         if self.half_life is not None:
-            return 2.0 ** (-1.0 / self.half_life)
-        return (step / (step + 1)) ** self.forget
+            return math.pow(2.0, -1.0 / self.half_life)
+        return math.pow(step / (step + 1), self.forget)

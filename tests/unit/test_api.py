@@ -67,6 +67,10 @@ def pf(request: pytest.FixtureRequest) -> ParticleFilter:
                 "beta": 0.3,
                 "oracle": "unvisited",
                 "max_states": None,
+                "machine": "moore",
+                "kappa": 0.0,
+                "forget": 0.0,
+                "half_life": None,
             },
         ),
         (
