@@ -223,7 +223,11 @@ def test_numbers_of_any_kind_become_plain_ones() -> None:
     model = InfiniteHMM(np.int16(3), np.float32(0.5), 2, np.int64(4), max_states=np.uint8(9))
     assert model == InfiniteHMM(3, 0.5, 2.0, 4.0, max_states=9)
     types = [type(value) for value in dataclasses.astuple(model)]
-    assert types == [int, float, float, float, str, int]
+    assert types[:6] == [int, float, float, float, str, int]
+    model = InfiniteHMM(3, kappa=np.int8(2), forget=np.float32(0), half_life=5)
+    assert model == InfiniteHMM(3, kappa=2.0, forget=0.0, half_life=5.0)
+    types = [type(value) for value in dataclasses.astuple(model)]
+    assert types[6:] == [str, float, float, float]
     assert type(SMC(ess_threshold=1).ess_threshold) is float
     assert VPA(np.False_).carry_weights is False
     assert type(MDVPA(1).discount) is float
