@@ -212,8 +212,7 @@ def transition_probabilities(rule: Rule, counts: Tally) -> list[Number]:
     by_label = [old.get(c, 0) for c in range(counts.n_labels)]
     if rule.max_states is not None and len(existing) >= rule.max_states:
         offered = total(by_label)
-        if offered > 0:
-            return [probability / offered for probability in by_label]
+        return [probability / offered for probability in by_label]
     return [*by_label, ask_oracle * rule.gamma / (pool + rule.gamma)]
 
 

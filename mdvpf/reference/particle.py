@@ -177,8 +177,8 @@ def transition_probabilities(model: InfiniteHMM, particle: Particle) -> list[flo
     of mass alpha, which spreads that mass over the states it offers and over the new state by
     gamma. The oracles differ in what they offer: by how often a state was entered, or by how many
     rows reach it. A state that has faded away has probability 0. At `max_states` the new state is
-    left out, and the divisor is the mass of the others; if that is nothing, which takes counts
-    that fade within a step, the new state is all there is.
+    left out, and the divisor is the mass of the others. There is always some: of the states that
+    exist, the one entered last is reached by a transition that is not gone.
     """
     if particle.memory != Memory.of(model):
         raise ValueError(f"particle with {particle.memory!r}: expected that of {model!r}")
@@ -195,9 +195,9 @@ def transition_probabilities(model: InfiniteHMM, particle: Particle) -> list[flo
         offered = [particle.rows_into.get(state, 0) for state in states]
     oracle_total = sum(offered) + model.gamma
     mass = [seen[c] + model.alpha * (offered[c] / oracle_total) for c in states]
-    is_full = model.max_states is not None and len(particle.into) >= model.max_states
-    total = sum(seen) + model.alpha * (sum(offered) / oracle_total)
-    if not is_full or total == 0.0:
+    if model.max_states is not None and len(particle.into) >= model.max_states:
+        total = sum(seen) + model.alpha * (sum(offered) / oracle_total)
+    else:
         mass.append(model.alpha * (model.gamma / oracle_total))
         total = sum(seen) + model.alpha
     return [part / total for part in mass]
