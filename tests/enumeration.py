@@ -16,6 +16,7 @@ says that the next symbol would start from S. ``None`` is a missing symbol.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +27,7 @@ Symbol = int | None
 Sequences = Sequence[Sequence[Symbol]]
 Path = tuple[int, ...]
 
-Row = tuple[Any, ...]
+Row = Any  # a state, or a state and the symbol it emitted
 
 START = -1
 FADED = Fraction(9999, 10000) / 1024
@@ -87,12 +88,13 @@ class Move:
 class Tally:
     """What a path and its symbols add up to at the next step, and where the particle stands."""
 
-    row: dict[int, Number]  # transitions from the row it stands in, without those that are gone
+    transitions: Counter[tuple[Row, int]]  # without those that are gone
+    emissions: Counter[tuple[int, int]]
     into: dict[int, Number]  # of the states that exist
     rows_into: dict[int, int]
-    emissions: dict[tuple[int, int], Number]
-    n_labels: int
+    n_states: int  # that ever were: the label of the new one
     current: int
+    row: Row
 
 
 def flat(sequences: Sequences) -> list[Symbol]:
@@ -122,17 +124,17 @@ def moves(path: Path, sequences: Sequences, rule: Rule) -> tuple[list[Move], int
     if len(path) != len(flat(sequences)):
         raise ValueError(f"path={path!r}: expected one state for every symbol")
     made: list[Move] = []
-    current, row = START, (START,)
+    current = row = START
     for sequence in sequences:
-        current, row = START, (START,)
+        current = row = START
         for symbol in sequence:
             now = len(made) + 1
             state = path[now - 1]
             made.append(Move(now, row, state, symbol))
-            current, row = state, (state,) if rule.machine == "moore" else (state, symbol)
+            current, row = state, state if rule.machine == "moore" else (state, symbol)
             entered = [move.step for move in made if move.state == state]
             if rule.is_gone(rule.worth(entered, now + 1)):
-                current, row = START, (START,)
+                current = row = START
     return made, current, row
 
 
@@ -173,23 +175,27 @@ def tally(path: Path, sequences: Sequences, rule: Rule = PLAIN) -> Tally:
             rows_into[state] += entry(rule, when, recounted) > 0
             rows_into[state] += sum(step >= recounted for step in openings(rule, when))
     return Tally(
-        row={c: entry(rule, steps.get((row, c), []), now) for c in into},
+        transitions=Counter({key: entry(rule, when, now) for key, when in steps.items()}),
+        emissions=Counter(
+            {
+                (c, y): rule.worth([m.step for m in made if (m.state, m.symbol) == (c, y)], now)
+                for c in into
+                for y in {m.symbol for m in made if m.symbol is not None}
+            }
+        ),
         into=into,
         rows_into=rows_into,
-        emissions={
-            (c, y): rule.worth([m.step for m in made if (m.state, m.symbol) == (c, y)], now)
-            for c in into
-            for y in {m.symbol for m in made if m.symbol is not None}
-        },
-        n_labels=len(labels),
+        n_states=len(labels),
         current=current,
+        row=row,
     )
 
 
 def transition_probabilities(rule: Rule, counts: Tally) -> list[Number]:
     """Probability of every label so far and, unless max_states forbids it, of the new state."""
     existing, into = list(counts.into), counts.into
-    t = {c: counts.row[c] + (rule.kappa if c == counts.current else 0) for c in existing}
+    sticky = {counts.current: rule.kappa}
+    t = {c: counts.transitions[counts.row, c] + sticky.get(c, 0) for c in existing}
     t_j = total(t.values())
     ask_oracle = rule.alpha / (t_j + rule.alpha)
 
@@ -209,7 +215,7 @@ def transition_probabilities(rule: Rule, counts: Tally) -> list[Number]:
     else:
         raise ValueError(f"oracle={rule.oracle!r}: expected 'unvisited', 'any' or 'rows'")
 
-    by_label = [old.get(c, 0) for c in range(counts.n_labels)]
+    by_label = [old.get(c, 0) for c in range(counts.n_states)]
     if rule.max_states is not None and len(existing) >= rule.max_states:
         offered = total(by_label)
         return [probability / offered for probability in by_label]
@@ -220,7 +226,7 @@ def emission_probability(rule: Rule, counts: Tally, state: int, symbol: Symbol) 
     """Probability of the symbol in an existing state or in the new one."""
     if symbol is None:
         return 1
-    e = [counts.emissions.get((state, y), 0) for y in range(rule.n_symbols)]
+    e = [counts.emissions[state, y] for y in range(rule.n_symbols)]
     return (e[symbol] + rule.beta) / (total(e) + rule.n_symbols * rule.beta)
 
 
