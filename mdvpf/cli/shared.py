@@ -53,9 +53,10 @@ ParticlesInAll = Annotated[
 Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
 Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the oracle.")]
 Beta = Annotated[float | None, typer.Option(help="Weight of each symbol in an emission.")]
+_CORE_ORACLES = [name for name in ORACLES if name != "rows"]  # only the reference has that one
 Oracle = Annotated[
     str | None,
-    typer.Option(help=f"States that the oracle offers: {_choices(ORACLES)}"),
+    typer.Option(help=f"States that the oracle offers: {_choices(_CORE_ORACLES)}"),
 ]
 MaxStates = Annotated[
     int | None, typer.Option(help="The most states of a particle. \\[default: no limit]")
