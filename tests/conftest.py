@@ -18,6 +18,7 @@ import os
 import signal
 from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -34,7 +35,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 TORTURE_SCALES = {"sample": 0.03, "full": 1.0}
 
 # Tests of pages, layers and benchmarks. All others also run where only the package is installed.
-ABOUT_THE_SOURCE_TREE = ("test_benchmarks.py", "test_layers.py", "test_readme.py")
+ABOUT_THE_SOURCE_TREE = (
+    "test_benchmarks.py",
+    "test_core_layers.py",
+    "test_house.py",
+    "test_readme.py",
+)
 SOURCE_TREE = Path(__file__).resolve().parents[1]
 
 
@@ -61,7 +67,19 @@ def data_dir() -> Path:
     name = os.environ.get("MDVPF_DATA")
     if name and Path(name).is_dir():
         return Path(name)
-    reason = f"MDVPF_DATA={name!r} is not a folder" if name else "MDVPF_DATA is not set"
+    without_data(f"MDVPF_DATA={name!r} is not a folder" if name else "MDVPF_DATA is not set")
+
+
+@pytest.fixture(scope="session")
+def pautomac_dir(data_dir: Path) -> Path:
+    """The folder that has the problems of PAutomaC in `pautomac`; skips the test without them."""
+    if not (data_dir / "pautomac").is_dir():
+        without_data(f"{data_dir} has no folder pautomac")
+    return data_dir
+
+
+def without_data(reason: str) -> NoReturn:
+    """Skip a test for want of real data, or fail it if data is required."""
     if os.environ.get("MDVPF_REQUIRE_DATA", "0") != "0":
         pytest.fail(f"real data is required (MDVPF_REQUIRE_DATA), but {reason}", pytrace=False)
     pytest.skip(f"needs real data, but {reason}")

@@ -193,10 +193,10 @@ def test_what_failed_is_left_out_of_the_means(
 
 
 @pytest.mark.slow
-def test_the_real_problems(tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (data_dir / "pautomac").is_dir():
-        pytest.skip(f"needs the folder pautomac in {data_dir}")
-    monkeypatch.setenv("MDVPF_DATA", str(data_dir))
+def test_the_real_problems(
+    tmp_path: Path, pautomac_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDVPF_DATA", str(pautomac_dir))
     monkeypatch.setattr(pautomac, "POINTS", ())
     folder = reproduce(tmp_path)
     floors = rows(folder / "gaps.csv")["perplexity of the automaton"]

@@ -161,11 +161,9 @@ def test_bad_arguments(problem: Any, path: Any, error: type[Exception], message:
 
 @pytest.mark.parametrize("number", PROBLEMS)
 def test_the_real_automata_have_the_published_probabilities(
-    number: int, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, pautomac_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not (data_dir / "pautomac").is_dir():
-        pytest.skip(f"needs the folder pautomac in {data_dir}")
-    monkeypatch.setenv("MDVPF_DATA", str(data_dir))
+    monkeypatch.setenv("MDVPF_DATA", str(pautomac_dir))
     problem = datasets.pautomac(number)
     logs = problem.automaton.log_probabilities(problem.test)
     own = np.exp(logs) / np.exp(logs).sum()

@@ -369,11 +369,9 @@ def test_the_stub_names_what_the_compiled_class_has() -> None:
 # --- With real data, and with the rest of the package
 
 
-def test_one_pass_over_an_automaton_comes_close_to_it(data_dir: Path) -> None:
+def test_one_pass_over_an_automaton_comes_close_to_it(pautomac_dir: Path) -> None:
     """Divergence from the true automaton of PAutomaC's problem 42, in bits a string."""
-    folder = data_dir / "pautomac"
-    if not folder.is_dir():
-        pytest.skip(f"needs real data, but {folder} is not a folder")
+    folder = pautomac_dir / "pautomac"
 
     def strings(part: str) -> tuple[list[int], list[int], int]:
         with gzip.open(folder / f"42.pautomac.{part}.gz", "rt") as file:
