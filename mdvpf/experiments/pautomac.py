@@ -51,7 +51,6 @@ LEAST_GAP = 1e-6  # against the rounding of the solution files, in geometric mea
 HEAVIEST = ", heaviest particle"
 SEGMENT = 2_000  # symbols of an automaton, before another takes its turn
 TURNS = 6
-SLOW = {"SoftHMM": 50, "evidence": 250}  # about as much work a symbol as so many particles
 GROUP = "problems"
 METHODS = (
     *ALGORITHMS,
@@ -241,15 +240,13 @@ def plan(options: Options) -> list[Run]:
             data = drift_stream(group, min(SEGMENT, options.length), i, child)
             for entry in _entries(options, generator=True):
                 runs.append(Run(_drift_group(group), entry, data, Seed.of(filter_seeds[i])))
-    # The longest first: no process is left with one of them at the end.
+    # Filters first, long streams before short ones; tables list the methods in this order.
     return sorted(runs, key=_work, reverse=True)
 
 
 def _work(run: Run) -> int:
     method = run.entry.method
-    if isinstance(method, Filter):
-        return len(run.data) * method.n_particles
-    return len(run.data) * SLOW.get(run.entry.label, 1)
+    return len(run.data) * (method.n_particles if isinstance(method, Filter) else 1)
 
 
 # --- What is made of the outcomes
