@@ -12,6 +12,11 @@ class ParticleSystem:
         gamma: float,
         beta: float,
         any_state: bool,
+        by_rows: bool,
+        mealy: bool,
+        kappa: float,
+        forget: float,
+        rate: float,
         max_states: int,
         algorithm: int,
         duplicating: bool,
@@ -68,6 +73,9 @@ class ParticleSystem:
     def path(self, particle: int, out: NDArray[np.int64]) -> None: ...
     def counts(
         self, particle: int, transition: NDArray[np.int64], emission: NDArray[np.int64]
+    ) -> None: ...
+    def real_counts(
+        self, particle: int, transition: NDArray[np.float64], emission: NDArray[np.float64]
     ) -> None: ...
     def settle(self) -> None: ...
     def memory(self) -> tuple[int, int, int, int, int, int]: ...

@@ -15,6 +15,7 @@ from mdvpf._kernel.buffers cimport (
     BufferGroup,
     allocated_bytes, copy_system, group_of, pending_bytes, release_buffers,
 )
+from mdvpf._kernel.clock cimport set_clocks
 from mdvpf._kernel.constants cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
     GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
@@ -30,10 +31,14 @@ from mdvpf._kernel.particles cimport (
     transition_row, used_groups, view_moved, view_particle,
 )
 from mdvpf._kernel.pool cimport open_pool
+from mdvpf._kernel.real_counts cimport real_end, real_start
+from mdvpf._kernel.real_particles cimport is_gone, label_of, outlives_step
+from mdvpf._kernel.real_scores cimport add_real_predictive, normalize_predictive
+from mdvpf._kernel.real_tables cimport rows_a_state, write_tables
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport restore, restore_pending
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
-from mdvpf._kernel.shelves cimport groups_for, reserve_shelves, stride_for, take_slot
+from mdvpf._kernel.shelves cimport lay_out, reserve_shelves, take_slot
 from mdvpf._kernel.snapshot cimport (
     Snapshot,
     borrow_sections, dispose_snapshot, sections_of, take_snapshot,
@@ -48,6 +53,7 @@ from mdvpf._kernel.verify cimport (
     check, verify_buffers, verify_history, verify_particle, verify_pool, verify_slots,
     verify_totals,
 )
+from mdvpf._kernel.verify_real cimport verify_real
 
 # Candidates scored between two looks at pending signals: some milliseconds of work.
 cdef enum:
@@ -87,7 +93,8 @@ cdef void visit(
     if level == 0:
         group = group_at(system, handle)
         for which in range(<uint32_t>GROUP):
-            if row_end(group, which) > row_start(group, which):
+            if (real_end(group, which) > real_start(group, which) if system.model.real
+                    else row_end(group, which) > row_start(group, which)):
                 if marks[handle] == 1:
                     rows[0] += 1
                 else:
@@ -95,6 +102,18 @@ cdef void visit(
         return
     for i in range(NODE_SIZE):
         visit(system, children(&system.pool, handle)[i], level - 1, marks, rows, shared)
+
+
+cdef int64_t shown_state(
+    const System* system, uint32_t* block, uint32_t current, bint moved
+) noexcept nogil:
+    """The label of the state 1 + `current` of a particle; -1: the start state."""
+    if current and system.model.real and not moved \
+            and is_gone(system, block, current - 1, &system.now):
+        return -1
+    if moved and system.model.real and not outlives_step(system, block, current - 1):
+        return -1
+    return <int64_t>label_of(system, block, current - 1) if current else -1
 
 
 cdef class ParticleSystem:
@@ -115,6 +134,7 @@ cdef class ParticleSystem:
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
+        bint by_rows, bint mealy, double kappa, double forget, double rate,
         int64_t max_states, int algorithm, bint duplicating, int64_t budget, bint carry_weights,
         int normalizer, bint select_optimal, int resampling, double ess_threshold, int64_t lag,
         int n_threads,
@@ -130,6 +150,12 @@ cdef class ParticleSystem:
         system.model.gamma = gamma
         system.model.beta = beta
         system.model.any_state = any_state
+        system.model.by_rows = by_rows
+        system.model.mealy = mealy
+        system.model.kappa = kappa
+        system.model.forget = forget
+        system.model.rate = rate
+        system.model.real = by_rows or mealy or kappa > 0.0 or forget > 0.0 or rate > 0.0
         system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
         system.algorithm = <AlgorithmKind>algorithm
         system.duplicating = duplicating
@@ -146,12 +172,14 @@ cdef class ParticleSystem:
         while k >> (NODE_BITS * (system.depth - 1)) >= MAX_ROOT:
             system.depth += 1
         system.root_size = <uint32_t>(k >> (NODE_BITS * (system.depth - 1))) + 1
+        if mealy:
+            while k >> (NODE_BITS * system.row_depth):
+                system.row_depth += 1
+        set_clocks(system)
         system.history.enabled = lag >= 0
         system.history.lag = lag if lag > 0 else 0
         system.history.n_touched = 1
-        system.state_capacity = 4
-        system.n_groups = groups_for(system.state_capacity)
-        system.stride = stride_for(system, system.state_capacity)
+        lay_out(system, 4)
         raise_for(make_tables(system))
         if algorithm == ALGORITHM_MDVPA:
             raise_for(make_log_tables(system))
@@ -405,14 +433,15 @@ cdef class ParticleSystem:
                 state = system.provisional.state[i]
                 block = block_of(system, parent)
                 weights[i] = system.provisional.weight[i]
-                states[i] = state
-                n_states[i] = <int64_t>block[BLOCK_STATES] + (state == block[BLOCK_STATES])
+                states[i] = shown_state(system, block, state + 1, True)
+                n_states[i] = label_of(system, block, block[BLOCK_STATES]) \
+                    + <int64_t>(state == block[BLOCK_STATES])
                 parents[i] = parent
             else:
                 block = block_of(system, i)
                 weights[i] = (<double*>system.stored.weight.data)[i]
-                states[i] = <int64_t>block[BLOCK_CURRENT] - 1
-                n_states[i] = block[BLOCK_STATES]
+                states[i] = shown_state(system, block, block[BLOCK_CURRENT], False)
+                n_states[i] = label_of(system, block, block[BLOCK_STATES])
                 parents[i] = (<uint32_t*>system.stored.ancestors.data)[i]
 
     def predict(self, double[::1] out):
@@ -425,6 +454,7 @@ cdef class ParticleSystem:
         cdef Row counts
         cdef uint32_t overlaid
         cdef double weight
+        cdef double base = 0.0
         cdef double* transition
         cdef View view
         if out.shape[0] != system.model.n_symbols:
@@ -437,10 +467,20 @@ cdef class ParticleSystem:
                 memset(&out[0], 0, out.shape[0] * sizeof(double))
                 for i in range(n):
                     overlaid = 0xFFFFFFFFu
+                    state = 0
                     if system.pending:
                         block = block_of(system, system.provisional.parent[i])
                         state = system.provisional.state[i]
                         weight = system.provisional.weight[i]
+                    else:
+                        block = block_of(system, i)
+                        weight = (<double*>system.stored.weight.data)[i]
+                    if system.model.real:
+                        base += add_real_predictive(
+                            system, block, system.pending, state, weight, &out[0]
+                        )
+                        continue
+                    if system.pending:
                         view_moved(
                             system, block, state, system.pending_symbol, &system.scratch, &view
                         )
@@ -451,8 +491,6 @@ cdef class ParticleSystem:
                                 &system.scratch,
                             )
                     else:
-                        block = block_of(system, i)
-                        weight = (<double*>system.stored.weight.data)[i]
                         view_particle(system, block, &view)
                     transition_scores(
                         &system.model, &view, system.scratch.ones, transition
@@ -461,6 +499,8 @@ cdef class ParticleSystem:
                         system, &view, root_of(system, block), overlaid, &counts, weight,
                         transition, system.scratch.emission, &out[0],
                     )
+                if system.model.real:
+                    normalize_predictive(&out[0], system.model.n_symbols, base)
         finally:
             self.busy = False
 
@@ -475,6 +515,7 @@ cdef class ParticleSystem:
     def path(self, int64_t particle, int64_t[::1] out):
         """Write the latest states on the path of a particle shown, the last of them last."""
         cdef System* system = &self.system
+        cdef uint32_t* block
         cdef int64_t n = self.path_length()
         self.check_idle()
         if out.shape[0] != n or not 0 <= particle < self.n_particles:
@@ -483,7 +524,8 @@ cdef class ParticleSystem:
             return
         if system.pending:
             n -= 1
-            out[n] = system.provisional.state[particle]
+            block = block_of(system, system.provisional.parent[particle])
+            out[n] = label_of(system, block, system.provisional.state[particle])
             particle = system.provisional.parent[particle]
         if n > 0:
             write_path(&system.history, block_of(system, particle)[BLOCK_LEAF], n, &out[0])
@@ -522,6 +564,43 @@ cdef class ParticleSystem:
             if system.pending_symbol != MISSING:
                 emission[state, system.pending_symbol] += 1
 
+    def real_counts(
+        self, int64_t particle, double[:, ::1] transition, double[:, ::1] emission
+    ):
+        """Write the real counts of a particle shown into tables of zeros.
+
+        Row 0 of `transition` is the start state's; every state has one row, or in a Mealy
+        machine V + 1 of them.
+        """
+        cdef System* system = &self.system
+        cdef bint pending = system.pending
+        cdef uint32_t state = 0
+        cdef uint32_t* block
+        cdef int64_t n
+        self.check_idle()
+        if not 0 <= particle < self.n_particles:
+            raise ValueError("particle: expected one shown")
+        if pending:
+            state = system.provisional.state[particle]
+            particle = system.provisional.parent[particle]
+        block = block_of(system, particle)
+        n = label_of(system, block, block[BLOCK_STATES])
+        n += pending and state == block[BLOCK_STATES]
+        if not system.model.real or transition.shape[0] != 1 + n * rows_a_state(system) \
+                or transition.shape[1] != n or emission.shape[0] != n \
+                or emission.shape[1] != system.model.n_symbols:
+            raise ValueError("transition, emission: expected shapes (1 + rows, M) and (M, V)")
+        if n == 0:
+            return
+        self.enter()
+        try:
+            raise_for(reserve_scores(system, system.most_states))
+            write_tables(
+                system, block, pending, state, n, &transition[0, 0], &emission[0, 0]
+            )
+        finally:
+            self.busy = False
+
     # ---- memory ------------------------------------------------------------------------------
 
     def settle(self):
@@ -559,8 +638,9 @@ cdef class ParticleSystem:
                 blocks += not shares_block(system, k)
                 m = block[BLOCK_STATES]
                 dense += 4 * m * (m + 1 + system.model.n_symbols)
-                for i in range(used_groups(block)):
-                    visit(system, rows_of(system, block)[i], 0, &marks[0], &rows, &shared)
+                for i in range(used_groups(system, block)):
+                    visit(system, rows_of(system, block)[i], system.row_depth, &marks[0],
+                          &rows, &shared)
                 for i in range(system.root_size):
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
                           &rows, &shared)
@@ -598,7 +678,10 @@ cdef class ParticleSystem:
             references = {}
             for k in range(system.n_particles):
                 if not shares_block(system, k):
-                    verify_particle(system, k, references)
+                    if system.model.real:
+                        verify_real(system, k, references)
+                    else:
+                        verify_particle(system, k, references)
             verify_pool(system, references)
             verify_slots(system)
             verify_buffers(system)

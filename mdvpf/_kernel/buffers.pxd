@@ -94,6 +94,13 @@ cdef inline void find_arrays(System* system) noexcept nogil:
     scratch.keys = <uint64_t*>work.keys.data
     scratch.key_work = <uint64_t*>work.key_work.data
     scratch.shares = <double*>work.shares.data
+    scratch.real_into = <double*>work.own.real_into.data
+    scratch.real_offered = <double*>work.own.real_offered.data
+    scratch.real_emitted = <double*>work.own.real_emitted.data
+    scratch.row.state = <uint32_t*>work.own.row_states.data
+    scratch.row.count = <double*>work.own.row_counts.data
+    scratch.column.state = <uint32_t*>work.own.column_states.data
+    scratch.column.count = <double*>work.own.column_counts.data
     ahead.tabled = <const int64_t*>system.stored.log_tables.data
     ahead.row_total = <RowTotal*>pending_step.row_total.data
     ahead.potential = <int64_t*>work.potential.data
@@ -101,6 +108,8 @@ cdef inline void find_arrays(System* system) noexcept nogil:
     ahead.share_sum = <int64_t*>work.own.share_sum.data
     ahead.n_with = <int64_t*>work.own.n_with.data
     ahead.largest = <int64_t*>work.own.largest.data
+    ahead.labels = <uint32_t*>work.labels.data
+    ahead.candidate_place = <uint32_t*>work.candidate_place.data
     ahead.n_offering = <int64_t*>work.n_offering.data
     ahead.linear_sum = <double*>work.linear_sum.data
     ahead.normalizer = <double*>work.normalizer.data
@@ -170,6 +179,8 @@ cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexc
         return collected * (2 * threads - 1) // threads * sizeof(Candidate)
     if buffer == &work.tilted:
         return collected * sizeof(Candidate)
+    if buffer == &work.candidate_place:
+        return collected * sizeof(uint32_t)
     if buffer == &work.potential:
         return collected * sizeof(int64_t)
     if buffer == &work.keys or buffer == &work.key_work or buffer == &work.shares:

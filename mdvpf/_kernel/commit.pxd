@@ -16,8 +16,9 @@ many times) share one block, and so the cost of scoring and moving it.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.clock cimport set_clocks
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
     prefetch,
 )
 from mdvpf._kernel.counts cimport hold_all, release_group, release_tree, root_index
@@ -28,6 +29,8 @@ from mdvpf._kernel.particles cimport (
     block_in, block_of, fetch_block, fetch_rows, into_of, root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport at, recycle
+from mdvpf._kernel.real_commit cimport move_real, recount_all
+from mdvpf._kernel.real_particles cimport live_states
 from mdvpf._kernel.shared_updates cimport add_at, forget_updates
 from mdvpf._kernel.shelves cimport free_shelf, take_slot
 from mdvpf._kernel.types cimport Buffer, Survivors, System, handle_t
@@ -54,8 +57,10 @@ cdef inline void release_particle(System* system, int64_t particle) noexcept nog
     cdef handle_t* rows = rows_of(system, block)
     cdef handle_t* root = root_of(system, block)
     cdef uint32_t i
-    for i in range(used_groups(block)):
-        release_group(&system.pool, rows[i])
+    for i in range(used_groups(system, block)):
+        release_tree(&system.pool, rows[i], system.row_depth)
+    if system.model.real:
+        release_group(&system.pool, block[BLOCK_LABELS])
     for i in range(system.root_size):
         release_tree(&system.pool, root[i], system.depth - 1)
     release_leaf(&system.history, block[BLOCK_LEAF], system.history.generation)
@@ -73,8 +78,10 @@ cdef inline uint32_t* copy_block(
 
 
 cdef inline void hold_groups(System* system, uint32_t* block) noexcept nogil:
-    hold_all(&system.pool, rows_of(system, block), used_groups(block))
+    hold_all(&system.pool, rows_of(system, block), used_groups(system, block))
     hold_all(&system.pool, root_of(system, block), system.root_size)
+    if system.model.real:
+        hold_all(&system.pool, &block[BLOCK_LABELS], 1)
 
 
 cdef inline void refresh_spread(System* system) noexcept nogil:
@@ -98,8 +105,11 @@ cdef inline void move_block(
     cdef uint32_t* into = into_of(system, block)
     cdef uint32_t row = block[BLOCK_CURRENT]
     cdef handle_t* columns = &root_of(system, block)[root_index(system, emitted)]
-    add_at(system, &rows_of(system, block)[row >> GROUP_BITS], 0, row, state)
-    add_at(system, columns, system.depth - 1, emitted, state)
+    if system.model.real:
+        move_real(system, block, state, emitted)
+        return
+    add_at(system, &rows_of(system, block)[row >> GROUP_BITS], 0, row, state, False)
+    add_at(system, columns, system.depth - 1, emitted, state, True)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     spread_in(block)[0] -= spread_term(&system.model, into[state])
@@ -117,10 +127,13 @@ cdef struct Tally:
     double mean_states
 
 
-cdef inline void tally_child(Tally* tally, const uint32_t* block, double weight) noexcept nogil:
+cdef inline void tally_child(
+    const System* system, Tally* tally, uint32_t* block, double weight
+) noexcept nogil:
     cdef uint32_t n_states = block[BLOCK_STATES]
     tally.n_candidates += n_states + 1
-    tally.mean_states += weight * n_states
+    tally.mean_states += weight * (
+        live_states(system, block, &system.after) if system.model.real else n_states)
     tally.most_states = n_states if n_states > tally.most_states else tally.most_states
 
 
@@ -209,16 +222,17 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         if n_children[k] == 1 and not system.history.enabled:  # most often
             child = copy_block(system, block_in(system, slot[k]), &new_slot[first])
             move_block(system, child, states[first], emitted)
-            tally_child(&tally, child, weight[first])
+            tally_child(system, &tally, child, weight[first])
         elif n_children[k]:
             make_children(system, chosen, first, last, emitted)
             for i in range(first, last):
-                tally_child(&tally, block_in(system, new_slot[i]), weight[i])
+                tally_child(system, &tally, block_in(system, new_slot[i]), weight[i])
         first = last
     free_shelf(system, shelf)
     system.n_candidates = tally.n_candidates
     system.mean_states = tally.mean_states
     system.most_states = tally.most_states
+    system.most_labels += 1
     swap = system.stored.slot
     system.stored.slot = system.work.new_slot
     system.work.new_slot = swap
@@ -230,7 +244,11 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.n_particles = chosen.n
     system.n_steps += 1
     system.seen_missing = system.seen_missing or symbol == MISSING
+    system.last_symbol = emitted
     forget_updates(system)
     recycle(&system.pool)
-    if system.n_steps % REFRESH_INTERVAL == 0:
+    if system.model.real:
+        set_clocks(system)
+        recount_all(system)
+    elif system.n_steps % REFRESH_INTERVAL == 0:
         refresh_spread(system)

@@ -14,13 +14,21 @@ Records are only merged with records at the same position of a particle, as chec
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
-from mdvpf._kernel.constants cimport NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK, Status
+from mdvpf._kernel.constants cimport (
+    BLOCK_LABELS, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK,
+    Status,
+)
 from mdvpf._kernel.counts cimport children, content_bytes, hold_all, item, items_of
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport (
     at, class_at, close_pool, count_records, dispose, open_pool, reserve_pages, resize, take,
 )
+from mdvpf._kernel.real_counts cimport real_content_bytes
 from mdvpf._kernel.types cimport Buffer, Memory, Pool, Record, System, handle_t
+
+cdef enum:
+    FIRST_ROW = 0x80000000u  # positions from here on are those of transition rows
+    LABELS = 0x7FFFFFFF     # position of the record of labels
 
 # A record of the new pool, and its position in the particles that hold it.
 cdef struct Known:
@@ -31,6 +39,7 @@ cdef struct Move:
     Pool* old
     Pool pool               # the new one
     bint merging
+    bint real               # counts are real numbers
     Buffer known            # Known[]: a hash table of its records, if they are merged
     size_t mask             # size of the table, a power of two, minus one
 
@@ -58,12 +67,25 @@ cdef inline Status prepare(
     return NO_MEMORY
 
 
-cdef inline uint32_t hash_of(const Record* record, uint32_t position) noexcept nogil:
-    cdef uint32_t width = 2 if record.shape == 0 else record.shape & 3
-    cdef size_t n = content_bytes(record) >> width
+cdef inline size_t bytes_of(const Move* move, const Record* record) noexcept nogil:
+    """Bytes of a record after its header."""
+    return real_content_bytes(record) if move.real else content_bytes(record)
+
+
+cdef inline uint32_t hash_of(
+    const Move* move, const Record* record, uint32_t position
+) noexcept nogil:
+    cdef uint32_t width = 0 if move.real else 2 if record.shape == 0 else record.shape & 3
+    cdef size_t n = bytes_of(move, record) >> width
     cdef uint32_t hashed = position ^ record.shape
+    cdef uint32_t word
     cdef size_t i
-    for i in range(n):
+    if move.real:  # words, and then the bytes that are left
+        for i in range(n // 4):
+            memcpy(&word, <const char*>items_of(record) + 4 * i, sizeof(word))
+            hashed = (hashed ^ word) * 0x9E3779B1u
+            hashed ^= hashed >> 15
+    for i in range(n & ~<size_t>3 if move.real else 0, n):
         hashed = (hashed ^ item(items_of(record), width, i)) * 0x9E3779B1u
         hashed ^= hashed >> 15
     return hashed
@@ -74,7 +96,7 @@ cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) no
     cdef const Record* record = <const Record*>at(move.old, handle)
     cdef handle_t fresh = take(&move.pool, class_at(move.old, handle))
     cdef Record* target = <Record*>at(&move.pool, fresh)
-    memcpy(target, record, sizeof(Record) + content_bytes(record))
+    memcpy(target, record, sizeof(Record) + bytes_of(move, record))
     target.refs = 0
     if level > 0:
         hold_all(&move.pool, children(&move.pool, fresh), NODE_SIZE)
@@ -88,11 +110,11 @@ cdef inline handle_t merged_record(
     cdef Known* known = <Known*>move.known.data
     cdef const Record* record = <const Record*>at(move.old, handle)
     cdef const Record* other
-    cdef size_t i = hash_of(record, position) & move.mask
+    cdef size_t i = hash_of(move, record, position) & move.mask
     while known[i].handle != NONE:
         other = <const Record*>at(&move.pool, known[i].handle)
         if known[i].position == position and other.shape == record.shape \
-                and memcmp(items_of(other), items_of(record), content_bytes(record)) == 0:
+                and memcmp(items_of(other), items_of(record), bytes_of(move, record)) == 0:
             return known[i].handle
         i = (i + 1) & move.mask
     known[i].handle = copy_record(move, handle, level)
@@ -115,8 +137,9 @@ cdef inline void move_at(
     if record.note == NONE:
         if level > 0:
             for i in range(<uint32_t>NODE_SIZE):
-                move_at(move, &children(move.old, held[0])[i], level - 1,
-                        position + (i << (NODE_BITS * (level - 1))))
+                # Rows of a Mealy machine may stand anywhere among its rows.
+                move_at(move, &children(move.old, held[0])[i], level - 1, position
+                        if position >= FIRST_ROW else position + (i << (NODE_BITS * (level - 1))))
         record.note = merged_record(move, held[0], level, position) if move.merging \
             else copy_record(move, held[0], level)
     held[0] = record.note
@@ -126,11 +149,14 @@ cdef inline void move_particle(Move* move, const System* system, uint32_t* block
     cdef handle_t* rows = rows_of(system, block)
     cdef handle_t* root = root_of(system, block)
     cdef uint32_t i
-    for i in range(used_groups(block)):
-        move_at(move, &rows[i], 0, ~i)
+    for i in range(used_groups(system, block)):
+        move_at(move, &rows[i], system.row_depth, ~i)
     for i in range(system.root_size):
         move_at(move, &root[i], system.depth - 1, i << (NODE_BITS * (system.depth - 1)))
-    hold_all(&move.pool, rows, used_groups(block))
+    if system.model.real:
+        move_at(move, &block[BLOCK_LABELS], 0, LABELS)
+        hold_all(&move.pool, &block[BLOCK_LABELS], 1)
+    hold_all(&move.pool, rows, used_groups(system, block))
     hold_all(&move.pool, root, system.root_size)
 
 
@@ -138,6 +164,7 @@ cdef inline Status move_records(System* system, bint merging) noexcept nogil:
     """Move all records, in the order of particles; between two steps, when there are no notes."""
     cdef Move move
     cdef int64_t k
+    move.real = system.model.real
     if prepare(&move, &system.pool, merging, &system.memory) != OK:
         return NO_MEMORY
     for k in range(system.n_particles):

@@ -27,19 +27,29 @@ cdef enum:
 
 # A particle is a block of uint32: this header, into[cap], handles of the groups of its 1 + cap
 # transition rows (row 0 is that of the start state), root of the symbol tree. Entries of `into`
-# past the number of states are 0. `shelves.pxd` says where blocks lie.
+# past the number of states are 0. With real counts, `into` are 32-bit floats; with the oracle of
+# rows, reached[cap] follows them; in a Mealy machine a state has a tree of rows, by symbol, and
+# its handle. `shelves.pxd` says where blocks lie.
 cdef enum:
     BLOCK_STATES = 0        # number of states
     BLOCK_CURRENT = 1       # 1 + current state; 0: start state
     BLOCK_LEAF = 2          # history node
-    BLOCK_SPREAD = 4        # a double: sum over states of into / (into + prior)
+    BLOCK_SCALE = 3         # real counts: `into` is in units of 2**scale
+    BLOCK_SPREAD = 4        # integer counts: a double, sum over states of into / (into + prior)
+    BLOCK_LABELS = 4        # real counts: record of labels; NONE: a state is its own label
     BLOCK_HEADER = 6
+
+cdef enum:
+    RECOUNT_INTERVAL = 64   # steps: with forgetting, `reached` is counted afresh so often
+    FAR_SCALE = 64          # a record whose scale is further off than this is rescaled when written
 
 cdef extern from *:
     """
     #define MDVPF_GRID 4294967296.0
     #define MDVPF_BAND 1e-9
     #define MDVPF_SMALLEST_WEIGHT 1e-43
+    #define MDVPF_GONE (0.9999 / 1024)
+    #define MDVPF_FAINT (1.0 / 1073741824)
     static inline void mdvpf_prefetch(const void* address) {
     #if defined(__GNUC__)
         __builtin_prefetch(address);
@@ -56,6 +66,10 @@ cdef extern from *:
     # A potential is at least 1e-220: see the limits of hyper-parameters in `_validate.py`. Its
     # product with a weight above this does not underflow. With smaller weights scores are logs.
     const double SMALLEST_WEIGHT "MDVPF_SMALLEST_WEIGHT"
+    # A transition, or a state, that was counted less than this has faded away.
+    const double GONE "MDVPF_GONE"
+    # An emission that was counted less than this is dropped.
+    const double FAINT "MDVPF_FAINT"
     void prefetch "mdvpf_prefetch"(const void* address) noexcept nogil
 
 cdef enum Status:

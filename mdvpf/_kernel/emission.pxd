@@ -49,7 +49,7 @@ cdef inline bint has_shortcuts(const System* system) noexcept nogil:
     streams where nothing is missing: a state that emitted nothing but was entered has a term of
     into / prior, next to which the others of the spread would be lost.
     """
-    return not system.model.any_state and not system.seen_missing
+    return not (system.model.any_state or system.seen_missing or system.model.real)
 
 
 cdef inline double beta_of(const Model* model, int32_t symbol) noexcept nogil:

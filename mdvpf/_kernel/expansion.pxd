@@ -8,18 +8,25 @@ in the end without any, so the selection is exact.
 """
 
 from cython.parallel cimport prange
+from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from mdvpf._kernel.constants cimport ALGORITHM_MDVPA, MISSING
 from mdvpf._kernel.emission cimport has_shortcuts
-from mdvpf._kernel.particles cimport fetch_ahead, view_for
+from mdvpf._kernel.particles cimport fetch_ahead
 from mdvpf._kernel.sparse_expansion cimport collect_all, collect_few
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
 from mdvpf._kernel.top_k cimport key_value, kth_largest, order_key
-from mdvpf._kernel.transition cimport potentials
-from mdvpf._kernel.types cimport Candidate, CandidateSet, Row, System, View
+from mdvpf._kernel.transition cimport particle_potentials
+from mdvpf._kernel.types cimport Candidate, CandidateSet, System
+
+cdef extern from *:
+    """
+    #define MDVPF_SMALLEST_POSITIVE 4.9406564584124654e-324
+    """
+    const double SMALLEST_POSITIVE "MDVPF_SMALLEST_POSITIVE"
 
 cdef enum:
     SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
@@ -31,16 +38,13 @@ cdef enum:
 
 
 cdef inline uint32_t score_all(
-    System* system, int64_t particle, const View* view, const Row* counts, int32_t symbol,
-    double* out,
+    System* system, int64_t particle, int32_t symbol, double* out
 ) noexcept nogil:
     """Write the base scores of a particle's candidates; store its probability of the symbol."""
     cdef double total
     cdef double weight
     cdef uint32_t i
-    cdef uint32_t n = potentials(
-        &system.model, view, counts, symbol, &system.scratch, out, &total
-    )
+    cdef uint32_t n = particle_potentials(system, particle, symbol, out, &total)
     (<double*>system.work.symbol_probability.data)[particle] = total
     if system.candidates.logarithmic:
         weight = (<double*>system.stored.log_weight.data)[particle]
@@ -77,12 +81,9 @@ cdef inline int64_t sample_scores(
     cdef int64_t stride = sample_stride(system.n_particles)
     cdef int64_t k = stride // 2
     cdef uint32_t i, n_states
-    cdef View view
-    cdef Row counts
     while k < system.n_particles:
         fetch_ahead(system, k, stride, symbol)
-        view_for(system, k, symbol, &view, &counts)
-        n_states = score_all(system, k, &view, &counts, symbol, scores)
+        n_states = score_all(system, k, symbol, scores)
         for i in range(n_states):
             keys[n] = order_key(scores[i])
             n += 1
@@ -126,19 +127,19 @@ cdef inline int64_t expand_part(
     cdef int64_t n = 0
     cdef int64_t k, more
     cdef uint32_t n_states
-    cdef View view
-    cdef Row counts
+    cdef double least = bound
     if part > 0:
         items += start * (own.most_states + 1)
+    if own.model.real:  # candidates of probability zero are not offered
+        least = max(bound, -DBL_MAX if own.candidates.logarithmic else SMALLEST_POSITIVE)
     for k in range(start, part_start(system, part + 1, parts)):
         fetch_ahead(&own, k, 1, symbol)
         more = -1
         if sparse:
             more = collect_few(&own, &own.scratch, k, symbol, bound, items + n)
         if more < 0:
-            view_for(&own, k, symbol, &view, &counts)
-            n_states = score_all(&own, k, &view, &counts, symbol, scores)
-            more = collect_all(scores, n_states, k, bound, items + n)
+            n_states = score_all(&own, k, symbol, scores)
+            more = collect_all(scores, n_states, k, least, items + n)
         n += more
     return n
 

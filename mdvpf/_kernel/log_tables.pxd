@@ -35,6 +35,7 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
     # No count passes 2**32, whose log is 22.2, so no log of a potential is larger than this.
     largest = 150.0 + fabs(log(model.alpha)) * 2.0 + fabs(log(model.gamma)) * 2.0 \
         + fabs(log(model.beta)) * 2.0 + log(1.0 + model.prior) + log(<double>model.n_symbols)
+    largest += log(1.0 + model.kappa)
     ahead.unit = 4503599627370496.0
     while ahead.unit * largest * system.budget > 4e18:
         ahead.unit *= 0.5

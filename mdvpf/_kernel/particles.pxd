@@ -50,7 +50,7 @@ cdef inline int64_t end_of_sharing(const System* system, int64_t particle) noexc
 cdef inline uint32_t n_offered(const System* system, int64_t particle) noexcept nogil:
     """The number of candidates of the particle."""
     cdef uint32_t n_states = block_of(system, particle)[BLOCK_STATES]
-    return n_states + (n_states < system.model.max_states)
+    return n_states + (n_states < system.model.max_states or system.model.real)
 
 
 cdef inline uint32_t* into_of(const System* system, uint32_t* block) noexcept nogil:
@@ -59,16 +59,18 @@ cdef inline uint32_t* into_of(const System* system, uint32_t* block) noexcept no
 
 cdef inline handle_t* rows_of(const System* system, uint32_t* block) noexcept nogil:
     """Handles of the groups of transition rows; row 0 is that of the start state."""
-    return block + BLOCK_HEADER + system.state_capacity
+    return block + system.rows_offset
 
 
-cdef inline uint32_t used_groups(const uint32_t* block) noexcept nogil:
-    """The number of those groups that the states of the block need."""
+cdef inline uint32_t used_groups(const System* system, const uint32_t* block) noexcept nogil:
+    """The number of those handles that the states of the block need."""
+    if system.model.mealy:
+        return block[BLOCK_STATES] + 1
     return (block[BLOCK_STATES] >> GROUP_BITS) + 1
 
 
 cdef inline handle_t* root_of(const System* system, uint32_t* block) noexcept nogil:
-    return block + BLOCK_HEADER + system.state_capacity + system.n_groups
+    return block + system.root_offset
 
 
 cdef inline const Record* group_at(const System* system, handle_t handle) noexcept nogil:

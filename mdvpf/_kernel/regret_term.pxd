@@ -44,8 +44,11 @@ cdef inline void write_with_regret_term(
     cdef double least = INFINITY
     cdef double score
     cdef int64_t i
+    cdef const uint32_t* place = system.lookahead.candidate_place
+    cdef bint real = system.model.real
     for i in range(candidates.n):
-        score = <double>potential[i] - normalizer[<uint32_t>items[i].parent_state]
+        score = <double>potential[i] \
+            - normalizer[place[i] if real else <uint32_t>items[i].parent_state]
         score *= per_unit
         score *= discount
         if candidates.logarithmic:

@@ -81,7 +81,20 @@ cdef inline bint reserve_scratch(System* system, uint32_t n_states) noexcept nog
         and make_room(system, &work.overlay_into, states, sizeof(uint32_t)) \
         and make_room(system, &work.overlay_row, 2 * states, sizeof(uint32_t)) \
         and make_room(system, &work.overlay_column, 2 * states, sizeof(uint32_t)) \
-        and make_room(system, &work.overlay_missing, 2 * states, sizeof(uint32_t))
+        and make_room(system, &work.overlay_missing, 2 * states, sizeof(uint32_t)) \
+        and (not system.model.real or reserve_real(system, states))
+
+
+cdef inline bint reserve_real(System* system, size_t states) noexcept nogil:
+    """Make room to view particles with real counts."""
+    cdef WorkBuffers* work = &system.work
+    return make_room(system, &work.own.real_into, states, sizeof(double)) \
+        and make_room(system, &work.own.real_offered, states, sizeof(double)) \
+        and make_room(system, &work.own.real_emitted, states, sizeof(double)) \
+        and make_room(system, &work.own.row_states, states, sizeof(uint32_t)) \
+        and make_room(system, &work.own.row_counts, states, sizeof(double)) \
+        and make_room(system, &work.own.column_states, states, sizeof(uint32_t)) \
+        and make_room(system, &work.own.column_counts, states, sizeof(double))
 
 
 cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept nogil:
@@ -91,10 +104,31 @@ cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept no
     return OK if done else NO_MEMORY
 
 
+cdef inline uint32_t n_places(System* system, uint32_t n_labels) noexcept nogil:
+    """How many places a table of labels needs: a power of two, at least twice as many."""
+    cdef uint32_t n = 16
+    cdef uint32_t shift = 28
+    cdef uint64_t most = n_labels
+    if system.is_relabelled:  # particles do not have the same labels any more
+        most *= <uint64_t>system.n_particles
+        most = min(most, <uint64_t>system.most_labels + 1)
+    while n < 2 * most:
+        n *= 2
+        shift -= 1
+    system.lookahead.place_mask = n - 1
+    system.lookahead.place_shift = shift
+    return n
+
+
 cdef inline bint reserve_lookahead(
     System* system, size_t n_particles, size_t n_candidates, uint32_t n_labels
 ) noexcept nogil:
     cdef WorkBuffers* work = &system.work
+    if system.model.real:
+        n_labels = n_places(system, n_labels)
+        if not make_room(system, &work.labels, n_labels, sizeof(uint32_t)) \
+                or not make_room(system, &work.candidate_place, n_candidates, sizeof(uint32_t)):
+            return False
     system.lookahead.n_labels = n_labels
     return make_room(system, &system.pending_step.row_total, n_particles, sizeof(RowTotal)) \
         and make_room(system, &work.potential, n_candidates, sizeof(int64_t)) \
@@ -187,7 +221,7 @@ cdef inline Status check_limits(const System* system, const Survivors* chosen) n
     cdef uint32_t state
     cdef uint32_t* block
     cdef int64_t i
-    if system.n_steps < largest:
+    if system.n_steps < largest or system.model.real:
         return OK
     for i in range(chosen.n):
         block = block_of(system, chosen.parent[i])
@@ -220,7 +254,7 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     if reserve_pages(
         &system.pool,
         pages_for(2 * <size_t>chosen.n, growth * system.pool.largest + 4)
-        + pages_for((system.depth - 1) * <size_t>chosen.n, NODE_UNITS),
+        + pages_for((system.depth - 1 + system.row_depth) * <size_t>chosen.n, NODE_UNITS),
     ) != OK:
         return NO_MEMORY
     if reserve_history(&system.history, &system.memory, chosen.n) != OK:

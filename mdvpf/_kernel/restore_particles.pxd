@@ -162,7 +162,7 @@ cdef inline Status make_particle(
         memset(records.work.reached.data, 0, n_states * sizeof(uint64_t))
         memset(records.work.emitted.data, 0, n_states * sizeof(uint64_t))
     for i in range(records.row_groups):
-        if rows[i] and i >= used_groups(block):
+        if rows[i] and i >= used_groups(system, block):
             return reject(snapshot, "there is a row of no state, or a column of no symbol")
         if hold(system, snapshot, handles + records.n_nodes, records.n_groups, rows[i],
                 &rows_of(system, block)[i]) != OK:

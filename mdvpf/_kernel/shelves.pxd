@@ -10,38 +10,45 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    BLOCK_HEADER, GROUP_BITS, NO_MEMORY, OK, SHELF, SHELF_BITS,
+    BLOCK_HEADER, BLOCK_STATES, GROUP_BITS, NO_MEMORY, OK, SHELF, SHELF_BITS,
     Status,
 )
-from mdvpf._kernel.particles cimport block_in
+from mdvpf._kernel.particles cimport block_in, used_groups
 from mdvpf._kernel.pool cimport dispose, resize
 from mdvpf._kernel.types cimport Buffer, System
 
 
-cdef inline uint32_t groups_for(uint32_t capacity) noexcept nogil:
-    """Groups of transition rows of a particle with that many states and the start state."""
-    return (capacity >> GROUP_BITS) + 1
+cdef inline uint32_t numbers_a_state(const System* system) noexcept nogil:
+    """How many numbers a block has for each state, handles not counted."""
+    return 2 if system.model.by_rows else 1
 
 
-cdef inline uint32_t stride_for(const System* system, uint32_t capacity) noexcept nogil:
-    # Even, since a block holds a double.
-    return (BLOCK_HEADER + capacity + groups_for(capacity) + system.root_size + 1) & ~1u
+cdef inline void lay_out(System* system, uint32_t capacity) noexcept nogil:
+    """Set the offsets of a block with room for so many states."""
+    system.state_capacity = capacity
+    system.n_groups = capacity + 1 if system.model.mealy else (capacity >> GROUP_BITS) + 1
+    system.rows_offset = BLOCK_HEADER + capacity * numbers_a_state(system)
+    system.root_offset = system.rows_offset + system.n_groups
+    system.stride = (system.root_offset + system.root_size + 1) & ~1u  # even: a block has a double
 
 
 cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
     """Move the blocks to a new array, shelf after shelf, with room for `capacity` states each."""
-    cdef uint32_t stride = stride_for(system, capacity)
-    cdef uint32_t old_capacity = system.state_capacity
     cdef uint32_t* slot = <uint32_t*>system.stored.slot.data
     cdef uint32_t old_slot = 0
     cdef uint32_t n = 0
+    cdef uint32_t i
+    cdef System moved = system[0]
     cdef Buffer blocks
     cdef uint32_t* source
     cdef uint32_t* target
     cdef int64_t k
     blocks.data = NULL
     blocks.bytes = 0
-    if resize(&system.memory, &blocks, system.stored.blocks.bytes // system.stride * stride) != OK:
+    lay_out(&moved, capacity)
+    if resize(
+        &system.memory, &blocks, system.stored.blocks.bytes // system.stride * moved.stride
+    ) != OK:
         return NO_MEMORY
     for k in range(system.n_particles):
         if k > 0 and slot[k] == old_slot:  # shared with the particle before
@@ -49,24 +56,25 @@ cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil
             continue
         old_slot = slot[k]
         source = block_in(system, old_slot)
-        target = <uint32_t*>blocks.data + <size_t>n * stride
+        target = <uint32_t*>blocks.data + <size_t>n * moved.stride
         slot[k] = n
         n += 1
-        memset(target, 0, stride * sizeof(uint32_t))
-        memcpy(target, source, (BLOCK_HEADER + old_capacity) * sizeof(uint32_t))
-        memcpy(target + BLOCK_HEADER + capacity, source + BLOCK_HEADER + old_capacity,
-               system.n_groups * sizeof(uint32_t))
-        memcpy(target + BLOCK_HEADER + capacity + groups_for(capacity),
-               source + BLOCK_HEADER + old_capacity + system.n_groups,
+        memset(target, 0, moved.stride * sizeof(uint32_t))
+        memcpy(target, source, BLOCK_HEADER * sizeof(uint32_t))
+        for i in range(numbers_a_state(system)):
+            memcpy(target + BLOCK_HEADER + i * capacity,
+                   source + BLOCK_HEADER + i * system.state_capacity,
+                   source[BLOCK_STATES] * sizeof(uint32_t))
+        memcpy(target + moved.rows_offset, source + system.rows_offset,
+               used_groups(system, source) * sizeof(uint32_t))
+        memcpy(target + moved.root_offset, source + system.root_offset,
                system.root_size * sizeof(uint32_t))
     dispose(&system.memory, &system.stored.blocks)
     system.stored.blocks = blocks
     system.next_slot = n
     system.n_shelves = (n + SHELF - 1) >> SHELF_BITS
     system.n_free_shelves = 0
-    system.state_capacity = capacity
-    system.n_groups = groups_for(capacity)
-    system.stride = stride
+    lay_out(system, capacity)
     return OK
 
 

@@ -139,7 +139,7 @@ cdef inline Status number_records(
             for i in range(<uint32_t>NODE_SIZE):
                 note(known, children(&system.pool, (<handle_t*>known.order.data)[k])[i])
     for k in range(system.n_particles):
-        for i in range(used_groups(block_of(system, k))):
+        for i in range(used_groups(system, block_of(system, k))):
             note(known, rows_of(system, block_of(system, k))[i])
     return OK
 
@@ -239,7 +239,7 @@ cdef inline Status write_particles(
         numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
         for i in range(row_groups):
             numbers(snapshot, ROWS)[b * row_groups + i] = number_of(
-                known, rows_of(system, block)[i]) if i < used_groups(block) else 0
+                known, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
         for i in range(system.root_size):
             numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
                 known, root_of(system, block)[i])

@@ -92,7 +92,7 @@ cdef inline void append_particle(System* system, int64_t k, list lines) except *
     lines.append(f"particle {k}: {', '.join(facts)}")
     if first == k and block[BLOCK_STATES]:
         lines.append("  transitions")
-        for i in range(used_groups(block)):
+        for i in range(used_groups(system, block)):
             if rows_of(system, block)[i] != NONE:
                 append_group(
                     system, rows_of(system, block)[i], i << GROUP_BITS, False, "    ", lines

@@ -13,12 +13,16 @@ from mdvpf._kernel.constants cimport (
     MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
     Status,
 )
+from mdvpf._kernel.lanes cimport weighted_sum
 from mdvpf._kernel.particles cimport end_of_sharing, fetch_ahead, n_offered, view_for
+from mdvpf._kernel.real_scores cimport real_emission, real_transition, view_real_for
 from mdvpf._kernel.resampling cimport draw, first_above, guided, make_guide, residual_part
 from mdvpf._kernel.step_ranked cimport Uniforms, effective_size, finish, predict
 from mdvpf._kernel.top_k cimport normalize, weigh
 from mdvpf._kernel.transition cimport emission_or_one, particle_potentials, transition_scores
-from mdvpf._kernel.types cimport Report, Row, Scratch, Survivors, System, View
+from mdvpf._kernel.types cimport (
+    Entries, RealView, Report, Row, Scratch, Survivors, System, View,
+)
 
 
 cdef inline void repeat_offspring(
@@ -66,13 +70,20 @@ cdef inline Status move_all(
     cdef int64_t end = 0
     cdef View view
     cdef Row counts
+    cdef RealView real_view
+    cdef Entries column
     moved.n = system.n_particles
     while k < moved.n:
         end = end_of_sharing(system, k)
         fetch_ahead(system, end - 1, 1, symbol)
-        view_for(system, k, symbol, &view, &counts)
-        emission_or_one(&system.model, &view, &counts, symbol, emission)
-        n = transition_scores(&system.model, &view, scratch.ones, transition)
+        if system.model.real:
+            view_real_for(system, k, symbol, scratch, &real_view, &column)
+            real_emission(&system.model, &real_view, &column, symbol, emission)
+            n = real_transition(&system.model, &real_view, scratch.ones, transition)
+        else:
+            view_for(system, k, symbol, &view, &counts)
+            emission_or_one(&system.model, &view, &counts, symbol, emission)
+            n = transition_scores(&system.model, &view, scratch.ones, transition)
         mass = weighted_sum(transition, emission, n)
         for i in range(1, n):
             transition[i] += transition[i - 1]
@@ -93,23 +104,6 @@ cdef inline Status move_all(
     report.log_predictive = 0.0 if symbol == MISSING else log(predictive)
     report.log_evidence = 0.0 if symbol == MISSING else log(evidence)
     return OK
-
-
-cdef inline double weighted_sum(
-    const double* transition, const double* emission, uint32_t n
-) noexcept nogil:
-    """The sum of n products; zeros follow the transition scores up to a multiple of four."""
-    cdef double a = 0.0
-    cdef double b = 0.0
-    cdef double c = 0.0
-    cdef double d = 0.0
-    cdef uint32_t i
-    for i in range(0, n, 4):
-        a += transition[i] * emission[i]
-        b += transition[i + 1] * emission[i + 1]
-        c += transition[i + 2] * emission[i + 2]
-        d += transition[i + 3] * emission[i + 3]
-    return (a + b) + (c + d)
 
 
 cdef inline Status resample(

@@ -17,6 +17,7 @@ from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.optimal_rule cimport select_optimal
 from mdvpf._kernel.optimal_rule_bounded cimport expand_heavy, select_optimal_bounded
 from mdvpf._kernel.particles cimport block_of
+from mdvpf._kernel.real_particles cimport live_moved
 from mdvpf._kernel.reserve cimport reserve_commit
 from mdvpf._kernel.top_k cimport normalize, select_top, weigh
 from mdvpf._kernel.types cimport CandidateSet, Report, Survivors, System
@@ -49,7 +50,10 @@ cdef inline double mean_states_of(const System* system, const Survivors* chosen)
     cdef uint32_t n
     for i in range(chosen.n):
         n = block_of(system, parent[i])[BLOCK_STATES]
-        mean += weight[i] * (n + (state[i] == n))
+        n += state[i] == n
+        if system.model.real:
+            n = live_moved(system, block_of(system, parent[i]), state[i])
+        mean += weight[i] * n
     return mean
 
 

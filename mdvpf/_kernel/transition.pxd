@@ -11,7 +11,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from mdvpf._kernel.constants cimport MISSING
 from mdvpf._kernel.counts cimport count_in, state_in
 from mdvpf._kernel.emission cimport as_double, emission_scores
+from mdvpf._kernel.lanes cimport total_of
 from mdvpf._kernel.particles cimport block_of, column_moved, view_for, view_moved
+from mdvpf._kernel.real_scores cimport real_moved_probability, real_potentials
 from mdvpf._kernel.types cimport Model, Row, Scratch, System, View
 
 
@@ -74,21 +76,6 @@ cdef inline uint32_t transition_scores(
     return n_states + 1 if view.offers_new else n_states
 
 
-cdef inline double total_of(const double* values, uint32_t n) noexcept nogil:
-    """The sum of n values, followed by zeros up to a multiple of four, added in four lanes."""
-    cdef double a = 0.0
-    cdef double b = 0.0
-    cdef double c = 0.0
-    cdef double d = 0.0
-    cdef uint32_t i
-    for i in range(0, n, 4):
-        a += values[i]
-        b += values[i + 1]
-        c += values[i + 2]
-        d += values[i + 3]
-    return (a + b) + (c + d)
-
-
 cdef inline void emission_or_one(
     const Model* model, const View* view, const Row* counts, int32_t symbol, double* out
 ) noexcept nogil:
@@ -123,6 +110,8 @@ cdef inline uint32_t particle_potentials(
     """The potentials of a stored particle."""
     cdef View view
     cdef Row counts
+    if system.model.real:
+        return real_potentials(system, particle, symbol, &system.scratch, out, total)
     view_for(system, particle, symbol, &view, &counts)
     return potentials(&system.model, &view, &counts, symbol, &system.scratch, out, total)
 
@@ -133,9 +122,12 @@ cdef inline double moved_probability(
     """Probability of the next symbol under a particle moved to the state on the symbol."""
     cdef Scratch* scratch = &system.scratch
     cdef uint32_t* block = block_of(system, parent)
-    cdef Row counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol, scratch)
+    cdef Row counts
     cdef View view
     cdef double total
+    if system.model.real:
+        return real_moved_probability(system, block, state, symbol, next_symbol, scratch)
+    counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol, scratch)
     view_moved(system, block, state, symbol, scratch, &view)
     potentials(
         &system.model, &view, &counts, next_symbol, scratch, scratch.transition, &total

@@ -6,6 +6,10 @@ Sizes and indices of particles, states and symbols are 32 bits wide; steps and b
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from mdvpf._kernel.buffer_types cimport (
+    Buffer, HistoryBuffers, Memory, PendingBuffers, PoolBuffers, StoredBuffers, SurvivorBuffers,
+    ThreadBuffers, WorkBuffers,
+)
 from mdvpf._kernel.constants cimport (
     N_CLASSES, SIZE_TABLE,
     AlgorithmKind, NormalizerKind, ResamplingKind,
@@ -13,111 +17,6 @@ from mdvpf._kernel.constants cimport (
 
 # A record in the pool: page number and offset within the page, in units of 8 bytes. 0 is no record.
 ctypedef uint32_t handle_t
-
-cdef struct Memory:
-    int64_t allocated       # bytes held by all buffers and pages
-    int64_t fail_after      # allocations until an injected failure; negative: never
-
-# Every array of the core is a Buffer.
-cdef struct Buffer:
-    void* data
-    size_t bytes
-
-# ---- the buffers of a system, by lifetime ------------------------------------------------
-
-# The five groups below are all the buffers that a system has, and they have no other fields: a
-# group is an array of Buffer. `buffers.pxd` copies, releases and counts each group as a whole, so a
-# new field needs no further line anywhere. `verify` checks that no buffer is outside of them.
-
-# The state of a filter, but for records and histories. A copy has all of it.
-cdef struct StoredBuffers:
-    Buffer blocks           # uint32_t[]: one block a slot, SHELF slots a shelf
-    Buffer free_shelves     # uint32_t[]: stack
-    Buffer slot             # uint32_t[]: slot of each particle
-    Buffer weight           # double[]: of each particle
-    Buffer log_weight       # double[], if the system is `logarithmic`
-    Buffer ancestors        # uint32_t[]: parents of the latest completed step
-    Buffer emission_tables  # double[2 * TABLED]: Model.inverse, then Model.spread_term
-    Buffer log_tables       # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
-
-# The records. A copy has all pages.
-cdef struct PoolBuffers:
-    Buffer arena            # the pages, page 1 first
-    Buffer pages            # Page[]; page 0 is never used
-
-# The nodes of the histories; all but `heads` have one entry a node. A copy has all of them.
-cdef struct HistoryBuffers:
-    Buffer parent           # uint32_t[]; freed nodes are chained through it as well
-    Buffer refs             # uint32_t[]: children and particles that hold the node
-    Buffer state            # uint32_t[]
-    Buffer next             # uint32_t[]: with a lag, the nodes of one generation are chained
-    Buffer previous         # uint32_t[]
-    Buffer heads            # uint32_t[]: with a lag, first node of generation g at g % lag
-
-cdef struct SurvivorBuffers:
-    Buffer parent           # uint32_t[]
-    Buffer state            # uint32_t[]
-    Buffer weight           # double[]
-    Buffer log_weight       # double[]
-
-# Work space, which becomes state while MD-VPA has a pending step. A copy has what is in use then.
-cdef struct PendingBuffers:
-    Buffer candidates       # Candidate[]
-    Buffer row_total        # RowTotal[]: of each particle
-    SurvivorBuffers provisional
-
-# The part of the work space that every thread has for itself: 8 bytes a state, or fewer.
-cdef struct ThreadBuffers:
-    Buffer transition
-    Buffer emission
-    Buffer emitted
-    Buffer stamp
-    Buffer log_sum
-    Buffer share_sum
-    Buffer n_with
-    Buffer largest
-
-# Work space of a step. It is allocated when a step needs it and released by `settle`; a copy has
-# none of it. Fields without a comment are explained where they are pointed to: in `Scratch`,
-# `Lookahead`, `CandidateSet` and `Survivors`.
-cdef struct WorkBuffers:
-    ThreadBuffers own       # of the first thread
-    Buffer thread_space     # the same for all other threads
-    Buffer part_result      # int64_t[]: one number from each thread
-    Buffer ones
-    Buffer overlay_into
-    Buffer overlay_row
-    Buffer overlay_column
-    Buffer overlay_missing
-    Buffer symbol_probability  # double[]: probability of the symbol under each particle
-    # Choosing.
-    Buffer keys
-    Buffer key_work
-    Buffer shares
-    SurvivorBuffers chosen
-    # MD-VPA.
-    Buffer tilted
-    Buffer potential
-    Buffer n_offering
-    Buffer linear_sum
-    Buffer normalizer
-    Buffer chosen_index     # int64_t[]: index in `chosen` of each provisional particle, or -1
-    Buffer provisional_probability  # double[]: of the symbol under those that were not chosen
-    # SMC and ParticleLearning.
-    SurvivorBuffers moved   # SMC: the particles after their move, before resampling
-    Buffer resampling_weight  # double[]: of each moved particle
-    Buffer offspring        # int64_t[]: of each moved particle
-    Buffer guide            # uint64_t[]: see `resampling.pxd`
-    Buffer block_potentials  # double[]: ParticleLearning: of all candidates of each block
-    Buffer cumulative_weight  # double[]: ParticleLearning: of parents
-    Buffer drawn_parent     # int64_t[]: ParticleLearning: parent of each draw
-    Buffer sorted_uniforms  # double[]: ParticleLearning: uniforms for states, by parent
-    Buffer children_end     # int64_t[]: ParticleLearning: where the children of each parent end
-    Buffer n_drawn          # uint32_t[]: ParticleLearning: how often each state is drawn
-    # Commit.
-    Buffer new_slot         # uint32_t[]: slot of each child
-    Buffer n_children       # uint32_t[]: of each particle
-    Buffer updates          # SharedUpdate[]
 
 # ---- records -----------------------------------------------------------------------------
 
@@ -141,11 +40,11 @@ cdef struct Pool:
     uint32_t largest        # units of the largest record ever handed out
     int64_t live_bytes
 
-# A group of rows: GROUP ends, then (state, count) pairs. A node of the symbol tree: NODE_SIZE
-# handles. Both start with this header.
+# A group of rows: GROUP ends, then (state, count) pairs; with real counts as `real_counts.pxd` says.
+# A node of a tree: NODE_SIZE handles. All start with this header.
 cdef struct Record:
     uint32_t refs           # blocks and nodes that hold it
-    uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes)
+    uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes); nodes: 0
     uint32_t note           # in a commit: the first note about it; in a move: where it is; else 0
 
 # A note of a commit: what adding one to a count made of a shared record.
@@ -176,10 +75,43 @@ cdef struct Model:
     double beta
     bint any_state          # oracle "any"
     uint32_t max_states     # UINT32_MAX: unbounded
+    bint real               # counts are real numbers: one of the following differs from its default
+    bint by_rows            # oracle "rows"
+    bint mealy              # the symbol that a state emitted is part of what chooses a row
+    double kappa            # stickiness
+    double forget           # exponent of the weight of a step; 0: no forgetting of this form
+    double rate             # 1 / half-life; 0: no forgetting of this form
     double prior            # V * beta
     double new_state        # gamma / V
     const double* inverse   # 1 / (n + prior) of every n < TABLED
     const double* spread_term  # n / (n + prior): what a state entered n times adds to the spread
+
+# The weight of a step, mantissa * 2**exponent. What was counted earlier has faded against it.
+cdef struct Clock:
+    int64_t exponent
+    double mantissa         # at least 1/2, less than 2
+    double inverse          # of the mantissa
+    uint64_t dither         # 29 bits, added before a sum is cut to 24 bits
+
+# A row of real counts as of a step: its entries that have not faded away.
+cdef struct Entries:
+    uint32_t n
+    uint32_t* state
+    double* count
+
+# What scoring needs of a particle with real counts, as of a step. Arrays have one entry a state,
+# and zeros for those that have faded away.
+cdef struct RealView:
+    uint32_t n_states
+    uint32_t n_live         # states that have not faded away
+    uint32_t current        # 1 + current state; 0: start state, also if that state has faded away
+    bint offers_new
+    double* into            # entries
+    double* offered         # what the oracle goes by
+    double* emitted         # observed emissions; `into` if none was missing
+    double offered_total
+    double left             # transitions from the current state, kappa included
+    Entries row             # of the current state
 
 # A candidate: a particle and the state it would move to.
 cdef struct Candidate:
@@ -231,6 +163,11 @@ cdef struct Scratch:
     uint64_t* keys          # order keys of a selection
     uint64_t* key_work      # as many numbers: work space of a selection
     double* shares          # optimal rule: values of candidates, up to a common factor
+    double* real_into       # real counts: RealView.into
+    double* real_offered
+    double* real_emitted
+    Entries row             # real counts: the row of the current state,
+    Entries column          # and the column of a symbol
 
 # Sums over the row of a particle's current state.
 cdef struct RowTotal:
@@ -256,7 +193,12 @@ cdef struct Lookahead:
     int64_t log_new         # of model.new_state
     int64_t new_more        # what a new state may be worth more than one the oracle offers
     int64_t common          # no log potential is larger than both this and that of its label
-    uint32_t n_labels
+    uint32_t n_labels       # with real counts: places
+    # Real counts: sums by label are in a table, at places that are found by hashing.
+    uint32_t* labels        # 1 + label at each place; 0: none
+    uint32_t* candidate_place  # of each candidate of the set
+    uint32_t place_mask     # number of places, a power of two, minus one
+    uint32_t place_shift    # from a hash of 32 bits to a place
 
 # ---- history -----------------------------------------------------------------------------
 
@@ -302,6 +244,9 @@ cdef struct System:
     uint32_t stride         # of a block, in numbers of 32 bits
     uint32_t state_capacity  # a multiple of 4
     uint32_t n_groups       # handles of groups of transition rows in a block
+    uint32_t row_depth      # levels of the tree of rows of a state; 0: its rows are in groups
+    uint32_t rows_offset    # of the handles of rows in a block
+    uint32_t root_offset    # of the root of the symbol tree in a block
     uint32_t n_shelves      # ever used; memory beyond them is reserved but untouched
     uint32_t n_free_shelves
     uint32_t next_slot      # for the next block; if it is the first of a shelf, take a shelf
@@ -310,9 +255,14 @@ cdef struct System:
 
     History history
     int64_t n_steps         # completed steps
+    Clock now               # real counts: of the step that comes next,
+    Clock after             # and of the one after it
+    uint32_t last_symbol    # of the latest completed step; V: missing
     bint seen_missing       # whether a missing symbol was ever absorbed
     int64_t n_candidates    # upper bound on the candidates of a step: sum of states + 1
     uint32_t most_states    # of any particle
+    uint32_t most_labels    # real counts: states that any path has visited, an upper bound
+    bint is_relabelled      # real counts: some particles have a record of labels
     double mean_states      # weighted
     double log_evidence     # of all symbols seen
     int64_t settle_interval  # steps after which equal records are merged, and all is settled

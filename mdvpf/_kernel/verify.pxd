@@ -87,7 +87,7 @@ cdef inline void verify_particle(System* system, int64_t k, dict references) exc
         handle = rows_of(system, block)[i]
         if handle == NONE:
             continue
-        check(i < used_groups(block), "a row of no state")
+        check(i < used_groups(system, block), "a row of no state")
         references[handle] = references.get(handle, 0) + 1
         for row in verified_group(system, handle, n_states):
             for state, count in row.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdvpf.model import InfiniteHMM, extensions
+from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import (
     ALGORITHMS,
     DUPLICATING,
@@ -32,18 +32,18 @@ def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
 
 
 def model_codes(model: InfiniteHMM) -> dict[str, Any]:
-    """Return the arguments of the core that say which model it is; raise if it knows none such."""
-    for name, value in extensions(model).items():
-        raise ValueError(
-            f"{name}={value!r}: expected the default, as the compiled core does not know others "
-            "yet; only mdvpf.reference.ReferenceFilter runs such a model so far"
-        )
+    """Return the arguments of the core that say which model it is."""
     return {
         "n_symbols": model.n_symbols,
         "alpha": model.alpha,
         "gamma": model.gamma,
         "beta": model.beta,
         "any_state": model.oracle == "any",
+        "by_rows": model.oracle == "rows",
+        "mealy": model.machine == "mealy",
+        "kappa": model.kappa,
+        "forget": model.forget,
+        "rate": 0.0 if model.half_life is None else 1.0 / model.half_life,
         "max_states": model.max_states or 0,
     }
 

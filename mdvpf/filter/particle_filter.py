@@ -21,9 +21,10 @@ from mdvpf.datasets import HMM
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
 from mdvpf.filter.finite_hmm import finite_hmm
 from mdvpf.filter.frozen import FrozenFilter
+from mdvpf.filter.real_counts import real_counts
 from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, extensions
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.predictor import MISSING, Counts, MemoryReport, Predictor, Step, Stream, read_symbol
 
@@ -362,6 +363,8 @@ class ParticleFilter(Predictor):
         """
         particle = self._particle(k)
         n_states = int(self.n_states[particle])
+        if extensions(self.model):
+            return real_counts(self._core, self.model, particle, n_states)
         transition = np.zeros((n_states + 1, n_states), dtype=np.int64)
         emission = np.zeros((n_states, self.n_symbols), dtype=np.int64)
         self._core.counts(particle, transition, emission)

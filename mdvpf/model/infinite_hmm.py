@@ -109,6 +109,11 @@ class InfiniteHMM:
                     f"forget={self.forget!r}: counts fade in one way only"
                 )
 
+    @property
+    def fades(self) -> bool:
+        """Whether counts fade: `forget` or `half_life` is given."""
+        return self.forget > 0.0 or self.half_life is not None
+
 
 def extensions(model: InfiniteHMM) -> dict[str, Any]:
     """Return the arguments by which a model differs from the paper's in kind, not in degree.

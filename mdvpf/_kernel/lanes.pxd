@@ -1,0 +1,36 @@
+# cython: language_level=3
+"""Sums over arrays that are padded with zeros up to a multiple of four, added in four lanes."""
+
+from libc.stdint cimport uint32_t
+
+
+cdef inline double total_of(const double* values, uint32_t n) noexcept nogil:
+    """The sum of n values, followed by zeros."""
+    cdef double a = 0.0
+    cdef double b = 0.0
+    cdef double c = 0.0
+    cdef double d = 0.0
+    cdef uint32_t i
+    for i in range(0, n, 4):
+        a += values[i]
+        b += values[i + 1]
+        c += values[i + 2]
+        d += values[i + 3]
+    return (a + b) + (c + d)
+
+
+cdef inline double weighted_sum(
+    const double* values, const double* factors, uint32_t n
+) noexcept nogil:
+    """The sum of n products; the values are followed by zeros."""
+    cdef double a = 0.0
+    cdef double b = 0.0
+    cdef double c = 0.0
+    cdef double d = 0.0
+    cdef uint32_t i
+    for i in range(0, n, 4):
+        a += values[i] * factors[i]
+        b += values[i + 1] * factors[i + 1]
+        c += values[i + 2] * factors[i + 2]
+        d += values[i + 3] * factors[i + 3]
+    return (a + b) + (c + d)

@@ -1,0 +1,77 @@
+# cython: language_level=3
+"""The counts of a particle with real counts, as dense tables by label."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from mdvpf._kernel.constants cimport (
+    BLOCK_STATES, FAINT, GONE, GROUP, MISSING,
+)
+from mdvpf._kernel.real_counts cimport count_again, read_row
+from mdvpf._kernel.real_particles cimport (
+    column_at_move, column_group, current_at, is_gone, label_of, row_group, row_index,
+)
+from mdvpf._kernel.types cimport Clock, Entries, Scratch, System
+
+
+cdef inline int64_t rows_a_state(const System* system) noexcept nogil:
+    """Rows of transitions that a state can have."""
+    return <int64_t>system.model.n_symbols + 1 if system.model.mealy else 1
+
+
+cdef inline void write_real_row(
+    const System* system, uint32_t* block, uint32_t from_state, uint32_t symbol, bint moved,
+    uint32_t state, const Entries* work, double* out,
+) noexcept nogil:
+    """Write a row by label; if `moved`, after a move to `state` that may be counted in it."""
+    cdef const Clock* clock = &system.after if moved else &system.now
+    cdef uint32_t standing = current_at(system, block, &system.now)
+    cdef uint32_t which = row_index(system, from_state, symbol)
+    cdef Entries row = work[0]
+    cdef uint32_t i
+    read_row(row_group(system, block, from_state, symbol), which & (GROUP - 1), clock, GONE, &row)
+    if moved and from_state == standing \
+            and which == row_index(system, standing, system.last_symbol):
+        count_again(&row, state, row_group(system, block, from_state, symbol),
+                    which & (GROUP - 1), &system.now, clock, GONE)
+    for i in range(row.n):
+        out[label_of(system, block, row.state[i])] = row.count[i]
+
+
+cdef inline void write_tables(
+    System* system, uint32_t* block, bint moved, uint32_t state, int64_t n_labels,
+    double* transition, double* emission,
+) noexcept nogil:
+    """Write all counts; row 0 of `transition` is the start state's, and each state has its rows.
+
+    The tables are zero, and have room for as many labels. If the particle is `moved`, it has
+    gone on to `state` on the pending symbol.
+    """
+    cdef Scratch* scratch = &system.scratch
+    cdef const Clock* clock = &system.after if moved else &system.now
+    cdef int64_t n_rows = rows_a_state(system)
+    cdef int64_t n_symbols = system.model.n_symbols
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef uint32_t emitted = 0xFFFFFFFFu
+    cdef uint32_t i, j, symbol
+    cdef Entries column = scratch.column
+    if moved:
+        emitted = system.model.n_symbols if system.pending_symbol == MISSING \
+            else <uint32_t>system.pending_symbol
+    write_real_row(system, block, 0, 0, moved, state, &scratch.row, transition)
+    for j in range(n_states):
+        for i in range(<uint32_t>n_rows):
+            write_real_row(
+                system, block, j + 1, i, moved, state, &scratch.row,
+                transition + (1 + label_of(system, block, j) * n_rows + i) * n_labels,
+            )
+    for symbol in range(<uint32_t>n_symbols):
+        if moved:
+            column_at_move(system, block, state, emitted, symbol, &column)
+        else:
+            read_row(column_group(system, block, symbol), symbol & (GROUP - 1), clock, FAINT,
+                     &column)
+        for i in range(column.n):
+            j = column.state[i]
+            # A state that is moved to is not gone, unless nothing outlives a step.
+            if j == n_states or not is_gone(system, block, j, clock) or (moved and j == state):
+                emission[label_of(system, block, j) * n_symbols + symbol] = column.count[i]
