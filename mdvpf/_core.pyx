@@ -35,6 +35,7 @@ from mdvpf._kernel.real_counts cimport real_end, real_start
 from mdvpf._kernel.real_particles cimport is_gone, label_of, outlives_step
 from mdvpf._kernel.real_scores cimport add_real_predictive, normalize_predictive
 from mdvpf._kernel.real_tables cimport rows_a_state, write_tables
+from mdvpf._kernel.release_states cimport RELEASE_INTERVAL
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport restore, restore_pending
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
@@ -131,6 +132,7 @@ cdef class ParticleSystem:
         open_pool(&self.system.pool, &self.system.memory)
         self.system.memory.fail_after = -1
         self.system.settle_interval = SETTLE_INTERVAL
+        self.system.release_interval = RELEASE_INTERVAL
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
@@ -195,6 +197,7 @@ cdef class ParticleSystem:
             (<double*>system.stored.weight.data)[k] = 1.0 / n_start
         system.n_particles = n_start
         system.n_candidates = n_start
+        system.n_potentials = n_start
 
     def __dealloc__(self):
         release_buffers(&self.system)
@@ -668,6 +671,12 @@ cdef class ParticleSystem:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.settle_interval = n_steps
 
+    def _release_every(self, int64_t n_steps):
+        """Look for states to release after every so many steps from now on, for tests."""
+        if n_steps < 1:
+            raise ValueError(f"n_steps={n_steps}: expected at least 1")
+        self.system.release_interval = n_steps
+
     # ---- debugging ---------------------------------------------------------------------------
 
     def verify(self):
@@ -687,9 +696,11 @@ cdef class ParticleSystem:
             verify_buffers(system)
             verify_totals(system)
             verify_history(system)
-            check(system.n_candidates == sum(
+            check(system.n_potentials == sum(
                 [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]
-            ), "the number of candidates is off")
+            ), "the number of potentials is off")
+            check(system.n_candidates == system.n_potentials or system.model.real,
+                  "the number of candidates is off")
             weights = [(<double*>system.stored.weight.data)[k] for k in range(system.n_particles)]
             check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
             check(1 <= system.n_particles <= system.budget, "too many particles")

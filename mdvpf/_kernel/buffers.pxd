@@ -179,6 +179,11 @@ cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexc
         return collected * (2 * threads - 1) // threads * sizeof(Candidate)
     if buffer == &work.tilted:
         return collected * sizeof(Candidate)
+    if system.model.real and (
+        buffer == &work.labels or buffer == &work.own.log_sum or buffer == &work.own.largest
+        or buffer == &work.n_offering or buffer == &work.linear_sum or buffer == &work.normalizer
+    ):
+        return <size_t>system.lookahead.n_labels * sizeof(int64_t)
     if buffer == &work.candidate_place:
         return collected * sizeof(uint32_t)
     if buffer == &work.potential:

@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 from mdvpf._kernel.clock cimport set_clocks
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_LABELS, BLOCK_LEAF, BLOCK_STATES, GROUP_BITS, MISSING, NONE, SHELF_BITS,
-    prefetch,
+    prefetch, unlikely,
 )
 from mdvpf._kernel.counts cimport hold_all, release_group, release_tree, root_index
 from mdvpf._kernel.emission cimport spread_term
@@ -30,7 +30,8 @@ from mdvpf._kernel.particles cimport (
 )
 from mdvpf._kernel.pool cimport at, recycle
 from mdvpf._kernel.real_commit cimport move_real, recount_all
-from mdvpf._kernel.real_particles cimport live_states
+from mdvpf._kernel.real_particles cimport label_of, live_states
+from mdvpf._kernel.release_states cimport release_states
 from mdvpf._kernel.shared_updates cimport add_at, forget_updates
 from mdvpf._kernel.shelves cimport free_shelf, take_slot
 from mdvpf._kernel.types cimport Buffer, Survivors, System, handle_t
@@ -58,8 +59,11 @@ cdef inline void release_particle(System* system, int64_t particle) noexcept nog
     cdef handle_t* root = root_of(system, block)
     cdef uint32_t i
     for i in range(used_groups(system, block)):
-        release_tree(&system.pool, rows[i], system.row_depth)
-    if system.model.real:
+        if unlikely(system.row_depth > 0):
+            release_tree(&system.pool, rows[i], system.row_depth)
+        else:
+            release_group(&system.pool, rows[i])
+    if unlikely(system.model.real):
         release_group(&system.pool, block[BLOCK_LABELS])
     for i in range(system.root_size):
         release_tree(&system.pool, root[i], system.depth - 1)
@@ -80,7 +84,7 @@ cdef inline uint32_t* copy_block(
 cdef inline void hold_groups(System* system, uint32_t* block) noexcept nogil:
     hold_all(&system.pool, rows_of(system, block), used_groups(system, block))
     hold_all(&system.pool, root_of(system, block), system.root_size)
-    if system.model.real:
+    if unlikely(system.model.real):
         hold_all(&system.pool, &block[BLOCK_LABELS], 1)
 
 
@@ -105,11 +109,11 @@ cdef inline void move_block(
     cdef uint32_t* into = into_of(system, block)
     cdef uint32_t row = block[BLOCK_CURRENT]
     cdef handle_t* columns = &root_of(system, block)[root_index(system, emitted)]
-    if system.model.real:
+    if unlikely(system.model.real):
         move_real(system, block, state, emitted)
         return
-    add_at(system, &rows_of(system, block)[row >> GROUP_BITS], 0, row, state, False)
-    add_at(system, columns, system.depth - 1, emitted, state, True)
+    add_at(system, &rows_of(system, block)[row >> GROUP_BITS], 0, row, state)
+    add_at(system, columns, system.depth - 1, emitted, state)
     if state == block[BLOCK_STATES]:
         block[BLOCK_STATES] += 1
     spread_in(block)[0] -= spread_term(&system.model, into[state])
@@ -123,6 +127,8 @@ cdef inline void move_block(
 # Totals over the children.
 cdef struct Tally:
     int64_t n_candidates
+    int64_t n_potentials
+    uint32_t most_labels
     uint32_t most_states
     double mean_states
 
@@ -131,10 +137,13 @@ cdef inline void tally_child(
     const System* system, Tally* tally, uint32_t* block, double weight
 ) noexcept nogil:
     cdef uint32_t n_states = block[BLOCK_STATES]
-    tally.n_candidates += n_states + 1
-    tally.mean_states += weight * (
-        live_states(system, block, &system.after) if system.model.real else n_states)
     tally.most_states = n_states if n_states > tally.most_states else tally.most_states
+    if unlikely(system.model.real):
+        tally.n_potentials += n_states + 1
+        tally.most_labels = max(tally.most_labels, label_of(system, block, n_states))
+        n_states = live_states(system, block, &system.after)
+    tally.n_candidates += n_states + 1
+    tally.mean_states += weight * n_states
 
 
 cdef inline void make_children(
@@ -193,6 +202,8 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     cdef Tally tally
     cdef Buffer swap
     tally.n_candidates = 0
+    tally.n_potentials = 0
+    tally.most_labels = 0
     tally.most_states = 0
     tally.mean_states = 0.0
     count_children(system, chosen)
@@ -230,9 +241,10 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
         first = last
     free_shelf(system, shelf)
     system.n_candidates = tally.n_candidates
+    system.n_potentials = tally.n_potentials if system.model.real else tally.n_candidates
     system.mean_states = tally.mean_states
     system.most_states = tally.most_states
-    system.most_labels += 1
+    system.most_labels = tally.most_labels
     swap = system.stored.slot
     system.stored.slot = system.work.new_slot
     system.work.new_slot = swap
@@ -250,5 +262,7 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     if system.model.real:
         set_clocks(system)
         recount_all(system)
+        if system.n_steps % system.release_interval == system.release_interval // 2:
+            release_states(system)
     elif system.n_steps % REFRESH_INTERVAL == 0:
         refresh_spread(system)

@@ -72,6 +72,10 @@ cdef extern from *:
     const double FAINT "MDVPF_FAINT"
     void prefetch "mdvpf_prefetch"(const void* address) noexcept nogil
 
+cdef extern from *:
+    # Keeps the code behind a rare branch out of the way of the rest.
+    bint unlikely(bint condition) noexcept nogil
+
 cdef enum Status:
     OK = 0
     NO_MEMORY = 1           # an allocation failed; nothing has changed

@@ -60,6 +60,13 @@ cdef inline uint32_t score_all(
     return n
 
 
+cdef inline double least_offered(const System* system) noexcept nogil:
+    """A candidate with a score below this is not offered: with real counts, one that is zero."""
+    if not system.model.real:
+        return -INFINITY
+    return -DBL_MAX if system.candidates.logarithmic else SMALLEST_POSITIVE
+
+
 cdef inline int64_t sample_stride(int64_t n_particles) noexcept nogil:
     """Every how many particles one is scored for the bound."""
     cdef int64_t stride = min(max(n_particles // SAMPLE_ENOUGH, SAMPLE_STRIDE), SAMPLE_WIDEST)
@@ -81,12 +88,13 @@ cdef inline int64_t sample_scores(
     cdef int64_t stride = sample_stride(system.n_particles)
     cdef int64_t k = stride // 2
     cdef uint32_t i, n_states
+    cdef double least = least_offered(system)
     while k < system.n_particles:
         fetch_ahead(system, k, stride, symbol)
         n_states = score_all(system, k, symbol, scores)
         for i in range(n_states):
             keys[n] = order_key(scores[i])
-            n += 1
+            n += scores[i] >= least
         n_sampled += 1
         k += stride
     system.extent.sampled = max(system.extent.sampled, n)
@@ -127,11 +135,10 @@ cdef inline int64_t expand_part(
     cdef int64_t n = 0
     cdef int64_t k, more
     cdef uint32_t n_states
-    cdef double least = bound
+    cdef double least
     if part > 0:
         items += start * (own.most_states + 1)
-    if own.model.real:  # candidates of probability zero are not offered
-        least = max(bound, -DBL_MAX if own.candidates.logarithmic else SMALLEST_POSITIVE)
+    least = max(bound, least_offered(system))
     for k in range(start, part_start(system, part + 1, parts)):
         fetch_ahead(&own, k, 1, symbol)
         more = -1

@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""Sums over arrays that are padded with zeros up to a multiple of four, added in four lanes."""
+"""Sums over arrays: in four lanes, with zeros up to a multiple of four, or one after the other.
+
+A sum that is taken one after the other does not change if zeros are left out.
+"""
 
 from libc.stdint cimport uint32_t
 
@@ -34,3 +37,23 @@ cdef inline double weighted_sum(
         c += values[i + 2] * factors[i + 2]
         d += values[i + 3] * factors[i + 3]
     return (a + b) + (c + d)
+
+
+cdef inline double sum_of(const double* values, uint32_t n) noexcept nogil:
+    """The sum of n values, one after the other."""
+    cdef double total = 0.0
+    cdef uint32_t i
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+cdef inline double product_sum(
+    const double* values, const double* factors, uint32_t n
+) noexcept nogil:
+    """The sum of n products, one after the other."""
+    cdef double total = 0.0
+    cdef uint32_t i
+    for i in range(n):
+        total += values[i] * factors[i]
+    return total

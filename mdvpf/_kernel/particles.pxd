@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_SPREAD, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NONE,
-    prefetch,
+    prefetch, unlikely,
 )
 from mdvpf._kernel.counts cimport columns, count_in, overlaid, row_in, state_in
 from mdvpf._kernel.pool cimport at
@@ -64,7 +64,7 @@ cdef inline handle_t* rows_of(const System* system, uint32_t* block) noexcept no
 
 cdef inline uint32_t used_groups(const System* system, const uint32_t* block) noexcept nogil:
     """The number of those handles that the states of the block need."""
-    if system.model.mealy:
+    if unlikely(system.model.mealy):
         return block[BLOCK_STATES] + 1
     return (block[BLOCK_STATES] >> GROUP_BITS) + 1
 

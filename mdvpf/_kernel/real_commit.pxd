@@ -5,18 +5,42 @@ from libc.stdint cimport int64_t, uint32_t
 
 from mdvpf._kernel.clock cimport power_of_two, scale_at, scales_apart, with_weight
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_SCALE, BLOCK_STATES, FAR_SCALE, GONE, GROUP,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_SCALE, BLOCK_STATES, FAINT, FAR_SCALE, GONE, GROUP,
 )
-from mdvpf._kernel.counts cimport root_index
+from mdvpf._kernel.counts cimport child_at, is_shared, own_node, root_index
 from mdvpf._kernel.history cimport append_node
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block
-from mdvpf._kernel.real_counts cimport is_open
+from mdvpf._kernel.real_counts cimport add_weight, is_open
 from mdvpf._kernel.real_particles cimport (
     block_scale, current_at, handle_index, is_recounted, label_of, reached_of, real_into,
     recount, row_group, row_index,
 )
-from mdvpf._kernel.shared_updates cimport add_at
-from mdvpf._kernel.types cimport Clock, System
+from mdvpf._kernel.shared_updates cimport note_update, share_update
+from mdvpf._kernel.types cimport Clock, Pool, System, handle_t
+
+
+cdef inline void make_real_update(
+    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state, double least
+) noexcept nogil:
+    """`add_real_at` for an update that is not noted yet."""
+    cdef Pool* pool = &system.pool
+    cdef handle_t before = held[0]
+    cdef bint shared = is_shared(pool, before)
+    if level == 0:
+        held[0] = add_weight(pool, before, row & (GROUP - 1), state, &system.now, least)
+    else:
+        own_node(pool, held)
+        add_real_at(system, child_at(pool, held[0], level, row), level - 1, row, state, least)
+    if shared:
+        note_update(&system.updates, pool, before, row & (GROUP - 1), state, held[0])
+
+
+cdef inline void add_real_at(
+    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state, double least
+) noexcept nogil:
+    """`add_at` of real counts: count in the group in `held`, or so many levels below that node."""
+    if not share_update(system, held, level, row, state):
+        make_real_update(system, held, level, row, state, least)
 
 
 cdef inline void rescale_block(System* system, uint32_t* block) noexcept nogil:
@@ -50,10 +74,10 @@ cdef inline void move_real(
             row_group(system, block, current, system.last_symbol), row & (GROUP - 1), state, now,
             GONE,
         )
-    add_at(system, &rows_of(system, block)[handle_index(system, current)], system.row_depth, row,
-           state, False)
-    add_at(system, &root_of(system, block)[root_index(system, emitted)], system.depth - 1, emitted,
-           state, True)
+    add_real_at(system, &rows_of(system, block)[handle_index(system, current)], system.row_depth,
+                row, state, GONE)
+    add_real_at(system, &root_of(system, block)[root_index(system, emitted)], system.depth - 1,
+                emitted, state, FAINT)
     rescale_block(system, block)
     if is_new:
         into[state] = 0.0

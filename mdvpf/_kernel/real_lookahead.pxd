@@ -19,13 +19,24 @@ from mdvpf._kernel.types cimport Candidate, Lookahead, System
 
 
 cdef inline uint32_t place_of(Lookahead* ahead, uint32_t label) noexcept nogil:
-    """Where the sums of a label are: in a table with room for twice as many as there can be."""
+    """Where the sums of a label are: in a table of which at least half is free."""
     cdef uint32_t place = (label * 0x9E3779B1u) >> ahead.place_shift
     while ahead.labels[place] and ahead.labels[place] != label + 1:
         place = (place + 1) & ahead.place_mask
     if ahead.labels[place] == 0:
         ahead.labels[place] = label + 1
+        ahead.n_places += 1
     return place
+
+
+cdef inline void set_places(Lookahead* ahead, uint32_t n) noexcept nogil:
+    """Set the size of the table to a power of two, at least n."""
+    ahead.place_mask = 15
+    ahead.place_shift = 28
+    while ahead.place_mask + 1 < n:
+        ahead.place_mask = 2 * ahead.place_mask + 1
+        ahead.place_shift -= 1
+    ahead.n_labels = ahead.place_mask + 1
 
 
 cdef inline void clear_places(Lookahead* ahead) noexcept nogil:
@@ -37,6 +48,7 @@ cdef inline void clear_places(Lookahead* ahead) noexcept nogil:
     memset(ahead.linear_sum, 0, n * sizeof(double))
     for i in range(n):
         ahead.largest[i] = INT64_MIN
+    ahead.n_places = 0
     ahead.common = INT64_MIN
 
 
@@ -78,13 +90,21 @@ cdef inline int64_t add_real(
 cdef inline void look_ahead_real(System* system, int32_t symbol) noexcept nogil:
     """Find G for every label, and the look-ahead potential of every candidate of the set."""
     cdef Lookahead* ahead = &system.lookahead
-    cdef int64_t index = 0
-    cdef int64_t k
+    cdef int64_t index
+    cdef int64_t k = 0
     cdef uint32_t place
-    clear_places(ahead)
-    for k in range(system.n_particles):
-        fetch_ahead(system, k, 1, symbol)
-        index = add_real(system, ahead, k, symbol, index)
+    set_places(ahead, 4 * (system.most_states + 1))
+    while k < system.n_particles:  # again with a larger table, if this one is too small
+        index = 0
+        k = 0
+        clear_places(ahead)
+        while k < system.n_particles and 2 * (ahead.n_places + system.most_states) \
+                <= ahead.place_mask:
+            fetch_ahead(system, k, 1, symbol)
+            index = add_real(system, ahead, k, symbol, index)
+            k += 1
+        if k < system.n_particles:
+            set_places(ahead, 2 * (ahead.place_mask + 1))
     for place in range(ahead.place_mask + 1):
         ahead.normalizer[place] = 0.0
         if ahead.n_offering[place] and system.normalizer == NORMALIZER_GEOMETRIC:

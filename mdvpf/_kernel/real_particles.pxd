@@ -15,7 +15,7 @@ from mdvpf._kernel.constants cimport (
     GROUP_BITS, MISSING, NODE_SIZE, NONE, RECOUNT_INTERVAL,
 )
 from mdvpf._kernel.counts cimport child_at, children, columns
-from mdvpf._kernel.lanes cimport total_of
+from mdvpf._kernel.lanes cimport sum_of
 from mdvpf._kernel.particles cimport group_at, into_of, root_of, rows_of, used_groups
 from mdvpf._kernel.pool cimport at
 from mdvpf._kernel.real_counts cimport (
@@ -239,7 +239,7 @@ cdef inline void ask_oracle(
         if stays:
             offered[view.current - 1] = 0.0
     view.offered = offered
-    view.offered_total = total_of(offered, view.n_states)
+    view.offered_total = sum_of(offered, view.n_states)
     view.offers_new = view.n_live < system.model.max_states
 
 

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from mdvpf._kernel.clock cimport fading
 from mdvpf._kernel.constants cimport FAINT, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE
 from mdvpf._kernel.counts cimport children, item
-from mdvpf._kernel.lanes cimport total_of
+from mdvpf._kernel.lanes cimport sum_of
 from mdvpf._kernel.particles cimport block_of, group_at, root_of
 from mdvpf._kernel.real_counts cimport (
     read_row, real_end, real_start, scale_in, states_in, sums_in,
@@ -103,7 +103,7 @@ cdef inline uint32_t real_potentials(
     view_real_for(system, particle, symbol, scratch, &view, &column)
     real_emission(&system.model, &view, &column, symbol, scratch.emission)
     n = real_transition(&system.model, &view, scratch.emission, out)
-    total[0] = total_of(out, n)
+    total[0] = sum_of(out, n)
     return n
 
 
@@ -121,7 +121,7 @@ cdef inline double real_moved_probability(
     column_at_move(system, block, state, emitted, <uint32_t>next_symbol, &column)
     real_emission(&system.model, &view, &column, next_symbol, scratch.emission)
     n = real_transition(&system.model, &view, scratch.emission, scratch.transition)
-    return total_of(scratch.transition, n)
+    return sum_of(scratch.transition, n)
 
 
 # ---- all symbols at once -----------------------------------------------------------------

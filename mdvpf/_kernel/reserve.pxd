@@ -104,20 +104,15 @@ cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept no
     return OK if done else NO_MEMORY
 
 
-cdef inline uint32_t n_places(System* system, uint32_t n_labels) noexcept nogil:
-    """How many places a table of labels needs: a power of two, at least twice as many."""
-    cdef uint32_t n = 16
-    cdef uint32_t shift = 28
+cdef inline uint32_t places_for(const System* system, uint32_t n_labels) noexcept nogil:
+    """Room for the largest table of labels that a look-ahead may need: see `real_lookahead.pxd`."""
     cdef uint64_t most = n_labels
-    if system.is_relabelled:  # particles do not have the same labels any more
-        most *= <uint64_t>system.n_particles
-        most = min(most, <uint64_t>system.most_labels + 1)
-    while n < 2 * most:
+    cdef uint64_t n = 16
+    if system.is_relabelled:  # particles need not have the same labels any more
+        most = min(most * <uint64_t>max(system.n_particles, 1), <uint64_t>system.most_labels + 2)
+    while n < 4 * (most + n_labels + 2):
         n *= 2
-        shift -= 1
-    system.lookahead.place_mask = n - 1
-    system.lookahead.place_shift = shift
-    return n
+    return <uint32_t>n
 
 
 cdef inline bint reserve_lookahead(
@@ -125,11 +120,12 @@ cdef inline bint reserve_lookahead(
 ) noexcept nogil:
     cdef WorkBuffers* work = &system.work
     if system.model.real:
-        n_labels = n_places(system, n_labels)
+        n_labels = places_for(system, n_labels)
         if not make_room(system, &work.labels, n_labels, sizeof(uint32_t)) \
                 or not make_room(system, &work.candidate_place, n_candidates, sizeof(uint32_t)):
             return False
-    system.lookahead.n_labels = n_labels
+    else:
+        system.lookahead.n_labels = n_labels
     return make_room(system, &system.pending_step.row_total, n_particles, sizeof(RowTotal)) \
         and make_room(system, &work.potential, n_candidates, sizeof(int64_t)) \
         and make_room(system, &work.tilted, n_candidates, sizeof(Candidate)) \
@@ -156,7 +152,7 @@ cdef inline bint reserve_choice(
         make_room(system, &work.part_result, <size_t>system.n_threads, sizeof(int64_t))
         and make_room(system, &work.keys, n, sizeof(uint64_t))
         and make_room(system, &work.key_work, n, sizeof(uint64_t))
-        and make_room(system, &system.pending_step.candidates, n, sizeof(Candidate))
+        and make_room(system, &system.pending_step.candidates, n + 1, sizeof(Candidate))
         and reserve_survivors(system, &work.chosen, n_kept + 1)
     ):
         return False
@@ -186,7 +182,9 @@ cdef inline bint reserve_draws(
         return reserve_survivors(system, &work.moved, n) \
             and make_room(system, &work.resampling_weight, n, sizeof(double)) \
             and make_room(system, &work.offspring, n, sizeof(int64_t))
-    return make_room(system, &work.block_potentials, n_candidates + 4, sizeof(double)) \
+    return make_room(
+        system, &work.block_potentials, <size_t>system.n_potentials + 4, sizeof(double)
+    ) \
         and make_room(system, &work.n_drawn, n_states + 1, sizeof(uint32_t)) \
         and make_room(system, &work.cumulative_weight, n, sizeof(double)) \
         and make_room(system, &work.drawn_parent, n, sizeof(int64_t)) \

@@ -203,6 +203,7 @@ cdef inline Status make_particles(
             return BAD_SNAPSHOT
         system.n_candidates += copies[b] * <int64_t>(numbers(snapshot, N_STATES)[b] + 1)
     system.n_particles = k
+    system.n_potentials = system.n_candidates
     memcpy(system.stored.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
     system.logarithmic = snapshot.section[LOG_WEIGHT].bytes > 0
     if system.logarithmic:

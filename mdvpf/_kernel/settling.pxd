@@ -95,6 +95,12 @@ cdef inline void move_nodes(System* system) noexcept nogil:
             fit(system, &group.first[i], used)
 
 
+cdef inline uint32_t fitting_capacity(const System* system) noexcept nogil:
+    """States to have room for: fewer than there is room for, where many were released."""
+    cdef uint32_t capacity = (system.most_states + system.most_states // 8 + 4) & ~3u
+    return capacity if 2 * capacity < system.state_capacity else system.state_capacity
+
+
 cdef inline void settle(System* system, bint merging) noexcept nogil:
     """Release work space; move records, blocks and nodes together if much room is unused.
 
@@ -102,6 +108,6 @@ cdef inline void settle(System* system, bint merging) noexcept nogil:
     """
     release_work(system)
     if (merging or is_loose(system)) and move_records(system, merging) == OK:
-        move_blocks(system, system.state_capacity)
+        move_blocks(system, fitting_capacity(system))
     if has_loose_nodes(system):
         move_nodes(system)

@@ -15,10 +15,9 @@ and is the same in a filter that was saved and loaded.
 
 from libc.stdint cimport int64_t, uint32_t
 
-from mdvpf._kernel.constants cimport FAINT, GONE, GROUP, NONE, Status
+from mdvpf._kernel.constants cimport GROUP, NONE, Status
 from mdvpf._kernel.counts cimport add_one, child_at, hold_all, is_shared, own_node, release_tree
 from mdvpf._kernel.pool cimport at, resize
-from mdvpf._kernel.real_counts cimport add_weight
 from mdvpf._kernel.types cimport Pool, Record, SharedUpdate, SharedUpdates, System, handle_t
 
 
@@ -100,32 +99,27 @@ cdef inline bint share_update(
 
 
 cdef inline void make_update(
-    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state,
-    bint is_emission,
+    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
     """`add_at` for an update that is not noted yet."""
     cdef Pool* pool = &system.pool
     cdef handle_t before = held[0]
     cdef handle_t* below
     cdef bint shared = is_shared(pool, before)
-    if level == 0 and system.model.real:
-        held[0] = add_weight(pool, before, row & (GROUP - 1), state, &system.now,
-                             FAINT if is_emission else GONE)
-    elif level == 0:
+    if level == 0:
         held[0] = add_one(pool, before, row & (GROUP - 1), state)
     else:
         own_node(pool, held)
         below = child_at(pool, held[0], level, row)
         if not share_update(system, below, level - 1, row, state):
-            make_update(system, below, level - 1, row, state, is_emission)
+            make_update(system, below, level - 1, row, state)
     if shared:
         note_update(&system.updates, pool, before, row & (GROUP - 1), state, held[0])
 
 
 cdef inline void add_at(
-    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state,
-    bint is_emission,
+    System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
-    """Count once in the group in `held`, or in a group `level` levels below that node."""
+    """Add one to a count in the group in `held`, or in a group `level` levels below that node."""
     if not share_update(system, held, level, row, state):
-        make_update(system, held, level, row, state, is_emission)
+        make_update(system, held, level, row, state)

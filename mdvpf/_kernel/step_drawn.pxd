@@ -13,7 +13,7 @@ from mdvpf._kernel.constants cimport (
     MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
     Status,
 )
-from mdvpf._kernel.lanes cimport weighted_sum
+from mdvpf._kernel.lanes cimport product_sum, weighted_sum
 from mdvpf._kernel.particles cimport end_of_sharing, fetch_ahead, n_offered, view_for
 from mdvpf._kernel.real_scores cimport real_emission, real_transition, view_real_for
 from mdvpf._kernel.resampling cimport draw, first_above, guided, make_guide, residual_part
@@ -80,11 +80,12 @@ cdef inline Status move_all(
             view_real_for(system, k, symbol, scratch, &real_view, &column)
             real_emission(&system.model, &real_view, &column, symbol, emission)
             n = real_transition(&system.model, &real_view, scratch.ones, transition)
+            mass = product_sum(transition, emission, n)
         else:
             view_for(system, k, symbol, &view, &counts)
             emission_or_one(&system.model, &view, &counts, symbol, emission)
             n = transition_scores(&system.model, &view, scratch.ones, transition)
-        mass = weighted_sum(transition, emission, n)
+            mass = weighted_sum(transition, emission, n)
         for i in range(1, n):
             transition[i] += transition[i - 1]
         for k in range(k, end):

@@ -8,7 +8,7 @@ Arrays over states are padded with zeros, so that loops over them run in steps o
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from mdvpf._kernel.constants cimport MISSING
+from mdvpf._kernel.constants cimport MISSING, unlikely
 from mdvpf._kernel.counts cimport count_in, state_in
 from mdvpf._kernel.emission cimport as_double, emission_scores
 from mdvpf._kernel.lanes cimport total_of
@@ -110,7 +110,7 @@ cdef inline uint32_t particle_potentials(
     """The potentials of a stored particle."""
     cdef View view
     cdef Row counts
-    if system.model.real:
+    if unlikely(system.model.real):
         return real_potentials(system, particle, symbol, &system.scratch, out, total)
     view_for(system, particle, symbol, &view, &counts)
     return potentials(&system.model, &view, &counts, symbol, &system.scratch, out, total)
@@ -125,7 +125,7 @@ cdef inline double moved_probability(
     cdef Row counts
     cdef View view
     cdef double total
-    if system.model.real:
+    if unlikely(system.model.real):
         return real_moved_probability(system, block, state, symbol, next_symbol, scratch)
     counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol, scratch)
     view_moved(system, block, state, symbol, scratch, &view)

@@ -197,6 +197,7 @@ cdef struct Lookahead:
     # Real counts: sums by label are in a table, at places that are found by hashing.
     uint32_t* labels        # 1 + label at each place; 0: none
     uint32_t* candidate_place  # of each candidate of the set
+    uint32_t n_places       # places in use
     uint32_t place_mask     # number of places, a power of two, minus one
     uint32_t place_shift    # from a hash of 32 bits to a place
 
@@ -259,12 +260,15 @@ cdef struct System:
     Clock after             # and of the one after it
     uint32_t last_symbol    # of the latest completed step; V: missing
     bint seen_missing       # whether a missing symbol was ever absorbed
-    int64_t n_candidates    # upper bound on the candidates of a step: sum of states + 1
+    int64_t n_candidates    # upper bound on the candidates of a step: sum of states + 1; real
+                            # counts: of states that have not faded away
+    int64_t n_potentials    # sum of all states + 1
     uint32_t most_states    # of any particle
     uint32_t most_labels    # real counts: states that any path has visited, an upper bound
     bint is_relabelled      # real counts: some particles have a record of labels
     double mean_states      # weighted
     double log_evidence     # of all symbols seen
+    int64_t release_interval  # steps after which states that have faded away are released
     int64_t settle_interval  # steps after which equal records are merged, and all is settled
 
     bint pending            # MD-VPA: one symbol is seen but its step is not completed

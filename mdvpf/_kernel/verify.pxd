@@ -191,4 +191,6 @@ cdef inline void verify_history(System* system) except *:
     check(len(held) == history.n_live, "history nodes are lost")
     for node, count in held.items():
         check(refs[node] == count, "a history node's reference count is off")
-        check((<uint32_t*>history.tree.state.data)[node] < system.state_capacity, "a history state")
+        check((<uint32_t*>history.tree.state.data)[node]
+              < (system.most_labels if system.model.real else system.state_capacity),
+              "a history state")

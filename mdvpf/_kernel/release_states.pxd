@@ -1,0 +1,425 @@
+# cython: language_level=3
+"""Release: states that have faded away leave their particles, and the others move together.
+
+A state that is gone is not offered and is in no sum, but its number is in use. When a particle has
+many such states, its tables are written anew: the states that are left keep their order and get new
+numbers, and a record of labels remembers the old ones. Equal tables of different particles become
+the same records again. All sums skip or add zeros for states that are gone, one after the other, so
+that nothing that is read changes by a single bit; where memory is short, a particle may be left as
+it is.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcmp, memcpy, memset
+
+from mdvpf._kernel.clock cimport fading, power_of_two, scale_at, scales_apart
+from mdvpf._kernel.compaction cimport FIRST_ROW, LABELS, Known
+from mdvpf._kernel.constants cimport (
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE,
+    NODE_UNITS, NONE, OK, UNIT_BYTES,
+    Status,
+)
+from mdvpf._kernel.counts cimport (
+    children, hold_all, item, items_of, put_item, release_group, release_tree, width_of,
+)
+from mdvpf._kernel.particles cimport (
+    block_of, group_at, root_of, rows_of, shares_block, used_groups,
+)
+from mdvpf._kernel.pool cimport (
+    at, class_of, count_records, dispose, give_back, pages_for, reserve_pages, resize, take,
+)
+from mdvpf._kernel.real_counts cimport (
+    LABELLED, label_bytes, real_content_bytes, real_end, real_start, real_units,
+    scale_in, states_in, sums_in,
+)
+from mdvpf._kernel.real_particles cimport (
+    is_gone, label_of, live_states, n_labels_of, reached_of, real_into,
+)
+from mdvpf._kernel.types cimport Buffer, Record, System, handle_t
+
+cdef enum:
+    RELEASE_INTERVAL = 256  # steps between two looks for states to release, halfway between merges
+    FEWEST_RELEASED = 4     # states: for fewer, or for less than a quarter, nothing is written anew
+    DROPPED = 0xFFFFFFFFu   # new number of a state that is released
+
+cdef struct Release:
+    Buffer numbers          # uint32_t[]: new number of each state of a particle
+    Buffer fresh            # handle_t[]: new handles of its rows
+    Buffer known            # Known[]: a hash table of the new records
+    size_t mask             # size of the table, a power of two, minus one
+    size_t n_known
+
+
+# ---- which states ------------------------------------------------------------------------
+
+cdef inline bint has_live_entry(
+    const System* system, handle_t handle, uint32_t level, uint32_t first, uint32_t last
+) noexcept nogil:
+    """Whether a transition is left in rows first..last of each group below a handle."""
+    cdef const Record* group
+    cdef double factor
+    cdef uint32_t i
+    if handle == NONE:
+        return False
+    if level > 0:
+        for i in range(<uint32_t>NODE_SIZE):
+            if has_live_entry(system, children(&system.pool, handle)[i], level - 1, first, last):
+                return True
+        return False
+    group = group_at(system, handle)
+    factor = fading(scale_in(group)[0], &system.now)
+    for i in range(real_start(group, first), real_end(group, last)):
+        if sums_in(group)[i] * factor >= GONE:
+            return True
+    return False
+
+
+cdef inline bint is_released(const System* system, uint32_t* block, uint32_t state) noexcept nogil:
+    """Whether nothing is left of a state: neither entries nor transitions from it."""
+    cdef uint32_t row = state + 1
+    if not is_gone(system, block, state, &system.now):
+        return False
+    if system.model.mealy:
+        return not has_live_entry(
+            system, rows_of(system, block)[row], system.row_depth, 0, GROUP - 1)
+    return not has_live_entry(
+        system, rows_of(system, block)[row >> GROUP_BITS], 0, row & (GROUP - 1), row & (GROUP - 1))
+
+
+cdef inline uint32_t number_anew(
+    const System* system, uint32_t* block, uint32_t* numbers
+) noexcept nogil:
+    """Give the states of a particle their new numbers; return how many are left."""
+    cdef uint32_t n = 0
+    cdef uint32_t state
+    for state in range(block[BLOCK_STATES]):
+        numbers[state] = DROPPED
+        if not is_released(system, block, state):
+            numbers[state] = n
+            n += 1
+    return n
+
+
+# ---- new records -------------------------------------------------------------------------
+
+cdef inline handle_t unique(
+    System* system, Release* release, handle_t fresh, uint32_t position
+) noexcept nogil:
+    """The new record, or an equal one that was made before it for another particle; it is held."""
+    cdef Known* known = <Known*>release.known.data
+    cdef Record* record = <Record*>at(&system.pool, fresh)
+    cdef const Record* other
+    cdef size_t bytes = real_content_bytes(record)
+    cdef uint32_t hashed = position ^ record.shape
+    cdef size_t i
+    cdef int child
+    for i in range(bytes):
+        hashed = (hashed ^ (<const unsigned char*>items_of(record))[i]) * 0x01000193u
+    i = (hashed ^ hashed >> 15) & release.mask
+    while known[i].handle != NONE:
+        other = <const Record*>at(&system.pool, known[i].handle)
+        if known[i].position == position and other.shape == record.shape \
+                and memcmp(items_of(other), items_of(record), bytes) == 0:
+            if record.shape == 0:
+                for child in range(NODE_SIZE):
+                    release_group(&system.pool, children(&system.pool, fresh)[child])
+            give_back(&system.pool, fresh)
+            hold_all(&system.pool, &known[i].handle, 1)
+            return known[i].handle
+        i = (i + 1) & release.mask
+    known[i].handle = fresh
+    known[i].position = position
+    release.n_known += 1
+    return fresh
+
+
+cdef inline handle_t new_record(System* system, uint32_t units, uint32_t shape) noexcept nogil:
+    cdef handle_t fresh = take(&system.pool, class_of(&system.pool, units))
+    cdef Record* record = <Record*>at(&system.pool, fresh)
+    record.refs = 1
+    record.note = 0
+    record.shape = shape
+    return fresh
+
+
+cdef inline handle_t gather_rows(
+    System* system, Release* release, const handle_t* groups, const uint32_t* which,
+    uint32_t position, double least,
+) noexcept nogil:
+    """A group of four rows that are in four old groups (NONE: empty), with the new numbers.
+
+    Entries below the least and those of states that are released are left out; the others are
+    brought to the scale of the step, which is exact.
+    """
+    cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
+    cdef const Record* group
+    cdef Record* target
+    cdef handle_t fresh
+    cdef uint32_t largest = 0
+    cdef uint32_t n = 0
+    cdef uint32_t width, row, i, state
+    cdef double factor
+    for row in range(<uint32_t>GROUP):
+        if groups[row] == NONE:
+            continue
+        group = group_at(system, groups[row])
+        factor = fading(scale_in(group)[0], &system.now)
+        for i in range(real_start(group, which[row]), real_end(group, which[row])):
+            state = numbers[item(states_in(group), group.shape & 3, i)]
+            if state != DROPPED and sums_in(group)[i] * factor >= least:
+                largest = max(largest, state)
+                n += 1
+    if n == 0:
+        return NONE
+    width = width_of(max(largest, n))
+    fresh = new_record(system, real_units(n << 2 | width), n << 2 | width)
+    target = <Record*>at(&system.pool, fresh)
+    scale_in(target)[0] = scale_at(&system.now)
+    n = 0
+    for row in range(<uint32_t>GROUP):
+        if groups[row] != NONE:
+            group = group_at(system, groups[row])
+            factor = fading(scale_in(group)[0], &system.now)
+            for i in range(real_start(group, which[row]), real_end(group, which[row])):
+                state = numbers[item(states_in(group), group.shape & 3, i)]
+                if state != DROPPED and sums_in(group)[i] * factor >= least:
+                    put_item(states_in(target), width, n, state)
+                    sums_in(target)[n] = <float>(sums_in(group)[i] * power_of_two(
+                        scales_apart(scale_in(group)[0], &system.now)))
+                    n += 1
+        put_item(states_in(target), width, (target.shape >> 2) + row, n)
+    return unique(system, release, fresh, position)
+
+
+cdef inline handle_t renumber_tree(
+    System* system, Release* release, handle_t old, uint32_t level, uint32_t position,
+    double least,
+) noexcept nogil:
+    """What is below a handle with the new numbers, held once; NONE if nothing is left."""
+    cdef handle_t[GROUP] groups
+    cdef uint32_t[GROUP] which
+    cdef handle_t[NODE_SIZE] below
+    cdef handle_t fresh
+    cdef bint is_empty = True
+    cdef uint32_t i
+    if old == NONE:
+        return NONE
+    if level == 0:
+        for i in range(<uint32_t>GROUP):
+            groups[i] = old
+            which[i] = i
+        return gather_rows(system, release, groups, which, position, least)
+    for i in range(<uint32_t>NODE_SIZE):
+        below[i] = renumber_tree(
+            system, release, children(&system.pool, old)[i], level - 1, position, least)
+        is_empty = is_empty and below[i] == NONE
+    if is_empty:
+        return NONE
+    fresh = new_record(system, NODE_UNITS, 0)
+    memcpy(children(&system.pool, fresh), below, sizeof(below))
+    return unique(system, release, fresh, position)
+
+
+cdef inline handle_t make_labels(
+    System* system, Release* release, uint32_t* block, uint32_t n_left
+) noexcept nogil:
+    """A record of the labels of the states that are left."""
+    cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
+    cdef uint32_t shape = n_left << 2 | LABELLED
+    cdef handle_t fresh = new_record(
+        system,
+        <uint32_t>((sizeof(Record) + label_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES), shape,
+    )
+    cdef uint32_t* labels = <uint32_t*>items_of(<const Record*>at(&system.pool, fresh))
+    cdef uint32_t state
+    labels[0] = n_left
+    labels[1] = n_labels_of(system, block)
+    for state in range(block[BLOCK_STATES]):
+        if numbers[state] != DROPPED:
+            labels[2 + numbers[state]] = label_of(system, block, state)
+    return unique(system, release, fresh, LABELS)
+
+
+# ---- a particle --------------------------------------------------------------------------
+
+cdef inline size_t count_below(const System* system, handle_t handle, uint32_t level) noexcept nogil:
+    """Records at and below a handle."""
+    cdef size_t n = 1
+    cdef int i
+    if handle == NONE:
+        return 0
+    if level > 0:
+        for i in range(NODE_SIZE):
+            n += count_below(system, children(&system.pool, handle)[i], level - 1)
+    return n
+
+
+cdef inline Status reserve_release(
+    System* system, Release* release, uint32_t* block
+) noexcept nogil:
+    """Make room for the new records of a particle."""
+    cdef size_t n = used_groups(system, block) + 2
+    cdef size_t label_units = (label_bytes(block[BLOCK_STATES] << 2) + 32) // UNIT_BYTES
+    cdef uint32_t i
+    for i in range(used_groups(system, block)):
+        n += count_below(system, rows_of(system, block)[i], system.row_depth)
+    for i in range(system.root_size):
+        n += count_below(system, root_of(system, block)[i], system.depth - 1)
+    if 2 * (release.n_known + n) > release.mask:
+        return NO_MEMORY  # the table is full: the rest is left for another time
+    return reserve_pages(
+        &system.pool,
+        pages_for(n, max(4 * system.pool.largest + 8, <uint32_t>NODE_UNITS))
+        + pages_for(1, label_units),
+    )
+
+
+cdef inline uint32_t gather_moore(
+    System* system, Release* release, uint32_t* block
+) noexcept nogil:
+    """Make the groups of rows of the states that are left; return how many."""
+    cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
+    cdef const handle_t* rows = rows_of(system, block)
+    cdef handle_t* fresh = <handle_t*>release.fresh.data
+    cdef handle_t[GROUP] groups
+    cdef uint32_t[GROUP] which
+    cdef uint32_t n = 0         # new groups
+    cdef uint32_t filled = 0    # rows of the group being filled
+    cdef uint32_t row           # an old one
+    memset(groups, 0, sizeof(groups))
+    memset(which, 0, sizeof(which))
+    for row in range(block[BLOCK_STATES] + 1):
+        if row == 0 or numbers[row - 1] != DROPPED:
+            groups[filled] = rows[row >> GROUP_BITS]
+            which[filled] = row & (GROUP - 1)
+            filled += 1
+        if filled == GROUP or (filled and row == block[BLOCK_STATES]):
+            fresh[n] = gather_rows(system, release, groups, which, FIRST_ROW | n, GONE)
+            n += 1
+            filled = 0
+            memset(groups, 0, sizeof(groups))
+    return n
+
+
+cdef inline uint32_t gather_mealy(
+    System* system, Release* release, uint32_t* block
+) noexcept nogil:
+    """Make the trees of rows of the states that are left; return how many."""
+    cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
+    cdef handle_t* fresh = <handle_t*>release.fresh.data
+    cdef uint32_t n = 0
+    cdef uint32_t row
+    for row in range(block[BLOCK_STATES] + 1):
+        if row == 0 or numbers[row - 1] != DROPPED:
+            fresh[n] = renumber_tree(
+                system, release, rows_of(system, block)[row], system.row_depth, FIRST_ROW | n, GONE)
+            n += 1
+    return n
+
+
+cdef inline void renumber_numbers(
+    System* system, const uint32_t* numbers, uint32_t* block, uint32_t n_left
+) noexcept nogil:
+    """Move what a block has of each state together."""
+    cdef float* into = real_into(system, block)
+    cdef uint32_t* reached = reached_of(system, block)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef uint32_t state
+    for state in range(n_states):
+        if numbers[state] != DROPPED:
+            into[numbers[state]] = into[state]
+            if system.model.by_rows:
+                reached[numbers[state]] = reached[state]
+    memset(into + n_left, 0, (n_states - n_left) * sizeof(float))
+    if system.model.by_rows:
+        memset(reached + n_left, 0, (n_states - n_left) * sizeof(uint32_t))
+    if block[BLOCK_CURRENT]:
+        state = numbers[block[BLOCK_CURRENT] - 1]
+        block[BLOCK_CURRENT] = 0 if state == DROPPED else state + 1
+    block[BLOCK_STATES] = n_left
+
+
+cdef inline void renumber(
+    System* system, Release* release, uint32_t* block, uint32_t n_left
+) noexcept nogil:
+    """Write the tables of a particle anew; there is room."""
+    cdef handle_t* rows = rows_of(system, block)
+    cdef handle_t* root = root_of(system, block)
+    cdef handle_t old
+    cdef uint32_t n_old = used_groups(system, block)
+    cdef uint32_t i, n
+    if system.model.mealy:
+        n = gather_mealy(system, release, block)
+    else:
+        n = gather_moore(system, release, block)
+    for i in range(n_old):
+        release_tree(&system.pool, rows[i], system.row_depth)
+        rows[i] = (<handle_t*>release.fresh.data)[i] if i < n else <handle_t>NONE
+    for i in range(system.root_size):
+        old = root[i]
+        root[i] = renumber_tree(system, release, old, system.depth - 1, i, FAINT)
+        release_tree(&system.pool, old, system.depth - 1)
+    old = block[BLOCK_LABELS]
+    block[BLOCK_LABELS] = make_labels(system, release, block, n_left)
+    release_group(&system.pool, old)
+    renumber_numbers(system, <const uint32_t*>release.numbers.data, block, n_left)
+
+
+# ---- all of them -------------------------------------------------------------------------
+
+cdef inline Status prepare_release(System* system, Release* release) noexcept nogil:
+    cdef size_t n = 64
+    memset(release, 0, sizeof(Release))
+    while n < 8 * count_records(&system.pool):
+        n *= 2
+    release.mask = n - 1
+    if resize(&system.memory, &release.known, n * sizeof(Known)) != OK:
+        return NO_MEMORY
+    memset(release.known.data, 0, n * sizeof(Known))
+    if resize(&system.memory, &release.numbers, system.state_capacity * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    return resize(&system.memory, &release.fresh, system.n_groups * sizeof(handle_t))
+
+
+cdef inline void tally_states(System* system) noexcept nogil:
+    """Find the most states of a particle anew."""
+    cdef int64_t k
+    system.most_states = 0
+    system.n_potentials = 0
+    for k in range(system.n_particles):
+        system.most_states = max(system.most_states, block_of(system, k)[BLOCK_STATES])
+        system.n_potentials += block_of(system, k)[BLOCK_STATES] + 1
+
+
+cdef inline bint may_release(const System* system, uint32_t* block) noexcept nogil:
+    cdef uint32_t n_gone = block[BLOCK_STATES] - live_states(system, block, &system.now)
+    return n_gone >= FEWEST_RELEASED and 4 * n_gone >= block[BLOCK_STATES]
+
+
+cdef inline void release_states(System* system) noexcept nogil:
+    """Release states of all particles that have many to release; after a commit."""
+    cdef Release release
+    cdef uint32_t* block
+    cdef uint32_t n_left
+    cdef int64_t k
+    cdef bint is_prepared = False
+    for k in range(system.n_particles):
+        block = block_of(system, k)
+        if shares_block(system, k) or not may_release(system, block):
+            continue
+        if not is_prepared:
+            is_prepared = True
+            if prepare_release(system, &release) != OK:
+                break
+        n_left = number_anew(system, block, <uint32_t*>release.numbers.data)
+        if n_left == block[BLOCK_STATES]:
+            continue
+        if reserve_release(system, &release, block) != OK:
+            break
+        renumber(system, &release, block, n_left)
+        system.is_relabelled = True
+    if is_prepared:
+        dispose(&system.memory, &release.known)
+        dispose(&system.memory, &release.numbers)
+        dispose(&system.memory, &release.fresh)
+        tally_states(system)
