@@ -15,6 +15,7 @@ The symbols of the paper, and what they are called here:
 ``t[j, c]``           ``particle.transition[j, c]``, j being ``particle.row``
 ``into[c]``           ``particle.into[c]``
 ``m[c]``              ``particle.rows_into[c]``
+``w_n``               ``particle.memory.weight(n)``
 ``w_n / w_{n+1}``     ``particle.memory.left_after(n)``
 ``e[c, y]``           ``particle.emission[c, y]``
 ``y_n``               ``symbol``; None if it is missing
@@ -34,7 +35,7 @@ A rule of one's own is a class with such a step: `SelectionRule`.
 
 from mdvpf.reference.filter import Pending, ReferenceFilter
 from mdvpf.reference.literal import LiteralFilter, LiteralResult
-from mdvpf.reference.memory import GONE, ROWS_COUNTED_EVERY, Memory
+from mdvpf.reference.memory import GONE, ROWS_COUNTED_EVERY, Memory, round24
 from mdvpf.reference.particle import (
     NO_PARENT,
     START,
@@ -125,6 +126,7 @@ __all__ = [
     "particle_learning_step",
     "resample",
     "residual_resample",
+    "round24",
     "select_optimal",
     "select_top",
     "selection_keys",

@@ -34,7 +34,8 @@ class Particle:
     Particles are never changed: `move` makes a child with counts of its own.
 
     All counts are those of the step that comes next: with forgetting they are real numbers that
-    have faded up to there, and what has faded away is not in the dictionaries.
+    have faded up to there, and what has faded away is not in the dictionaries. With rounding (see
+    `Memory`) the dictionaries have multiples of the counts, by the factor `unit`.
 
     Attributes
     ----------
@@ -54,7 +55,7 @@ class Particle:
     transition : dict of (Row, int) to number
         Transitions so far from a row, -1 for that of the start state, to a state.
     emission : dict of (int, int) to number
-        How often a state emitted a symbol.
+        How often a state emitted a symbol. With rounding also how often a missing one, None.
     into : dict of int to number
         How often a state was entered, from the start state too; of transitions that have faded
         away it keeps what is left.
@@ -73,7 +74,7 @@ class Particle:
     parent: int = NO_PARENT
     path: list[int] = field(default_factory=list)
     transition: dict[tuple[Row, int], float] = field(default_factory=dict)
-    emission: dict[tuple[int, int], float] = field(default_factory=dict)
+    emission: dict[tuple[int, Symbol], float] = field(default_factory=dict)
     into: dict[int, float] = field(default_factory=dict)
     rows_into: dict[int, int] = field(default_factory=dict)
     symbol: Symbol = None
@@ -91,6 +92,11 @@ class Particle:
             return self.state, self.symbol
         return self.state
 
+    @property
+    def unit(self) -> float:
+        """What the dictionaries have for a count of one: 1 without rounding."""
+        return self.memory.unit(len(self.path) + 1)
+
     def counts(self, n_symbols: int) -> Counts:
         """Return the counts as dense arrays, in which states that faded away have zeros.
 
@@ -98,7 +104,7 @@ class Particle:
         missing one.
         """
         kind: Any = np.float64 if self.memory.fades else np.int64
-        m = self.n_states
+        m, unit = self.n_states, self.unit
         start: NDArray[Any] = np.zeros(m, dtype=kind)
         is_mealy = self.memory.machine == "mealy"
         shape = (m, n_symbols + 1, m) if is_mealy else (m, m)
@@ -106,13 +112,14 @@ class Particle:
         emission: NDArray[Any] = np.zeros((m, n_symbols), dtype=kind)
         for (row, state), times in self.transition.items():
             if row == START:
-                start[state] = times
+                start[state] = times / unit
             elif isinstance(row, tuple):
-                transition[row[0], n_symbols if row[1] is None else row[1], state] = times
+                transition[row[0], n_symbols if row[1] is None else row[1], state] = times / unit
             else:
-                transition[row, state] = times
+                transition[row, state] = times / unit
         for (state, symbol), times in self.emission.items():
-            emission[state, symbol] = times
+            if symbol is not None:
+                emission[state, symbol] = times / unit
         return Counts(start, transition, emission)
 
 
@@ -120,17 +127,18 @@ def move(
     particle: Particle, state: int, symbol: Symbol, *, parent: int, log_weight: float
 ) -> Particle:
     """Return the child that goes to `state` and emits `symbol` there."""
+    memory, step = particle.memory, len(particle.path) + 1
     transition = dict(particle.transition)
     rows_into = dict(particle.rows_into)
     entry = particle.row, state
     if entry not in transition:
         rows_into[state] = rows_into.get(state, 0) + 1
-    transition[entry] = transition.get(entry, 0) + 1
+    transition[entry] = memory.increased(transition.get(entry, 0), step)
     into = dict(particle.into)
-    into[state] = into.get(state, 0) + 1
+    into[state] = memory.increased(into.get(state, 0), step)
     emission = dict(particle.emission)
-    if symbol is not None:
-        emission[state, symbol] = emission.get((state, symbol), 0) + 1
+    if symbol is not None or memory.rounding:
+        emission[state, symbol] = memory.increased(emission.get((state, symbol), 0), step)
     child = Particle(
         state=state,
         n_states=max(particle.n_states, state + 1),
@@ -142,9 +150,9 @@ def move(
         into=into,
         rows_into=rows_into,
         symbol=symbol,
-        memory=particle.memory,
+        memory=memory,
     )
-    return faded(child) if particle.memory.fades else child
+    return faded(child) if memory.fades else child
 
 
 def faded(particle: Particle) -> Particle:
@@ -154,9 +162,10 @@ def faded(particle: Particle) -> Particle:
     sequence that stands in a state that is released stands in the start state.
     """
     step = len(particle.path)  # the one that was just made
-    left = particle.memory.left_after(step)
-    into = {c: n * left for c, n in particle.into.items() if n * left >= GONE}
-    transition = {entry: n * left for entry, n in particle.transition.items() if n * left >= GONE}
+    scale = particle.memory.scale_after(step)
+    gone = GONE * particle.unit
+    into = {c: n * scale for c, n in particle.into.items() if n * scale >= gone}
+    transition = {entry: n * scale for entry, n in particle.transition.items() if n * scale >= gone}
     rows_into = particle.rows_into
     if (step + 1) % ROWS_COUNTED_EVERY == 0:
         rows_into = Counter(state for _, state in transition)
@@ -165,7 +174,7 @@ def faded(particle: Particle) -> Particle:
         state=particle.state if particle.state in into else START,
         into=into,
         transition=transition,
-        emission={(c, y): n * left for (c, y), n in particle.emission.items() if c in into},
+        emission={(c, y): n * scale for (c, y), n in particle.emission.items() if c in into},
         rows_into={c: n for c, n in rows_into.items() if c in into},
     )
 
@@ -180,11 +189,11 @@ def transition_probabilities(model: InfiniteHMM, particle: Particle) -> list[flo
     left out, and the divisor is the mass of the others. There is always some: of the states that
     exist, the one entered last is reached by a transition that is not gone.
     """
-    if particle.memory != Memory.of(model):
+    if particle.memory != Memory.of(model, rounding=particle.memory.rounding):
         raise ValueError(f"particle with {particle.memory!r}: expected that of {model!r}")
-    states = range(particle.n_states)
-    into = [particle.into.get(state, 0) for state in states]
-    seen = [particle.transition.get((particle.row, state), 0) for state in states]
+    states, unit = range(particle.n_states), particle.unit
+    into = [particle.into.get(state, 0) / unit for state in states]
+    seen = [particle.transition.get((particle.row, state), 0) / unit for state in states]
     if model.kappa > 0.0 and particle.state != START:
         seen[particle.state] += model.kappa
     if model.oracle == "unvisited":
@@ -206,14 +215,23 @@ def transition_probabilities(model: InfiniteHMM, particle: Particle) -> list[flo
 def emission_probability(
     model: InfiniteHMM, particle: Particle, state: int, symbol: Symbol
 ) -> float:
-    """Return the probability that `state` emits `symbol`; 1 for a missing symbol."""
+    """Return the probability that `state` emits `symbol`; 1 for a missing symbol.
+
+    With rounding the emissions of a state are not added up: they are how often it was entered,
+    less how often its symbol was missing.
+    """
     if symbol is None:
         return 1.0
     if state == particle.n_states:
         return 1.0 / model.n_symbols
-    total = sum(particle.emission.get((state, y), 0) for y in range(model.n_symbols))
-    times = particle.emission.get((state, symbol), 0)
-    return (times + model.beta) / (total + model.n_symbols * model.beta)
+    if particle.memory.rounding:
+        missing = particle.emission.get((state, None), 0)
+        total = max(0.0, particle.into.get(state, 0) - missing)
+    else:
+        total = sum(particle.emission.get((state, y), 0) for y in range(model.n_symbols))
+    unit = particle.unit
+    times = particle.emission.get((state, symbol), 0) / unit
+    return (times + model.beta) / (total / unit + model.n_symbols * model.beta)
 
 
 def log_potentials(model: InfiniteHMM, particle: Particle, symbol: Symbol) -> list[float]:

@@ -19,6 +19,8 @@ from tests.kernel.inspecting import Shown, Symbol
 
 EPSILON = float(np.finfo(float).eps)
 NEAR = 1e-12  # two cumulative sums this close, relatively, may differ in rounding alone
+# With counts of 32 bits the weights of steps are rounded too: so close are scores and sums then.
+NEAR_ROUNDED = 1e-6
 
 
 def grid_range(log_scores: Sequence[float], slack: float) -> Iterator[tuple[float, float]]:
@@ -49,6 +51,7 @@ def edge_of_top(
     expected: Sequence[Particle],
     *,
     carry_weights: bool = True,
+    slack: float = 0.0,
 ) -> str | None:
     """Return the edge if those found and those expected are both the best up to last bits.
 
@@ -56,11 +59,13 @@ def edge_of_top(
     lowering all others, makes them the best.
     """
     candidates = reference.expand(model, particles, symbol, carry_weights=carry_weights)
-    ranges = list(grid_range([c.log_score for c in candidates], 0.0))
+    ranges = list(grid_range([c.log_score for c in candidates], slack))
     places = {(c.parent, c.state): i for i, c in enumerate(candidates)}
-    pairs = zip(found.parents.tolist(), found.states.tolist(), strict=True)
+    # A state that fades away as soon as it is left is shown as S. It was the new one: none lasts.
+    entered = np.where(found.states == reference.START, found.n_states - 1, found.states)
+    pairs = zip(found.parents.tolist(), entered.tolist(), strict=True)
     ours = {places.get(place, -1) for place in pairs}
-    theirs = {places[particle.parent, particle.state] for particle in expected}
+    theirs = {places[particle.parent, particle.path[-1]] for particle in expected}
     for kept in (ours, theirs):
         keys = [high if i in kept else low for i, (low, high) in enumerate(ranges)]
         if first_by_key(keys, n_particles) != kept:
@@ -77,6 +82,9 @@ def edge_of_completion(
     algorithm: mdvpf.MDVPA,
     step: int,
     uniforms: np.random.Generator,
+    *,
+    slack: float = 0.0,
+    near: float = NEAR,
 ) -> str | None:
     """Return the edge if the last bits of the scores may decide a completed step of MD-VPA.
 
@@ -86,7 +94,6 @@ def edge_of_completion(
     carry = algorithm.carry_weights
     candidates = reference.expand(model, particles, symbol, carry_weights=carry)
     scores = [candidate.log_score for candidate in candidates]
-    slack = 0.0
     if lookahead is not None:
         discount = float(algorithm.discounts([step])[0])
         terms = reference.lookahead_terms(
@@ -94,9 +101,9 @@ def edge_of_completion(
         )
         scores = [score + discount * term for score, term in zip(scores, terms, strict=True)]
         # The mean over particles rounds once a particle.
-        slack = discount * EPSILON * (len(particles) + 8.0 * max(map(abs, terms)) + 8.0)
+        slack += discount * EPSILON * (len(particles) + 8.0 * max(map(abs, terms)) + 8.0)
     if algorithm.selection == "optimal":
-        return edge_of_optimal(scores, n_particles, uniforms.random)
+        return edge_of_optimal(scores, n_particles, uniforms.random, near)
     kept = {survivor.candidate for survivor in reference.select_top(scores, n_particles)}
     ranges = list(grid_range(scores, slack))
     keys = [low if i in kept else high for i, (low, high) in enumerate(ranges)]
@@ -104,7 +111,10 @@ def edge_of_completion(
 
 
 def edge_of_optimal(
-    log_scores: Sequence[float], n_particles: int, uniform: Callable[[], float]
+    log_scores: Sequence[float],
+    n_particles: int,
+    uniform: Callable[[], float],
+    near: float = NEAR,
 ) -> str | None:
     """Return the edge if a last bit decides whom the optimal rule keeps or draws."""
     shares = [math.exp(share) for share in reference.normalised(log_scores)]
@@ -120,7 +130,7 @@ def edge_of_optimal(
     n_heavy, _ = reference.heavy_and_light(shares, n_particles)
     for a in range(min(n_heavy + 1, n_particles)):
         light_weight = tails[a] / (n_particles - a)
-        if math.isclose(largest_first[a], light_weight, rel_tol=NEAR):
+        if math.isclose(largest_first[a], light_weight, rel_tol=near):
             return "heavy or light"
     n_draws = n_particles - n_heavy
     if n_draws == 0:
@@ -129,15 +139,15 @@ def edge_of_optimal(
     light = [shares[i] for i in sorted(by_share[n_heavy:])]
     u = uniform()
     points = [(j + u) / n_draws for j in range(n_draws)]
-    return "uniform" if is_near_an_edge(light, points) else None
+    return "uniform" if is_near_an_edge(light, points, near) else None
 
 
-def is_near_an_edge(weights: Sequence[float], points: Iterable[float]) -> bool:
+def is_near_an_edge(weights: Sequence[float], points: Iterable[float], near: float = NEAR) -> bool:
     """Whether a point in [0, 1) falls on the edge between two cumulative weights."""
     cumulative = np.cumsum(weights)
     wanted = np.array(list(points)) * cumulative[-1]
     distance = np.abs(wanted[:, None] - cumulative[None, :])
-    return bool(np.any(distance <= NEAR * cumulative[-1]))
+    return bool(np.any(distance <= near * cumulative[-1]))
 
 
 def edge_of_learning(
@@ -145,6 +155,7 @@ def edge_of_learning(
     particles: Sequence[Particle],
     symbol: Symbol,
     uniforms: np.random.Generator,
+    near: float = NEAR,
 ) -> str | None:
     n = len(particles)
     scores = [
@@ -154,10 +165,11 @@ def edge_of_learning(
     totals = [reference.log_sum_exp(values) for values in scores]
     shares = [math.exp(share) for share in reference.normalised(totals)]
     points = uniforms.random(n).tolist()
-    if is_near_an_edge(shares, points):
+    if is_near_an_edge(shares, points, near):
         return "uniform"
     for parent, u in zip(reference.draw(shares, points), uniforms.random(n).tolist(), strict=True):
-        if is_near_an_edge([math.exp(s) for s in reference.normalised(scores[parent])], [u]):
+        weights = [math.exp(score) for score in reference.normalised(scores[parent])]
+        if is_near_an_edge(weights, [u], near):
             return "uniform"
     return None
 
@@ -168,12 +180,13 @@ def edge_of_smc(
     symbol: Symbol,
     algorithm: mdvpf.SMC,
     uniforms: np.random.Generator,
+    near: float = NEAR,
 ) -> str | None:
     n = len(particles)
     log_scores = []
     for particle, u in zip(particles, uniforms.random(n).tolist(), strict=True):
         transition = reference.transition_probabilities(model, particle)
-        if is_near_an_edge(transition, [u]):
+        if is_near_an_edge(transition, [u], near):
             return "uniform"
         state = reference.draw(transition, [u])[0]
         emission = reference.emission_probability(model, particle, state, symbol)
@@ -181,7 +194,7 @@ def edge_of_smc(
     log_weights = reference.normalised(log_scores)
     ess = reference.effective_size(log_weights)
     threshold = algorithm.ess_threshold
-    if threshold not in (None, 1.0) and math.isclose(ess, threshold * n, rel_tol=NEAR):
+    if threshold not in (None, 1.0) and math.isclose(ess, threshold * n, rel_tol=near):
         return "effective sample size"
     if not reference.is_time_to_resample(ess, n, threshold):
         return None
@@ -191,11 +204,13 @@ def edge_of_smc(
         scaled = [number * GRID for number in expected]
         if any(abs(x - math.floor(x) - 0.5) < 1e-4 for x in scaled):
             return "grid"
+        if any(abs(x + 0.5 - GRID * round((x + 0.5) / GRID)) < near * GRID for x in scaled):
+            return "grid"
         whole = [math.floor(round(x) / GRID) for x in scaled]
         n_draws = n - sum(whole)
         weights = [max(0.0, a - b) for a, b in zip(expected, whole, strict=True)]
         points = uniforms.random(n_draws).tolist()
-        return "uniform" if n_draws and is_near_an_edge(weights, points) else None
+        return "uniform" if n_draws and is_near_an_edge(weights, points, near) else None
     if algorithm.resampling == "multinomial":
         points = uniforms.random(n).tolist()
     elif algorithm.resampling == "stratified":
@@ -203,4 +218,4 @@ def edge_of_smc(
     else:
         u = uniforms.random()
         points = [(j + u) / n for j in range(n)]
-    return "uniform" if is_near_an_edge(weights, points) else None
+    return "uniform" if is_near_an_edge(weights, points, near) else None
