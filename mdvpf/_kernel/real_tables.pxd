@@ -8,7 +8,8 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.real_counts cimport count_again, read_row
 from mdvpf._kernel.real_particles cimport (
-    column_at_move, column_group, current_at, is_gone, label_of, row_group, row_index,
+    column_at_move, column_group, current_at, is_gone, label_of, outlives_step, row_group,
+    row_index,
 )
 from mdvpf._kernel.types cimport Clock, Entries, Scratch, System
 
@@ -72,6 +73,6 @@ cdef inline void write_tables(
                      &column)
         for i in range(column.n):
             j = column.state[i]
-            # A state that is moved to is not gone, unless nothing outlives a step.
-            if j == n_states or not is_gone(system, block, j, clock) or (moved and j == state):
+            if outlives_step(system, block, j) if moved and j == state \
+                    else not is_gone(system, block, j, clock):
                 emission[label_of(system, block, j) * n_symbols + symbol] = column.count[i]

@@ -12,9 +12,7 @@ from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Counts
 
 
-def real_counts(
-    core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int
-) -> Counts:
+def real_counts(core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int) -> Counts:
     """Return the counts as of the next step; states that have faded away have zeros.
 
     They are integers where nothing fades. Of a Mealy machine the transitions have a middle axis

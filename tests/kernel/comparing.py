@@ -7,7 +7,6 @@ one: every other difference fails.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -183,16 +182,26 @@ class Pair:
         return same and bool(np.allclose(found.weights, weights, rtol=most, atol=most))
 
     def compare_prediction(self) -> None:
-        """Compare what both predict; of a large alphabet, for some symbols only."""
+        """Compare what both predict; of a large alphabet, for some symbols only.
+
+        The prediction is divided by its sum, which the rounding of counts moves away from one.
+        """
         found = self.core.predict_proba()
         np.testing.assert_allclose(found.sum(), 1.0, rtol=0.0, atol=self.tolerance.total)
         n = self.core.n_symbols
         symbols = range(n) if n <= 12 else sorted({0, 1, n // 3, n // 2, n - 2, n - 1})
-        for symbol in symbols:
-            expected = reference.log_predictive(self.core.model, self.slow.particles, symbol)
-            np.testing.assert_allclose(
-                found[symbol], math.exp(expected), rtol=self.tolerance.weights, atol=1e-10
-            )
+        logs = [
+            reference.log_predictive(self.core.model, self.slow.particles, symbol)
+            for symbol in symbols
+        ]
+        expected = np.exp(logs)
+        most = self.tolerance.weights
+        if self.core.model.fades:
+            if len(symbols) == n:
+                expected /= expected.sum()
+            else:
+                most = 1e-6
+        np.testing.assert_allclose(found[list(symbols)], expected, rtol=most, atol=1e-10)
 
     def compare_tables(self) -> None:
         """Compare the counts and the path of every particle."""
