@@ -64,7 +64,7 @@ def pf(request: pytest.FixtureRequest) -> ParticleFilter:
                 "n_symbols": REQUIRED,
                 "alpha": 1.0,
                 "gamma": 1.0,
-                "beta": 0.3,
+                "beta": None,
                 "oracle": "unvisited",
                 "max_states": None,
                 "machine": "moore",
