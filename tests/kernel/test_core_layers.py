@@ -23,6 +23,7 @@ LAYERS = [
     "history",
     "particles",
     "transition",
+    "prediction",
     "threads",
     "sparse_expansion",
     "expansion",
