@@ -130,4 +130,3 @@ def test_a_long_prediction_can_be_interrupted(alarm: None) -> None:
     else:
         pytest.fail("no signal was ever seen during a prediction")
     assert saved(pf) == before
-    pf._core.verify()
