@@ -65,7 +65,7 @@ class Forecasts(Predictor):
         symbols = np.concatenate([likelier, equal])
         return list(zip(symbols.tolist(), probabilities[symbols].tolist(), strict=True))
 
-    def sample(self, length: int, size: int = 1, rng: Any = None) -> NDArray[np.int64]:
+    def sample(self, length: int, size: int = 1, *, rng: Any = None) -> NDArray[np.int64]:
         """Return random continuations of the stream.
 
         Each draws a particle by weight, and then states and symbols by the predictive rule of the
@@ -108,7 +108,7 @@ class Forecasts(Predictor):
                 symbols[part, i] = ahead.draw(generator)
         return symbols
 
-    def forecast(self, horizon: int, size: int = 1000, rng: Any = None) -> NDArray[np.float64]:
+    def forecast(self, horizon: int, size: int = 1000, *, rng: Any = None) -> NDArray[np.float64]:
         """Return the distributions of the symbols that come next, one row a symbol.
 
         Row 0 is `predict_proba`. Row h averages the exact distributions of the symbol after h
