@@ -4,92 +4,138 @@
 p(y) under one particle is a base, which all symbols have in common (beta in every state, and the
 new state), plus the counts of y, each times the *rate* of its state: p(m | x) / (emitted + prior).
 So the bases of all particles are one number, and of the symbols only those are visited that have
-a column. Columns are linear in the rates. Hence particles that share a block, and the provisional
-children of one parent, add up their rates and are visited once.
+a column. Particles that share a block are visited once, with their joint weight.
+
+The provisional particles of MD-VPA are visited one by one, though the children of one parent share
+its columns: to add up their rates first would round differently, and a provisional particle must
+predict as the same particle does once it is stored, to the bit.
 """
 
-from libc.stdint cimport int64_t, uint32_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport (
-    BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
+    GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
 )
 from mdvpf._kernel.counts cimport children, count_in, row_in, state_in
 from mdvpf._kernel.emission cimport as_double
 from mdvpf._kernel.particles cimport (
-    block_of, end_of_sharing, group_at, root_of, view_moved, view_particle,
+    block_of, column_moved, end_of_sharing, group_at, root_of, view_moved, view_particle,
 )
 from mdvpf._kernel.transition cimport transition_scores
 from mdvpf._kernel.types cimport Model, Record, Row, System, View, handle_t
 
+cdef enum:
+    NO_SYMBOL = 0x7FFFFFFF  # larger than any symbol
 
-cdef inline double add_rates(
-    const Model* model, const View* view, double weight, double* transition, double* rates
+
+cdef inline double find_rates(
+    const Model* model, const View* view, double weight, const double* transition, double* rates
 ) noexcept nogil:
-    """Add the rate of every state, times the weight, to `rates`; return the base, so weighted.
-
-    On return `transition`, which holds p(m | x), holds the rates of this particle alone.
-    """
+    """Write the rate of each state, given p(m | x), and return the base: both times the weight."""
     cdef double base = 0.0
     cdef uint32_t i
     for i in range(view.n_states):
-        transition[i] *= weight / (as_double(view.emitted[i]) + model.prior)
-        rates[i] += transition[i]
-        base += transition[i]
+        rates[i] = weight * transition[i] / (as_double(view.emitted[i]) + model.prior)
+        base += rates[i]
     base *= model.beta
     if view.offers_new:
         base += weight * transition[view.n_states] / model.n_symbols
     return base
 
 
+cdef inline double worth(const Row* column, const double* rates) noexcept nogil:
+    """What the counts of a column add to the probability of its symbol."""
+    cdef double total = 0.0
+    cdef uint32_t i
+    for i in range(column.n):
+        total += rates[state_in(column, i)] * count_in(column, i)
+    return total
+
+
 cdef inline void add_group(
-    const System* system, const Record* group, uint32_t first, const double* rates, double* out
+    const System* system, const Record* group, uint32_t first, uint32_t left_out,
+    const double* rates, double* out,
 ) noexcept nogil:
     """Add what the columns of a group are worth; `first` is the symbol of the first of them."""
-    cdef uint32_t which, i
-    cdef Row row
-    cdef double total
+    cdef uint32_t which
+    cdef Row column
     for which in range(<uint32_t>GROUP):
         if first + which >= system.model.n_symbols:  # the column of what was not observed
             return
-        row = row_in(group, which)
-        if row.n:
-            total = 0.0
-            for i in range(row.n):
-                total += rates[state_in(&row, i)] * count_in(&row, i)
-            out[first + which] += total
+        column = row_in(group, which)
+        if column.n and first + which != left_out:
+            out[first + which] += worth(&column, rates)
 
 
 cdef inline int64_t add_tree(
-    const System* system, handle_t handle, uint32_t level, uint32_t index,
+    const System* system, handle_t handle, uint32_t level, uint32_t index, uint32_t left_out,
     const double* rates, double* out,
 ) noexcept nogil:
     """Do so for all columns below a node, the `index`-th of its level; return records visited."""
     cdef int64_t visited = 1
     cdef uint32_t i
     if level == 0:
-        add_group(system, group_at(system, handle), index << GROUP_BITS, rates, out)
+        add_group(system, group_at(system, handle), index << GROUP_BITS, left_out, rates, out)
         return visited
     for i in range(<uint32_t>NODE_SIZE):
         if children(&system.pool, handle)[i] != NONE:
             visited += add_tree(
                 system, children(&system.pool, handle)[i], level - 1, (index << NODE_BITS) + i,
-                rates, out,
+                left_out, rates, out,
             )
     return visited
 
 
 cdef inline int64_t add_columns(
-    const System* system, uint32_t* block, const double* rates, double* out
+    const System* system, uint32_t* block, uint32_t left_out, const double* rates, double* out
 ) noexcept nogil:
-    """Do so for all columns of a particle; return how many records were visited."""
+    """Do so for all columns of a block but that of one symbol; return how many records it took."""
     cdef const handle_t* root = root_of(system, block)
     cdef int64_t visited = 0
     cdef uint32_t i
     for i in range(system.root_size):
         if root[i] != NONE:
-            visited += add_tree(system, root[i], system.depth - 1, i, rates, out)
+            visited += add_tree(system, root[i], system.depth - 1, i, left_out, rates, out)
     return visited
+
+
+cdef inline int64_t add_provisional(
+    System* system, int64_t i, double* base, double* out
+) noexcept nogil:
+    """Add the prediction of a provisional particle; return how much work it was."""
+    cdef int32_t symbol = system.pending_symbol
+    cdef uint32_t* block = block_of(system, system.provisional.parent[i])
+    cdef uint32_t state = system.provisional.state[i]
+    cdef double* rates = system.scratch.emission
+    cdef Row moved
+    cdef View view
+    view_moved(system, block, state, symbol, &system.scratch, &view)
+    transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
+    base[0] += find_rates(
+        &system.model, &view, system.provisional.weight[i], system.scratch.transition, rates
+    )
+    if symbol == MISSING:
+        return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
+    moved = column_moved(system, block, state, symbol, <uint32_t>symbol, &system.scratch)
+    out[symbol] += worth(&moved, rates)
+    return view.n_states + add_columns(system, block, <uint32_t>symbol, rates, out)
+
+
+cdef inline int64_t add_stored(
+    System* system, int64_t first, int64_t end, double* base, double* out
+) noexcept nogil:
+    """Add the prediction of particles that share a block; return how much work it was."""
+    cdef uint32_t* block = block_of(system, first)
+    cdef double* rates = system.scratch.emission
+    cdef double weight = 0.0
+    cdef int64_t i
+    cdef View view
+    for i in range(first, end):
+        weight += (<double*>system.stored.weight.data)[i]
+    view_particle(system, block, &view)
+    transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
+    base[0] += find_rates(&system.model, &view, weight, system.scratch.transition, rates)
+    return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
 
 
 cdef inline int64_t add_predictives(
@@ -104,39 +150,12 @@ cdef inline int64_t add_predictives(
     cdef int64_t work = 0
     cdef int64_t i = first
     cdef int64_t end
-    cdef uint32_t* block
-    cdef uint32_t parent, state
-    cdef double weight
-    cdef double* transition = system.scratch.transition
-    cdef double* rates = system.scratch.emission
-    cdef View view
     while i < n and work < most_work:
-        parent = system.provisional.parent[i] if system.pending else <uint32_t>i
-        block = block_of(system, parent)
-        memset(rates, 0, (block[BLOCK_STATES] + 1) * sizeof(double))
         if system.pending:
-            while i < n and system.provisional.parent[i] == parent:
-                state = system.provisional.state[i]
-                view_moved(
-                    system, block, state, system.pending_symbol, &system.scratch, &view
-                )
-                transition_scores(&system.model, &view, system.scratch.ones, transition)
-                base[0] += add_rates(
-                    &system.model, &view, system.provisional.weight[i], transition, rates
-                )
-                if system.pending_symbol != MISSING:  # the step that is not in the tables yet
-                    out[system.pending_symbol] += transition[state]
-                work += view.n_states
-                i += 1
+            work += add_provisional(system, i, base, out)
+            i += 1
         else:
-            weight = 0.0
             end = end_of_sharing(system, i)
-            while i < end:
-                weight += (<double*>system.stored.weight.data)[i]
-                i += 1
-            view_particle(system, block, &view)
-            transition_scores(&system.model, &view, system.scratch.ones, transition)
-            base[0] += add_rates(&system.model, &view, weight, transition, rates)
-            work += view.n_states
-        work += add_columns(system, block, rates, out)
+            work += add_stored(system, i, end, base, out)
+            i = end
     return i
