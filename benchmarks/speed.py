@@ -198,7 +198,7 @@ def update_overhead() -> Result:
     """Microseconds of `update` with one particle: what a call costs whatever it does."""
     figures: Result = []
     for name, algorithm in {"VPA": mdvpf.VPA(), "MD-VPA": mdvpf.MDVPA()}.items():
-        pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2), algorithm, n_particles=1)
+        pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2, beta=0.3), algorithm, n_particles=1)
         best = (
             min(
                 timeit.repeat(

@@ -23,17 +23,18 @@ from mdvpf._kernel.constants cimport (
     AlgorithmKind, NormalizerKind, ResamplingKind, Status,
 )
 from mdvpf._kernel.counts cimport children, count_in, row_end, row_start, state_in
-from mdvpf._kernel.emission cimport add_predictive, make_tables
+from mdvpf._kernel.emission cimport make_tables
 from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.particles cimport (
-    block_in, block_of, column_moved, column_of, group_at, root_of, rows_of, shares_block,
-    transition_row, used_groups, view_moved, view_particle,
+    block_in, block_of, column_of, group_at, root_of, rows_of, shares_block, transition_row,
+    used_groups,
 )
 from mdvpf._kernel.pool cimport open_pool
+from mdvpf._kernel.prediction cimport add_predictives
 from mdvpf._kernel.real_counts cimport real_end, real_start
 from mdvpf._kernel.real_particles cimport is_gone, label_of, outlives_step
-from mdvpf._kernel.real_scores cimport add_real_predictive, normalize_predictive
+from mdvpf._kernel.real_scores cimport normalize_predictive
 from mdvpf._kernel.real_tables cimport rows_a_state, write_tables
 from mdvpf._kernel.release_states cimport RELEASE_INTERVAL
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
@@ -48,15 +49,14 @@ from mdvpf._kernel.state_text cimport state_text
 from mdvpf._kernel.step cimport start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.threads cimport watch_forks
-from mdvpf._kernel.transition cimport transition_scores
-from mdvpf._kernel.types cimport History, Record, Report, Row, System, View, handle_t
+from mdvpf._kernel.types cimport History, Record, Report, Row, System, handle_t
 from mdvpf._kernel.verify cimport (
     check, verify_buffers, verify_history, verify_particle, verify_pool, verify_slots,
     verify_totals,
 )
 from mdvpf._kernel.verify_real cimport verify_real
 
-# Candidates scored between two looks at pending signals: some milliseconds of work.
+# Candidates scored, or records visited, between two looks at pending signals: some milliseconds.
 cdef enum:
     SIGNAL_INTERVAL = 500000
 
@@ -451,59 +451,25 @@ cdef class ParticleSystem:
         """Write the distribution of the next symbol."""
         cdef System* system = &self.system
         cdef int64_t n = self.n_particles
-        cdef int64_t i
-        cdef uint32_t* block
-        cdef uint32_t state
-        cdef Row counts
-        cdef uint32_t overlaid
-        cdef double weight
+        cdef int64_t i = 0
         cdef double base = 0.0
-        cdef double* transition
-        cdef View view
         if out.shape[0] != system.model.n_symbols:
             raise ValueError("out: expected one entry a symbol")
         self.enter()
         try:
             raise_for(reserve_scores(system, system.most_states))
-            transition = system.scratch.transition
             with nogil:
                 memset(&out[0], 0, out.shape[0] * sizeof(double))
-                for i in range(n):
-                    overlaid = 0xFFFFFFFFu
-                    state = 0
-                    if system.pending:
-                        block = block_of(system, system.provisional.parent[i])
-                        state = system.provisional.state[i]
-                        weight = system.provisional.weight[i]
-                    else:
-                        block = block_of(system, i)
-                        weight = (<double*>system.stored.weight.data)[i]
-                    if system.model.real:
-                        base += add_real_predictive(
-                            system, block, system.pending, state, weight, &out[0]
-                        )
-                        continue
-                    if system.pending:
-                        view_moved(
-                            system, block, state, system.pending_symbol, &system.scratch, &view
-                        )
-                        if system.pending_symbol != MISSING:
-                            overlaid = <uint32_t>system.pending_symbol
-                            counts = column_moved(
-                                system, block, state, system.pending_symbol, overlaid,
-                                &system.scratch,
-                            )
-                    else:
-                        view_particle(system, block, &view)
-                    transition_scores(
-                        &system.model, &view, system.scratch.ones, transition
-                    )
-                    add_predictive(
-                        system, &view, root_of(system, block), overlaid, &counts, weight,
-                        transition, system.scratch.emission, &out[0],
-                    )
+                while i < n:
+                    i = add_predictives(system, i, SIGNAL_INTERVAL, &base, &out[0])
+                    if i < n:
+                        with gil:
+                            PyErr_CheckSignals()
                 if system.model.real:
                     normalize_predictive(&out[0], system.model.n_symbols, base)
+                else:
+                    for i in range(out.shape[0]):
+                        out[i] += base
         finally:
             self.busy = False
 

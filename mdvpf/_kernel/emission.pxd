@@ -3,9 +3,8 @@
 
 A second family would be added here. The statistics are columns of counts. Column V counts the
 emissions that were not observed, so the number of observed emissions of a state is how often it was
-entered minus its count in that column. The rest of the core uses two functions: `emission_scores`
-returns p(y | m) for every candidate state m of a particle, and `add_predictive` does the same for
-all symbols at once.
+entered minus its count in that column. Steps use one function: `emission_scores` returns p(y | m)
+for every candidate state m of a particle. `prediction.pxd` does the same for all symbols at once.
 
 The rest are optional fast paths, used only where `has_shortcuts` returns True. They assume that
 p(y | m) is (count of y + beta) / (emitted + prior): `beta_of`, `new_of` and the tables serve
@@ -15,10 +14,10 @@ p(y | m) is (count of y + beta) / (emitted + prior): `beta_of`, `new_of` and the
 from libc.stdint cimport int32_t, uint32_t
 
 from mdvpf._kernel.buffers cimport find_arrays
-from mdvpf._kernel.constants cimport GROUP, NO_MEMORY, NONE, OK, TABLED, Status
-from mdvpf._kernel.counts cimport columns, count_in, row_in, state_in
-from mdvpf._kernel.pool cimport at, resize
-from mdvpf._kernel.types cimport Model, Record, Row, System, View, handle_t
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, TABLED, Status
+from mdvpf._kernel.counts cimport count_in, state_in
+from mdvpf._kernel.pool cimport resize
+from mdvpf._kernel.types cimport Model, Row, System, View
 
 
 # ---- what follows from the hyper-parameters ----------------------------------------------
@@ -104,41 +103,3 @@ cdef inline void emission_scores(
     out[view.n_states + 1] = 0.0
     out[view.n_states + 2] = 0.0
     out[view.n_states + 3] = 0.0
-
-
-cdef inline void add_predictive(
-    const System* system, const View* view, const handle_t* root,
-    uint32_t moved_symbol, const Row* moved_column,
-    double weight, const double* transition, double* rate, double* out,
-) noexcept nogil:
-    """Add the weight times p(y) of one particle to ``out[y]`` for every symbol y.
-
-    `rate` is work space for one number a state. The column of `moved_symbol` (V or larger:
-    none) is `moved_column` instead of what the tree holds.
-    """
-    cdef const Model* model = &system.model
-    cdef double base = 0.0
-    cdef double more
-    cdef const Record* group
-    cdef Row row
-    cdef handle_t handle
-    cdef uint32_t i, symbol
-    for i in range(view.n_states):
-        rate[i] = weight * transition[i] / (as_double(view.emitted[i]) + model.prior)
-        base += rate[i]
-    base *= model.beta
-    if view.offers_new:
-        base += weight * transition[view.n_states] / model.n_symbols
-    for symbol in range(model.n_symbols):
-        if symbol == moved_symbol:
-            row = moved_column[0]
-        else:
-            handle = columns(system, root, symbol)
-            group = NULL
-            if handle != NONE:
-                group = <const Record*>at(&system.pool, handle)
-            row = row_in(group, symbol & (GROUP - 1))
-        more = base
-        for i in range(row.n):
-            more += rate[state_in(&row, i)] * count_in(&row, i)
-        out[symbol] += more

@@ -96,9 +96,9 @@ def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> f
     return number
 
 
-def hyper_parameter(name: str, value: Any) -> float:
+def hyper_parameter(name: str, value: Any, *, also: str = "") -> float:
     """Return a positive hyper-parameter as a float, or raise."""
-    return real(name, value, low=SMALLEST_PARAMETER, high=LARGEST_PARAMETER)
+    return real(name, value, low=SMALLEST_PARAMETER, high=LARGEST_PARAMETER, also=also)
 
 
 def entries(name: str, values: Any, *, of: str) -> list[Any]:

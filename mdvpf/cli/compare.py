@@ -13,6 +13,13 @@ from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import carry_out
 from mdvpf.streams.readers import read_file
 
+Beta = Annotated[
+    float | None,
+    typer.Option(
+        help="Filters: weight of each symbol in an emission. \\[default: 1 / number of symbols]"
+    ),
+]
+
 
 def compare(
     file: shared.File,
@@ -24,7 +31,7 @@ def compare(
     methods: experiment_commands.OldMethods = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
-    beta: shared.Beta = None,
+    beta: Beta = None,
     oracle: shared.Oracle = None,
     max_states: shared.MaxStates = None,
     discount: shared.Discount = None,
@@ -71,6 +78,7 @@ def compare(
         options = experiments.DEFAULTS.changed(**given)
     stream = read_file(file, column=column, breaks=breaks, text=text)
     data = Data(stream.name, stream.symbols, stream.n_symbols, stream.lengths)
+    options = experiments.completed(options, data)
     experiment = experiments.compare(data)
     finished = carry_out(experiment, options, out, where, resume=resume, progress=True)
     return experiment_commands.show(finished)

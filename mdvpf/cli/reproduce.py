@@ -25,6 +25,14 @@ EXPERIMENTS = {
 ALL = "all"
 _LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERIMENTS.items())
 
+Beta = Annotated[
+    float | None,
+    typer.Option(
+        help="Weight of each symbol in an emission. \\[default: the experiment's; 0.3 where it has "
+        "none of its own]"
+    ),
+]
+
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL} of them.")],
@@ -56,7 +64,7 @@ def reproduce(
     ] = False,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
-    beta: shared.Beta = None,
+    beta: Beta = None,
     oracle: shared.Oracle = None,
     max_states: shared.MaxStates = None,
     discount: shared.Discount = None,

@@ -52,7 +52,13 @@ ParticlesInAll = Annotated[
 ]
 Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
 Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the oracle.")]
-Beta = Annotated[float | None, typer.Option(help="Weight of each symbol in an emission.")]
+Beta = Annotated[
+    float | None,
+    typer.Option(
+        help="Weight of each symbol in an emission. \\[default: of filters 1 / number of symbols; "
+        "of chains 0.3, of trees 0.5]"
+    ),
+]
 _CORE_ORACLES = [name for name in ORACLES if name != "rows"]  # only the reference has that one
 Oracle = Annotated[
     str | None,

@@ -7,6 +7,7 @@ a difference is spread over the stream, not what another stream would give.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,12 +18,23 @@ from mdvpf.experiments.methods import NAMES
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group, comparison, final_states
 from mdvpf.experiments.runs import Outcome, Run, Seed
+from mdvpf.model import InfiniteHMM
 from mdvpf.parallel import spawn
 from mdvpf.streams.methods import AUTO, BASE
 
 BLOCKS = 20
 MOST_BREAKS = 20  # marked in the figure
 DEFAULTS = Options(particles=100, seeds=1, length=20, methods=NAMES)
+
+
+def completed(options: Options, data: Data) -> Options:
+    """Return the options with the default beta of the model, unless one was given.
+
+    It depends on the alphabet, so it is not known before the stream is read.
+    """
+    if "beta" in options.given:
+        return options
+    return replace(options, beta=InfiniteHMM(data.n_symbols).beta)
 
 
 def compare(data: Data) -> Experiment:

@@ -39,12 +39,13 @@ class Options:
     length : int
         Symbols of a part of a stream; each experiment says of which.
     alpha, gamma, beta : float, optional
-        Hyper-parameters of the infinite HMM; by default 1, 1 and 0.3.
+        Hyper-parameters of the infinite HMM; by default 1, 1 and 0.3, as in
+        `InfiniteHMM.paper`.
     oracle, max_states : optional
-        What else can be set about the infinite HMM.
+        What else can be set about the infinite HMM; by default as in `InfiniteHMM`.
     discount, normalizer, carry_weights, selection : optional
         What can be set about MD-VPA; VPA has `carry_weights` too. By default all of these are
-        those of `InfiniteHMM` and of `MDVPA`.
+        those of `MDVPA`.
     most_particles : int, default 10000
         The largest K: of the reference, or of a grid.
     methods : tuple of str, default EXPERIMENT_NAMES

@@ -2,8 +2,9 @@
 
 `particle_filter` is the class; `core_arguments` translates a model and an algorithm for the core,
 `uniforms` draws random numbers for it, and `saved_state` says what a checkpoint holds of a filter.
-`finite_hmm` turns a particle into an HMM, `frozen` is a filter that no longer learns, and
-`variance` measures how far particles disagree.
+`forecasts` is what follows from its predictions: `sampling` draws continuations of a stream, from
+what `particle_statistics` says of a particle. `finite_hmm` turns a particle into an HMM, `frozen`
+is a filter that no longer learns, and `variance` measures how far particles disagree.
 """
 
 from mdvpf.filter.frozen import FrozenFilter

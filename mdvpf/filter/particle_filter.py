@@ -20,13 +20,15 @@ from mdvpf.checkpoint import State, register
 from mdvpf.datasets import HMM
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
 from mdvpf.filter.finite_hmm import finite_hmm
+from mdvpf.filter.forecasts import Forecasts
 from mdvpf.filter.frozen import FrozenFilter
+from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
 from mdvpf.filter.real_counts import real_counts
 from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM, extensions
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
-from mdvpf.predictor import MISSING, Counts, MemoryReport, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import MISSING, Counts, MemoryReport, Step, Stream, read_symbol
 
 History = int | Literal["full"] | None
 
@@ -36,7 +38,7 @@ _LONG_RUN = 256  # symbols: after fewer, to make the work space of steps anew co
 
 
 @register("ParticleFilter")
-class ParticleFilter(Predictor):
+class ParticleFilter(Forecasts):
     """Online inference for the infinite hidden Markov model with K particles.
 
     Parameters
@@ -369,6 +371,9 @@ class ParticleFilter(Predictor):
         emission = np.zeros((n_states, self.n_symbols), dtype=np.int64)
         self._core.counts(particle, transition, emission)
         return Counts(transition[0].copy(), transition[1:].copy(), emission)
+
+    def _statistics(self, k: int) -> ParticleStatistics:
+        return particle_statistics(self, k)
 
     def to_hmm(self, k: int | None = None) -> HMM:
         """Return a particle as a finite HMM: the posterior means of its counts.

@@ -10,7 +10,7 @@ live in the compiled core; this module only says how they become probabilities.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mdvpf._support import validate
 
@@ -37,10 +37,11 @@ class InfiniteHMM:
         ``alpha / (t[j] + alpha)``.
     gamma : float, default 1.0
         Weight of a new state within the oracle.
-    beta : float, default 0.3
+    beta : float, optional
         Pseudo-count of every symbol in every state: the emission of y in c has probability
         ``(e[c, y] + beta) / (e[c] + V * beta)``. Smaller values make states more specific;
-        this is the parameter that matters most.
+        this is the parameter that matters most. The default is 1 / V (Perks' prior: all symbols
+        together count as one observation). The attribute is always the number in force.
     oracle : {"unvisited", "any", "rows"}, default "unvisited"
         Whether the oracle offers only the states never reached from j (the paper's Appendix I
         as printed), or any state; "rows" offers any, in proportion to the number of rows that
@@ -69,12 +70,14 @@ class InfiniteHMM:
     >>> model = mdvpf.InfiniteHMM(n_symbols=27, beta=0.01)
     >>> model.alpha, model.beta, model.oracle
     (1.0, 0.01, 'unvisited')
+    >>> mdvpf.InfiniteHMM(n_symbols=4).beta
+    0.25
     """
 
     n_symbols: int
     alpha: float = 1.0
     gamma: float = 1.0
-    beta: float = 0.3
+    beta: float = None  # type: ignore[assignment]  # a number once `__post_init__` is through
     oracle: Oracle = "unvisited"
     max_states: int | None = None
     _: KW_ONLY
@@ -83,12 +86,32 @@ class InfiniteHMM:
     forget: float = 0.0
     half_life: float | None = None
 
+    if TYPE_CHECKING:  # what `dataclass` makes, but for beta, which may be given as None
+
+        def __init__(
+            self,
+            n_symbols: int,
+            alpha: float = 1.0,
+            gamma: float = 1.0,
+            beta: float | None = None,
+            oracle: Oracle = "unvisited",
+            max_states: int | None = None,
+            *,
+            machine: Machine = "moore",
+            kappa: float = 0.0,
+            forget: float = 0.0,
+            half_life: float | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "n_symbols", validate.integer("n_symbols", self.n_symbols, low=1))
         put(self, "alpha", validate.hyper_parameter("alpha", self.alpha))
         put(self, "gamma", validate.hyper_parameter("gamma", self.gamma))
-        put(self, "beta", validate.hyper_parameter("beta", self.beta))
+        beta: float | None = self.beta
+        if beta is None:
+            beta = 1.0 / self.n_symbols
+        put(self, "beta", validate.hyper_parameter("beta", beta, also=", or None"))
         validate.choice("oracle", self.oracle, ORACLES)
         if self.max_states is not None:
             most = validate.integer("max_states", self.max_states, low=1, also=", or None")
@@ -113,6 +136,23 @@ class InfiniteHMM:
     def fades(self) -> bool:
         """Whether counts fade: `forget` or `half_life` is given."""
         return self.forget > 0.0 or self.half_life is not None
+
+    @classmethod
+    def paper(cls, n_symbols: int) -> Self:
+        """Return the model as the paper has it: the default but for beta, which is 0.3.
+
+        The paper sets alpha = gamma = 1 and prints the oracle "unvisited". It says nothing of
+        beta: 0.3 is what the code of the authors of VPA has, and what the experiments here take
+        where they name no other.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM.paper(n_symbols=27)
+        >>> model.alpha, model.gamma, model.beta, model.oracle
+        (1.0, 1.0, 0.3, 'unvisited')
+        """
+        return cls(n_symbols, alpha=1.0, gamma=1.0, beta=0.3, oracle="unvisited")
 
 
 def extensions(model: InfiniteHMM) -> dict[str, Any]:

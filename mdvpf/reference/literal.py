@@ -82,7 +82,8 @@ class LiteralFilter:
     --------
     >>> import mdvpf
     >>> from mdvpf.reference import LiteralFilter
-    >>> result = LiteralFilter(mdvpf.InfiniteHMM(2), n_particles=10).run([0, 1, 0, 0, 1, 1] * 3)
+    >>> pf = LiteralFilter(mdvpf.InfiniteHMM.paper(2), n_particles=10)
+    >>> result = pf.run([0, 1, 0, 0, 1, 1] * 3)
     >>> predicted, leaked = result.log_predictive.sum(), result.log_leaked.sum()
     >>> print(f"{predicted:.3f} {leaked:.3f}")
     -13.828 -13.961

@@ -50,7 +50,8 @@ def theorem_regret(
     --------
     >>> import mdvpf
     >>> from mdvpf.reference import theorem_regret
-    >>> theorem_regret(mdvpf.InfiniteHMM(2), mdvpf.VPA(), 5, [0, 1, 0, 1]).round(3).tolist()
+    >>> model = mdvpf.InfiniteHMM.paper(2)
+    >>> theorem_regret(model, mdvpf.VPA(), 5, [0, 1, 0, 1]).round(3).tolist()
     [0.0, 0.353, 0.99]
     """
     if not isinstance(algorithm, (MDVPA, VPA)):

@@ -30,6 +30,7 @@ LAYERS = [
     "real_scores",
     "real_tables",
     "transition",
+    "prediction",
     "threads",
     "sparse_expansion",
     "expansion",

@@ -64,7 +64,7 @@ def pf(request: pytest.FixtureRequest) -> ParticleFilter:
                 "n_symbols": REQUIRED,
                 "alpha": 1.0,
                 "gamma": 1.0,
-                "beta": 0.3,
+                "beta": None,
                 "oracle": "unvisited",
                 "max_states": None,
                 "machine": "moore",
@@ -109,6 +109,16 @@ def pf(request: pytest.FixtureRequest) -> ParticleFilter:
         (ParticleFilter.path, {"self": REQUIRED, "k": None}),
         (ParticleFilter.counts, {"self": REQUIRED, "k": None}),
         (ParticleFilter.memory, {"self": REQUIRED}),
+        (InfiniteHMM.paper, {"n_symbols": REQUIRED}),
+        (
+            ParticleFilter.sample,
+            {"self": REQUIRED, "length": REQUIRED, "size": 1, "rng": None},
+        ),
+        (
+            ParticleFilter.forecast,
+            {"self": REQUIRED, "horizon": REQUIRED, "size": 1000, "rng": None},
+        ),
+        (ParticleFilter.top, {"self": REQUIRED, "n": 3}),
     ],
     ids=lambda case: getattr(case, "__qualname__", ""),
 )

@@ -119,7 +119,6 @@ BAD_MODELS = [
             (1e-300, ValueError),
             (10**400, ValueError),
             ("1", TypeError),
-            (None, TypeError),
             (True, TypeError),
             (np.True_, TypeError),
             (1j, TypeError),
@@ -128,6 +127,8 @@ BAD_MODELS = [
             ([1.0], TypeError),
         ]
     ),
+    ("alpha", None, TypeError),
+    ("gamma", None, TypeError),
     ("oracle", "all", ValueError),
     ("oracle", "Any", ValueError),
     ("oracle", None, TypeError),

@@ -423,7 +423,7 @@ def test_inspect(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     vocabulary, kept = tmp_path / "labels", tmp_path / "kept"
     vocabulary.write_text("ls\n[red]\nmake\n")
     options = ["--vocabulary", str(vocabulary), "--checkpoint", str(kept)]
-    run("ls\n[red]\nmake\n" * 5, *options, "--method", "MD-VPA")
+    run("ls\n[red]\nmake\n" * 5, *options, "--method", "MD-VPA", "--beta", "0.3")
     shown = inspected(kept, capsys)
     monitor = Monitor.load(kept)
     pf = monitor.predictor

@@ -1,0 +1,170 @@
+# cython: language_level=3
+"""The distribution of the next symbol, at the cost of what particles have counted.
+
+p(y) under one particle is a base, which all symbols have in common (beta in every state, and the
+new state), plus the counts of y, each times the *rate* of its state: p(m | x) / (emitted + prior).
+So the bases of all particles are one number, and of the symbols only those are visited that have
+a column. Particles that share a block are visited once, with their joint weight.
+
+The provisional particles of MD-VPA are visited one by one, though the children of one parent share
+its columns: to add up their rates first would round differently, and a provisional particle must
+predict as the same particle does once it is stored, to the bit.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from mdvpf._kernel.constants cimport (
+    BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
+)
+from mdvpf._kernel.counts cimport children, count_in, row_in, state_in
+from mdvpf._kernel.emission cimport as_double
+from mdvpf._kernel.particles cimport (
+    block_of, column_moved, end_of_sharing, group_at, root_of, view_moved, view_particle,
+)
+from mdvpf._kernel.real_scores cimport add_real_predictive
+from mdvpf._kernel.transition cimport transition_scores
+from mdvpf._kernel.types cimport Model, Record, Row, System, View, handle_t
+
+cdef enum:
+    NO_SYMBOL = 0x7FFFFFFF  # larger than any symbol
+
+
+cdef inline double find_rates(
+    const Model* model, const View* view, double weight, const double* transition, double* rates
+) noexcept nogil:
+    """Write the rate of each state, given p(m | x), and return the base: both times the weight."""
+    cdef double base = 0.0
+    cdef uint32_t i
+    for i in range(view.n_states):
+        rates[i] = weight * transition[i] / (as_double(view.emitted[i]) + model.prior)
+        base += rates[i]
+    base *= model.beta
+    if view.offers_new:
+        base += weight * transition[view.n_states] / model.n_symbols
+    return base
+
+
+cdef inline double worth(const Row* column, const double* rates) noexcept nogil:
+    """What the counts of a column add to the probability of its symbol."""
+    cdef double total = 0.0
+    cdef uint32_t i
+    for i in range(column.n):
+        total += rates[state_in(column, i)] * count_in(column, i)
+    return total
+
+
+cdef inline void add_group(
+    const System* system, const Record* group, uint32_t first, uint32_t left_out,
+    const double* rates, double* out,
+) noexcept nogil:
+    """Add what the columns of a group are worth; `first` is the symbol of the first of them."""
+    cdef uint32_t which
+    cdef Row column
+    for which in range(<uint32_t>GROUP):
+        if first + which >= system.model.n_symbols:  # the column of what was not observed
+            return
+        column = row_in(group, which)
+        if column.n and first + which != left_out:
+            out[first + which] += worth(&column, rates)
+
+
+cdef inline int64_t add_tree(
+    const System* system, handle_t handle, uint32_t level, uint32_t index, uint32_t left_out,
+    const double* rates, double* out,
+) noexcept nogil:
+    """Do so for all columns below a node, the `index`-th of its level; return records visited."""
+    cdef int64_t visited = 1
+    cdef uint32_t i
+    if level == 0:
+        add_group(system, group_at(system, handle), index << GROUP_BITS, left_out, rates, out)
+        return visited
+    for i in range(<uint32_t>NODE_SIZE):
+        if children(&system.pool, handle)[i] != NONE:
+            visited += add_tree(
+                system, children(&system.pool, handle)[i], level - 1, (index << NODE_BITS) + i,
+                left_out, rates, out,
+            )
+    return visited
+
+
+cdef inline int64_t add_columns(
+    const System* system, uint32_t* block, uint32_t left_out, const double* rates, double* out
+) noexcept nogil:
+    """Do so for all columns of a block but that of one symbol; return how many records it took."""
+    cdef const handle_t* root = root_of(system, block)
+    cdef int64_t visited = 0
+    cdef uint32_t i
+    for i in range(system.root_size):
+        if root[i] != NONE:
+            visited += add_tree(system, root[i], system.depth - 1, i, left_out, rates, out)
+    return visited
+
+
+cdef inline int64_t add_provisional(
+    System* system, int64_t i, double* base, double* out
+) noexcept nogil:
+    """Add the prediction of a provisional particle; return how much work it was."""
+    cdef int32_t symbol = system.pending_symbol
+    cdef uint32_t* block = block_of(system, system.provisional.parent[i])
+    cdef uint32_t state = system.provisional.state[i]
+    cdef double* rates = system.scratch.emission
+    cdef Row moved
+    cdef View view
+    if system.model.real:
+        base[0] += add_real_predictive(
+            system, block, True, state, system.provisional.weight[i], out
+        )
+        return system.root_size + <int64_t>block[BLOCK_STATES]
+    view_moved(system, block, state, symbol, &system.scratch, &view)
+    transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
+    base[0] += find_rates(
+        &system.model, &view, system.provisional.weight[i], system.scratch.transition, rates
+    )
+    if symbol == MISSING:
+        return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
+    moved = column_moved(system, block, state, symbol, <uint32_t>symbol, &system.scratch)
+    out[symbol] += worth(&moved, rates)
+    return view.n_states + add_columns(system, block, <uint32_t>symbol, rates, out)
+
+
+cdef inline int64_t add_stored(
+    System* system, int64_t first, int64_t end, double* base, double* out
+) noexcept nogil:
+    """Add the prediction of particles that share a block; return how much work it was."""
+    cdef uint32_t* block = block_of(system, first)
+    cdef double* rates = system.scratch.emission
+    cdef double weight = 0.0
+    cdef int64_t i
+    cdef View view
+    for i in range(first, end):
+        weight += (<double*>system.stored.weight.data)[i]
+    if system.model.real:
+        base[0] += add_real_predictive(system, block, False, 0, weight, out)
+        return system.root_size + <int64_t>block[BLOCK_STATES]
+    view_particle(system, block, &view)
+    transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
+    base[0] += find_rates(&system.model, &view, weight, system.scratch.transition, rates)
+    return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
+
+
+cdef inline int64_t add_predictives(
+    System* system, int64_t first, int64_t most_work, double* base, double* out
+) noexcept nogil:
+    """Add up the predictions of the particles shown, from one of them on; return where it ends.
+
+    It ends at the last particle, or once about `most_work` states and records were visited.
+    Symbol y has the probability base + out[y] in the end.
+    """
+    cdef int64_t n = system.provisional.n if system.pending else system.n_particles
+    cdef int64_t work = 0
+    cdef int64_t i = first
+    cdef int64_t end
+    while i < n and work < most_work:
+        if system.pending:
+            work += add_provisional(system, i, base, out)
+            i += 1
+        else:
+            end = end_of_sharing(system, i)
+            work += add_stored(system, i, end, base, out)
+            i = end
+    return i

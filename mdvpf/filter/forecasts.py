@@ -1,0 +1,154 @@
+"""What a filter says beyond the distribution of the next symbol."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.filter.particle_statistics import ParticleStatistics
+from mdvpf.filter.sampling import continuations
+from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import Predictor
+
+
+class Forecasts(Predictor):
+    """Base of the filter: what follows from its predictions and its particles, and changes neither.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.filter.forecasts import Forecasts
+    >>> issubclass(mdvpf.ParticleFilter, Forecasts)
+    True
+    """
+
+    model: InfiniteHMM
+
+    @property
+    @abstractmethod
+    def weights(self) -> NDArray[np.float64]:
+        """Normalised weight of each particle."""
+
+    @abstractmethod
+    def _statistics(self, k: int) -> ParticleStatistics:
+        """Return what continues a particle."""
+
+    def top(self, n: int = 3) -> list[tuple[int, float]]:
+        """Return the n likeliest symbols with their probabilities, the likeliest first.
+
+        Of symbols that are equally likely the smaller comes first. There are fewer than n pairs
+        if the alphabet is smaller.
+
+        Parameters
+        ----------
+        n : int, default 3
+            How many.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=1000), n_particles=10)
+        >>> _ = pf.run([7, 9] * 50)
+        >>> [symbol for symbol, probability in pf.top(2)]
+        [7, 9]
+        """
+        n = min(validate.integer("n", n, low=1), self.n_symbols)
+        probabilities = self.predict_proba()
+        last = np.partition(probabilities, -n)[-n]
+        likelier = np.flatnonzero(probabilities > last)
+        likelier = likelier[np.argsort(-probabilities[likelier], kind="stable")]
+        equal = np.flatnonzero(probabilities == last)[: n - len(likelier)]
+        symbols = np.concatenate([likelier, equal])
+        return list(zip(symbols.tolist(), probabilities[symbols].tolist(), strict=True))
+
+    def sample(self, length: int, size: int = 1, *, rng: Any = None) -> NDArray[np.int64]:
+        """Return random continuations of the stream.
+
+        Each draws a particle by weight, and then states and symbols by the predictive rule of the
+        model, adding its own counts as it goes. Nothing is selected, so a long continuation tells
+        what the particle expects, not what the filter would learn. The filter is not changed.
+        MD-VPA goes on from the particles that it shows.
+
+        Parameters
+        ----------
+        length : int
+            Symbols of a continuation.
+        size : int, default 1
+            How many continuations.
+        rng : None, int, SeedSequence, BitGenerator or Generator, optional
+            Seed or generator of the random numbers. By default a fresh one: that of the filter
+            is not used.
+
+        Returns
+        -------
+        ndarray of int64, shape (size, length)
+            The symbols.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(n_symbols=3, alpha=1e-6, beta=1e-6)
+        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
+        >>> _ = pf.run([0, 1, 2] * 100)
+        >>> pf.sample(length=6, size=2, rng=0).tolist()
+        [[0, 1, 2, 0, 1, 2], [0, 1, 2, 0, 1, 2]]
+        """
+        length = validate.integer("length", length, low=1)
+        size = validate.integer("size", size, low=1)
+        generator = validate.generator("rng", rng)
+        symbols = np.empty((size, length), dtype=np.int64)
+        for part, ahead in continuations(
+            self.model, self.weights, self._statistics, length, size, generator
+        ):
+            for i in range(length):
+                symbols[part, i] = ahead.draw(generator)
+        return symbols
+
+    def forecast(self, horizon: int, size: int = 1000, *, rng: Any = None) -> NDArray[np.float64]:
+        """Return the distributions of the symbols that come next, one row a symbol.
+
+        Row 0 is `predict_proba`. Row h averages the exact distributions of the symbol after h
+        more, over `size` continuations that are drawn as `sample` draws them.
+
+        Parameters
+        ----------
+        horizon : int
+            How many symbols ahead.
+        size : int, default 1000
+            Over how many continuations is averaged.
+        rng : None, int, SeedSequence, BitGenerator or Generator, optional
+            Seed or generator of the random numbers. By default a fresh one: that of the filter
+            is not used.
+
+        Returns
+        -------
+        ndarray of float64, shape (horizon, n_symbols)
+            Each row sums to one.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(n_symbols=3, alpha=1e-6, beta=1e-6)
+        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
+        >>> _ = pf.run([0, 1, 2] * 100)
+        >>> pf.forecast(horizon=4, rng=0).argmax(axis=1).tolist()
+        [0, 1, 2, 0]
+        """
+        horizon = validate.integer("horizon", horizon, low=1)
+        size = validate.integer("size", size, low=1)
+        generator = validate.generator("rng", rng)
+        rows = np.zeros((horizon, self.n_symbols))
+        rows[0] = self.predict_proba()
+        if horizon == 1:
+            return rows
+        for part, ahead in continuations(
+            self.model, self.weights, self._statistics, horizon - 1, size, generator
+        ):
+            for row in rows[1:]:
+                ahead.draw(generator)
+                row += ahead.mean_predictive() * (len(part) / size)
+        return rows
