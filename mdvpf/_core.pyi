@@ -75,7 +75,12 @@ class ParticleSystem:
         self, particle: int, transition: NDArray[np.int64], emission: NDArray[np.int64]
     ) -> None: ...
     def real_counts(
-        self, particle: int, transition: NDArray[np.float64], emission: NDArray[np.float64]
+        self,
+        particle: int,
+        transition: NDArray[np.float64],
+        emission: NDArray[np.float64],
+        into: NDArray[np.float64],
+        reached: NDArray[np.float64],
     ) -> None: ...
     def settle(self) -> None: ...
     def memory(self) -> tuple[int, int, int, int, int, int]: ...

@@ -35,7 +35,7 @@ from mdvpf._kernel.prediction cimport add_predictives
 from mdvpf._kernel.real_counts cimport real_end, real_start
 from mdvpf._kernel.real_particles cimport is_gone, label_of, outlives_step
 from mdvpf._kernel.real_scores cimport normalize_predictive
-from mdvpf._kernel.real_tables cimport rows_a_state, write_tables
+from mdvpf._kernel.real_tables cimport rows_a_state, write_entries, write_tables
 from mdvpf._kernel.release_states cimport RELEASE_INTERVAL
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport restore, restore_pending
@@ -533,40 +533,55 @@ cdef class ParticleSystem:
             if system.pending_symbol != MISSING:
                 emission[state, system.pending_symbol] += 1
 
+    cdef int64_t n_labels(self, int64_t particle) except -1:
+        """How many states the path of a particle shown has visited."""
+        cdef System* system = &self.system
+        cdef uint32_t* block
+        if not system.model.real:
+            raise ValueError("expected a system with real counts")
+        if not 0 <= particle < self.n_particles:
+            raise ValueError("particle: expected one shown")
+        if not system.pending:
+            block = block_of(system, particle)
+            return label_of(system, block, block[BLOCK_STATES])
+        block = block_of(system, system.provisional.parent[particle])
+        return label_of(system, block, block[BLOCK_STATES]) \
+            + <int64_t>(system.provisional.state[particle] == block[BLOCK_STATES])
+
     def real_counts(
-        self, int64_t particle, double[:, ::1] transition, double[:, ::1] emission
+        self, int64_t particle, double[:, ::1] transition, double[:, ::1] emission,
+        double[::1] into, double[::1] reached,
     ):
         """Write the real counts of a particle shown into tables of zeros.
 
         Row 0 of `transition` is the start state's; every state has one row, or in a Mealy
-        machine V + 1 of them.
+        machine V + 1 of them. `into` is how often each state was entered, and `reached` from how
+        many rows, which is written for the oracle of rows only.
         """
         cdef System* system = &self.system
         cdef bint pending = system.pending
         cdef uint32_t state = 0
         cdef uint32_t* block
         cdef int64_t n
-        self.check_idle()
-        if not 0 <= particle < self.n_particles:
-            raise ValueError("particle: expected one shown")
-        if pending:
-            state = system.provisional.state[particle]
-            particle = system.provisional.parent[particle]
-        block = block_of(system, particle)
-        n = label_of(system, block, block[BLOCK_STATES])
-        n += pending and state == block[BLOCK_STATES]
-        if not system.model.real or transition.shape[0] != 1 + n * rows_a_state(system) \
-                or transition.shape[1] != n or emission.shape[0] != n \
-                or emission.shape[1] != system.model.n_symbols:
-            raise ValueError("transition, emission: expected shapes (1 + rows, M) and (M, V)")
-        if n == 0:
-            return
         self.enter()
         try:
+            n = self.n_labels(particle)
+            if transition.shape[0] != 1 + n * rows_a_state(system) or transition.shape[1] != n \
+                    or emission.shape[0] != n or emission.shape[1] != system.model.n_symbols \
+                    or into.shape[0] != n or reached.shape[0] != n:
+                raise ValueError("expected tables of shapes (1 + rows, M), (M, V), (M,) and (M,)")
+            if n == 0:
+                return
             raise_for(reserve_scores(system, system.most_states))
-            write_tables(
-                system, block, pending, state, n, &transition[0, 0], &emission[0, 0]
-            )
+            if pending:
+                state = system.provisional.state[particle]
+                particle = system.provisional.parent[particle]
+            block = block_of(system, particle)
+            with nogil:
+                write_tables(
+                    system, block, pending, state, n, &transition[0, 0], &emission[0, 0]
+                )
+                write_entries(system, block, pending, state, &into[0], &reached[0])
         finally:
             self.busy = False
 

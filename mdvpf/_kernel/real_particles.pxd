@@ -190,7 +190,9 @@ cdef inline bint is_recounted(const System* system, int64_t step) noexcept nogil
 
 # ---- views -------------------------------------------------------------------------------
 
-cdef inline void subtract_missing(RealView* view, const Entries* missing, double* work) noexcept nogil:
+cdef inline void subtract_missing(
+    RealView* view, const Entries* missing, double* work
+) noexcept nogil:
     """Find the observed emissions from the entries and the emissions that were not observed."""
     cdef uint32_t i
     cdef double left

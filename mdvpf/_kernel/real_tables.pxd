@@ -8,15 +8,37 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.real_counts cimport count_again, read_row
 from mdvpf._kernel.real_particles cimport (
-    column_at_move, column_group, current_at, is_gone, label_of, outlives_step, row_group,
-    row_index,
+    column_at_move, column_group, current_at, is_gone, label_of, outlives_step, reached_of,
+    row_group, row_index, view_real, view_real_moved,
 )
-from mdvpf._kernel.types cimport Clock, Entries, Scratch, System
+from mdvpf._kernel.types cimport Clock, Entries, RealView, Scratch, System
 
 
 cdef inline int64_t rows_a_state(const System* system) noexcept nogil:
     """Rows of transitions that a state can have."""
     return <int64_t>system.model.n_symbols + 1 if system.model.mealy else 1
+
+
+cdef inline void write_entries(
+    System* system, uint32_t* block, bint moved, uint32_t state, double* into, double* reached
+) noexcept nogil:
+    """Write how often each state was entered, and from how many rows, by label: zero if gone.
+
+    If the particle is `moved`, it has gone on to `state` on the pending symbol.
+    """
+    cdef Scratch* scratch = &system.scratch
+    cdef const uint32_t* rows = reached_of(system, block)
+    cdef RealView view
+    cdef uint32_t i
+    if moved:
+        view_real_moved(system, block, state, system.pending_symbol, scratch, &view)
+        rows = scratch.overlay_into
+    else:
+        view_real(system, block, scratch, &view)
+    for i in range(view.n_states):
+        into[label_of(system, block, i)] = view.into[i]
+        if system.model.by_rows and view.into[i] > 0.0:
+            reached[label_of(system, block, i)] = rows[i]
 
 
 cdef inline void write_real_row(

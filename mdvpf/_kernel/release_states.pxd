@@ -242,7 +242,9 @@ cdef inline handle_t make_labels(
 
 # ---- a particle --------------------------------------------------------------------------
 
-cdef inline size_t count_below(const System* system, handle_t handle, uint32_t level) noexcept nogil:
+cdef inline size_t count_below(
+    const System* system, handle_t handle, uint32_t level
+) noexcept nogil:
     """Records at and below a handle."""
     cdef size_t n = 1
     cdef int i

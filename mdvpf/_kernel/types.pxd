@@ -40,8 +40,8 @@ cdef struct Pool:
     uint32_t largest        # units of the largest record ever handed out
     int64_t live_bytes
 
-# A group of rows: GROUP ends, then (state, count) pairs; with real counts as `real_counts.pxd` says.
-# A node of a tree: NODE_SIZE handles. All start with this header.
+# A group of rows: GROUP ends, then (state, count) pairs, or what `real_counts.pxd` says. A node of
+# a tree: NODE_SIZE handles. All start with this header.
 cdef struct Record:
     uint32_t refs           # blocks and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes); nodes: 0
@@ -260,8 +260,7 @@ cdef struct System:
     Clock after             # and of the one after it
     uint32_t last_symbol    # of the latest completed step; V: missing
     bint seen_missing       # whether a missing symbol was ever absorbed
-    int64_t n_candidates    # upper bound on the candidates of a step: sum of states + 1; real
-                            # counts: of states that have not faded away
+    int64_t n_candidates    # most candidates of a step: sum of states that are not gone, + 1
     int64_t n_potentials    # sum of all states + 1
     uint32_t most_states    # of any particle
     uint32_t most_labels    # real counts: states that any path has visited, an upper bound

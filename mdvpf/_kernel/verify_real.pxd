@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from mdvpf._kernel.clock cimport clock_at, fading
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GONE, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE,
     NONE,
 )
 from mdvpf._kernel.counts cimport children, item, width_of
@@ -16,7 +16,7 @@ from mdvpf._kernel.real_counts cimport (
     LABELLED, label_bytes, real_end, real_start, real_units, scale_in, states_in, sums_in,
 )
 from mdvpf._kernel.real_particles cimport (
-    block_scale, label_of, labels_in, live_states, n_labels_of, reached_of, real_into, recount,
+    block_scale, label_of, labels_in, live_states, n_labels_of, reached_of, real_into,
 )
 from mdvpf._kernel.types cimport Record, System, handle_t
 
@@ -90,7 +90,6 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef double factor = fading(block_scale(block), &system.now)
     cdef uint32_t i
-    cdef uint32_t[::1] again
     fades = system.model.forget > 0.0 or system.model.rate > 0.0
     clock = clock_at(&system.model, system.n_steps + 1)
     expect(clock.exponent == system.now.exponent and clock.mantissa == system.now.mantissa,
@@ -126,7 +125,6 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
             for state, count in row.items():
                 emitted[state] += count
     # Faded transitions and faint emissions may be missing; sums are cut to 24 bits.
-    slack = 1e-3 * (2 + len(into))
     for count, arrived, left in zip(into, reached, emitted):
         expect(abs(count - left) <= 1e-3 * count + 1e-3, "emissions do not sum to entries")
         expect(arrived <= count * 1.001 + 1e-3, "more transitions than entries")

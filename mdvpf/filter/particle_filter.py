@@ -366,7 +366,7 @@ class ParticleFilter(Forecasts):
         particle = self._particle(k)
         n_states = int(self.n_states[particle])
         if extensions(self.model):
-            return real_counts(self._core, self.model, particle, n_states)
+            return real_counts(self._core, self.model, particle, n_states).counts
         transition = np.zeros((n_states + 1, n_states), dtype=np.int64)
         emission = np.zeros((n_states, self.n_symbols), dtype=np.int64)
         self._core.counts(particle, transition, emission)
