@@ -244,7 +244,7 @@ def test_steps_that_cannot_be_are_refused(n_steps: int) -> None:
     feed(pf, make_events(5, 30))
     opened = unsealed(saved(pf))
     opened.values()["core"]["n_steps"] = n_steps
-    with pytest.raises(mdvpf.CheckpointError, match="steps|are not emissions"):
+    with pytest.raises(mdvpf.CheckpointError, match=r"steps|are not emissions"):
         loaded(sealed(opened, version=2))
 
 
@@ -340,8 +340,6 @@ def test_labels_are_restored(algorithm: str) -> None:
         (list(range(500)), 500, "more labels than states"),
     ],
 )
-def test_labels_out_of_order_are_refused(
-    labels: list[int], next_label: int, message: str
-) -> None:
+def test_labels_out_of_order_are_refused(labels: list[int], next_label: int, message: str) -> None:
     with pytest.raises(mdvpf.CheckpointError, match=message):
         loaded(labelled(labelling_filter(), labels, next_label))

@@ -76,7 +76,9 @@ def change_bits(opened: Opened, rng: random.Random) -> None:
     array = opened.arrays[name].astype("<u4" if name != "kind" else "|u1")
     for _ in range(rng.choice([1, 1, 2, 5])):
         i = rng.randrange(array.size)
-        value = rng.choice([*NASTY_BITS, int(array[i]) + 1, int(array[i]) ^ (1 << rng.randrange(32))])
+        value = rng.choice(
+            [*NASTY_BITS, int(array[i]) + 1, int(array[i]) ^ (1 << rng.randrange(32))]
+        )
         array[i] = value & (0xFF if name == "kind" else 0xFFFFFFFF)
     opened.arrays[name] = array
 
