@@ -328,6 +328,24 @@ def test_labels_are_restored(algorithm: str) -> None:
     assert saved(again) == saved(twin)
 
 
+def test_histories_name_states_by_their_labels() -> None:
+    pf = make_filter("VPA", "half_life", 3)
+    feed(pf, make_events(5, 60, 2))
+    known = np.array([2, 7, *range(40, 90)], "<u4")
+    opened = unsealed(labelled(pf, [2, 7], 40))
+    with pytest.raises(mdvpf.CheckpointError, match="does not end in the state"):
+        loaded(sealed(opened, version=2))
+    opened.arrays["state"] = known[opened.arrays["state"]]
+    twin = loaded(sealed(opened, version=2))
+    for event in make_events(5, 20, 4):
+        twin._core.verify()
+        for k in range(len(pf.weights)):
+            assert twin.path(k).tolist() == known[pf.path(k)].tolist()
+        feed(pf, [event])
+        feed(twin, [event])
+    assert saved(loaded(saved(twin))) == saved(twin)
+
+
 @pytest.mark.parametrize(
     ("labels", "next_label", "message"),
     [

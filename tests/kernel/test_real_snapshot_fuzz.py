@@ -122,9 +122,6 @@ def use(pf: mdvpf.ParticleFilter) -> None:
     """Do with a filter whatever can be done; it must stay in order."""
     if pf.n_particles > 1000 or pf.n_symbols > 10**5:
         return
-    is_labelled = bool(pf._core.snapshot()[-1][list(REAL_SECTIONS).index("label")])
-    if is_labelled and pf.history is not None:
-        return
     pf._core.verify()
     try:
         for event in make_events(pf.n_symbols, 20, 5):
