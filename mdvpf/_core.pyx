@@ -25,6 +25,7 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.counts cimport children, count_in, row_end, row_start, state_in
 from mdvpf._kernel.emission cimport make_tables
 from mdvpf._kernel.history cimport path_length, write_path
+from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.particles cimport (
     block_in, block_of, column_of, group_at, root_of, rows_of, shares_block, transition_row,
@@ -33,18 +34,21 @@ from mdvpf._kernel.particles cimport (
 from mdvpf._kernel.pool cimport open_pool
 from mdvpf._kernel.prediction cimport add_predictives
 from mdvpf._kernel.real_counts cimport real_end, real_start
-from mdvpf._kernel.real_particles cimport is_gone, label_of, outlives_step
+from mdvpf._kernel.real_particles cimport is_gone, outlives_step
+from mdvpf._kernel.real_restore cimport restore_real
 from mdvpf._kernel.real_scores cimport normalize_predictive
+from mdvpf._kernel.real_snapshot cimport take_real_snapshot
 from mdvpf._kernel.real_tables cimport rows_a_state, write_entries, write_tables
 from mdvpf._kernel.release_states cimport RELEASE_INTERVAL
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport restore, restore_pending
+from mdvpf._kernel.sections cimport (
+    Snapshot,
+    borrow_sections, dispose_snapshot, sections_of,
+)
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
 from mdvpf._kernel.shelves cimport lay_out, reserve_shelves, take_slot
-from mdvpf._kernel.snapshot cimport (
-    Snapshot,
-    borrow_sections, dispose_snapshot, sections_of, take_snapshot,
-)
+from mdvpf._kernel.snapshot cimport take_snapshot
 from mdvpf._kernel.state_text cimport state_text
 from mdvpf._kernel.step cimport start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
@@ -349,7 +353,7 @@ cdef class ParticleSystem:
     def snapshot(self):
         """Steps, log evidence, margin, pending symbol (None: none) and the arrays of the state.
 
-        `snapshot.pxd` says what the arrays are.
+        `sections.pxd` says what the arrays are.
         """
         cdef System* system = &self.system
         cdef Snapshot arrays
@@ -358,10 +362,12 @@ cdef class ParticleSystem:
         self.enter()
         try:
             with nogil:
-                status = take_snapshot(system, &arrays)
+                status = take_real_snapshot(system, &arrays) if system.model.real \
+                    else take_snapshot(system, &arrays)
             raise_for(status)
             return (system.n_steps, system.log_evidence, system.margin,
-                    system.pending_symbol if system.pending else None, sections_of(&arrays))
+                    system.pending_symbol if system.pending else None,
+                    sections_of(&arrays, system.model.real))
         finally:
             dispose_snapshot(&system.memory, &arrays)
             self.busy = False
@@ -380,13 +386,14 @@ cdef class ParticleSystem:
             raise ValueError("expected a system that has seen nothing, and numbers in range")
         if waits and self.system.algorithm != ALGORITHM_MDVPA:
             raise ValueError("a symbol is held back, which only MD-VPA does")
-        borrow_sections(&given, sections)
+        borrow_sections(&given, self.system.model.real, sections)
         other = self.copy()
         other.system.n_steps = n_steps
         other.system.log_evidence = log_evidence
         other.system.margin = margin
         with nogil:
-            status = restore(&other.system, &given)
+            status = restore_real(&other.system, &given) if other.system.model.real \
+                else restore(&other.system, &given)
             if status == OK and waits:
                 status = restore_pending(&other.system, symbol)
         self.system.memory.fail_after = other.system.memory.fail_after

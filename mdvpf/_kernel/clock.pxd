@@ -19,6 +19,8 @@ from mdvpf._kernel.types cimport Clock, Model, System
 cdef enum:
     FASTEST = 64            # binades a step: at this rate nothing outlives a step
     LARGEST_POWER = 900     # larger weights are computed from their logs
+    STEEPEST = 16777216     # exponent: with a larger one, too, nothing outlives the first 10**5 steps
+    FARTHEST = 1073741824   # binades: a scale that is so far behind does not fall back further
 
 
 cdef inline Clock clock_at(const Model* model, int64_t step) noexcept nogil:
@@ -33,7 +35,8 @@ cdef inline Clock clock_at(const Model* model, int64_t step) noexcept nogil:
         clock.exponent = <int64_t>floor(power)
         clock.mantissa = exp2(power - floor(power))
     elif model.forget > 0.0:
-        power = model.forget * log2(<double>step)
+        power = (model.forget if model.forget < STEEPEST else <double>STEEPEST) \
+            * log2(<double>step)
         if power < LARGEST_POWER:
             clock.mantissa = frexp(pow(<double>step, model.forget), &exponent)
             clock.exponent = exponent
@@ -62,6 +65,13 @@ cdef inline int32_t scale_at(const Clock* clock) noexcept nogil:
 cdef inline int32_t scales_apart(int32_t scale, const Clock* clock) noexcept nogil:
     """How many binades a scale is above that of a step: mostly it is below."""
     return <int32_t>(<uint32_t>scale - <uint32_t>scale_at(clock))
+
+
+cdef inline int32_t not_too_far(int32_t scale, const Clock* clock) noexcept nogil:
+    """The scale, or one closer to the step: differences of scales have 32 bits."""
+    if scales_apart(scale, clock) > -FARTHEST:
+        return scale
+    return <int32_t>(<uint32_t>scale_at(clock) - <uint32_t>FARTHEST)
 
 
 cdef inline double power_of_two(int32_t exponent) noexcept nogil:

@@ -24,13 +24,14 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.counts cimport hold_all, release_group, release_tree, root_index
 from mdvpf._kernel.emission cimport spread_term
 from mdvpf._kernel.history cimport append_node, begin_generation, release_leaf
+from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.particles cimport (
-    FETCH_BLOCK, FETCH_FROM, FETCH_ROWS,
-    block_in, block_of, fetch_block, fetch_rows, into_of, root_of, rows_of, spread_in, used_groups,
+    FETCH_BLOCK, FETCH_FROM, FETCH_ROWS, block_in, block_of, fetch_block, fetch_rows, into_of,
+    root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport at, recycle
 from mdvpf._kernel.real_commit cimport move_real, recount_all
-from mdvpf._kernel.real_particles cimport label_of, live_states
+from mdvpf._kernel.real_particles cimport live_states
 from mdvpf._kernel.release_states cimport release_states
 from mdvpf._kernel.shared_updates cimport add_at, forget_updates
 from mdvpf._kernel.shelves cimport free_shelf, take_slot

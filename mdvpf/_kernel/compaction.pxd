@@ -14,6 +14,7 @@ Records are only merged with records at the same position of a particle, as chec
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
+from mdvpf._kernel.clock cimport not_too_far
 from mdvpf._kernel.constants cimport (
     BLOCK_LABELS, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, OK,
     Status,
@@ -23,12 +24,12 @@ from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, u
 from mdvpf._kernel.pool cimport (
     at, class_at, close_pool, count_records, dispose, open_pool, reserve_pages, resize, take,
 )
-from mdvpf._kernel.real_counts cimport real_content_bytes
-from mdvpf._kernel.types cimport Buffer, Memory, Pool, Record, System, handle_t
+from mdvpf._kernel.real_counts cimport LABELLED, real_content_bytes, scale_in
+from mdvpf._kernel.types cimport Buffer, Clock, Memory, Pool, Record, System, handle_t
 
 cdef enum:
     FIRST_ROW = 0x80000000u  # positions from here on are those of transition rows
-    LABELS = 0x7FFFFFFF     # position of the record of labels
+    LABEL_POSITION = 0x7FFFFFFF     # position of the record of labels
 
 # A record of the new pool, and its position in the particles that hold it.
 cdef struct Known:
@@ -40,6 +41,7 @@ cdef struct Move:
     Pool pool               # the new one
     bint merging
     bint real               # counts are real numbers
+    const Clock* now        # of the next step
     Buffer known            # Known[]: a hash table of its records, if they are merged
     size_t mask             # size of the table, a power of two, minus one
 
@@ -98,6 +100,8 @@ cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) no
     cdef Record* target = <Record*>at(&move.pool, fresh)
     memcpy(target, record, sizeof(Record) + bytes_of(move, record))
     target.refs = 0
+    if move.real and level == 0 and (target.shape & 3) != LABELLED:
+        scale_in(target)[0] = not_too_far(scale_in(target)[0], move.now)
     if level > 0:
         hold_all(&move.pool, children(&move.pool, fresh), NODE_SIZE)
     return fresh
@@ -154,7 +158,7 @@ cdef inline void move_particle(Move* move, const System* system, uint32_t* block
     for i in range(system.root_size):
         move_at(move, &root[i], system.depth - 1, i << (NODE_BITS * (system.depth - 1)))
     if system.model.real:
-        move_at(move, &block[BLOCK_LABELS], 0, LABELS)
+        move_at(move, &block[BLOCK_LABELS], 0, LABEL_POSITION)
         hold_all(&move.pool, &block[BLOCK_LABELS], 1)
     hold_all(&move.pool, rows, used_groups(system, block))
     hold_all(&move.pool, root, system.root_size)
@@ -165,6 +169,7 @@ cdef inline Status move_records(System* system, bint merging) noexcept nogil:
     cdef Move move
     cdef int64_t k
     move.real = system.model.real
+    move.now = &system.now
     if prepare(&move, &system.pool, merging, &system.memory) != OK:
         return NO_MEMORY
     for k in range(system.n_particles):

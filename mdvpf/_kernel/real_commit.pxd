@@ -9,11 +9,12 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.counts cimport child_at, is_shared, own_node, root_index
 from mdvpf._kernel.history cimport append_node
+from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block
 from mdvpf._kernel.real_counts cimport add_weight, is_open
 from mdvpf._kernel.real_particles cimport (
-    block_scale, current_at, handle_index, is_recounted, label_of, reached_of, real_into,
-    recount, row_group, row_index,
+    block_scale, current_at, handle_index, is_recounted, reached_of, real_into, recount, row_group,
+    row_index,
 )
 from mdvpf._kernel.shared_updates cimport note_update, share_update
 from mdvpf._kernel.types cimport Clock, Pool, System, handle_t

@@ -10,10 +10,10 @@ from libc.math cimport log
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from mdvpf._kernel.constants cimport BLOCK_STATES, NORMALIZER_GEOMETRIC, NORMALIZER_SUM
+from mdvpf._kernel.constants cimport NORMALIZER_GEOMETRIC, NORMALIZER_SUM
+from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport in_units
 from mdvpf._kernel.particles cimport block_of, fetch_ahead
-from mdvpf._kernel.real_particles cimport label_of
 from mdvpf._kernel.real_scores cimport real_potentials
 from mdvpf._kernel.types cimport Candidate, Lookahead, System
 

@@ -11,18 +11,16 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.clock cimport fading, scale_at, with_weight
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_LABELS, BLOCK_SCALE, BLOCK_STATES, FAINT, GONE, GROUP,
-    GROUP_BITS, MISSING, NODE_SIZE, NONE, RECOUNT_INTERVAL,
+    BLOCK_CURRENT, BLOCK_HEADER, BLOCK_SCALE, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS,
+    MISSING, NODE_SIZE, NONE, RECOUNT_INTERVAL,
 )
-from mdvpf._kernel.counts cimport child_at, children, columns
+from mdvpf._kernel.counts cimport child_at, children, columns, item
 from mdvpf._kernel.lanes cimport sum_of
 from mdvpf._kernel.particles cimport group_at, into_of, root_of, rows_of, used_groups
-from mdvpf._kernel.pool cimport at
 from mdvpf._kernel.real_counts cimport (
     count_again, is_open, read_row, real_end, scale_in, states_in, sums_in,
 )
-from mdvpf._kernel.counts cimport item
-from mdvpf._kernel.types cimport Clock, Entries, Record, RealView, Scratch, System, handle_t
+from mdvpf._kernel.types cimport Clock, Entries, RealView, Record, Scratch, System, handle_t
 
 
 # ---- parts of a block --------------------------------------------------------------------
@@ -121,33 +119,6 @@ cdef inline const Record* column_group(
     const System* system, uint32_t* block, uint32_t symbol
 ) noexcept nogil:
     return group_at(system, columns(system, root_of(system, block), symbol))
-
-
-# ---- labels ------------------------------------------------------------------------------
-
-# A record of labels: how many states it lists, the label of the state after them, and the labels
-# of those. Later states have the labels that follow.
-
-cdef inline const uint32_t* labels_in(const System* system, const uint32_t* block) noexcept nogil:
-    return <const uint32_t*>(<char*>at(&system.pool, block[BLOCK_LABELS]) + sizeof(Record))
-
-
-cdef inline uint32_t label_of(
-    const System* system, const uint32_t* block, uint32_t state
-) noexcept nogil:
-    """The number that a state has by first appearance on the path of its particle."""
-    cdef const uint32_t* labels
-    if not system.model.real or block[BLOCK_LABELS] == NONE:
-        return state
-    labels = labels_in(system, block)
-    if state < labels[0]:
-        return labels[2 + state]
-    return labels[1] + (state - labels[0])
-
-
-cdef inline uint32_t n_labels_of(const System* system, const uint32_t* block) noexcept nogil:
-    """How many states the path of the particle has visited."""
-    return label_of(system, block, block[BLOCK_STATES])
 
 
 # ---- the oracle of rows ------------------------------------------------------------------

@@ -3,13 +3,12 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from mdvpf._kernel.constants cimport (
-    BLOCK_STATES, FAINT, GONE, GROUP, MISSING,
-)
+from mdvpf._kernel.constants cimport BLOCK_STATES, FAINT, GONE, GROUP, MISSING
+from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.real_counts cimport count_again, read_row
 from mdvpf._kernel.real_particles cimport (
-    column_at_move, column_group, current_at, is_gone, label_of, outlives_step, reached_of,
-    row_group, row_index, view_real, view_real_moved,
+    column_at_move, column_group, current_at, is_gone, outlives_step, reached_of, row_group,
+    row_index, view_real, view_real_moved,
 )
 from mdvpf._kernel.types cimport Clock, Entries, RealView, Scratch, System
 

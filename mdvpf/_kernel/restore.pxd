@@ -11,24 +11,23 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
 from mdvpf._kernel.constants cimport (
-    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, NO_MEMORY, NONE, OK,
+    BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, NONE, NO_MEMORY, OK,
     Status,
 )
 from mdvpf._kernel.history cimport path_length, reserve_history
+from mdvpf._kernel.labels cimport label_of, n_labels_of
 from mdvpf._kernel.particles cimport block_of, column_of
 from mdvpf._kernel.pool cimport dispose, resize
 from mdvpf._kernel.reserve cimport grow_particles
 from mdvpf._kernel.restore_particles cimport check_weights, make_particles
 from mdvpf._kernel.restore_records cimport (
-    Records, RestoreBuffers,
-    check_lengths, length, make_groups, make_nodes, reject, reserve_groups, reserve_records,
+    Records, RestoreBuffers, check_lengths, length, make_groups, make_nodes, reject,
+    reserve_groups, reserve_records,
+)
+from mdvpf._kernel.sections cimport (
+    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, numbers,
 )
 from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
-from mdvpf._kernel.snapshot cimport (
-    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT,
-    Snapshot,
-    numbers,
-)
 from mdvpf._kernel.step cimport step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.types cimport Buffer, History, Report, System
@@ -93,11 +92,13 @@ cdef inline Status make_leaves(
         leaf = numbers(snapshot, LEAF)[b]
         if leaf >= numbers(snapshot, GENERATIONS)[0]:
             return reject(snapshot, "a particle names a leaf that does not exist")
-        if block[BLOCK_CURRENT] and block[BLOCK_CURRENT] != 1 + numbers(snapshot, STATE)[leaf]:
+        if block[BLOCK_CURRENT] and numbers(snapshot, STATE)[leaf] != label_of(
+            system, block, block[BLOCK_CURRENT] - 1
+        ):
             return reject(snapshot, "a history does not end in the state of its particle")
         block[BLOCK_LEAF] = leaf + 1
         refs[leaf + 1] += 1
-        fewest[leaf + 1] = min(fewest[leaf + 1], block[BLOCK_STATES])
+        fewest[leaf + 1] = min(fewest[leaf + 1], n_labels_of(system, block))
     return OK
 
 
@@ -199,6 +200,13 @@ cdef inline Status restore_with(
     return status
 
 
+cdef inline void dispose_records(System* system, Records* records) noexcept nogil:
+    """Release the work space of restoring."""
+    cdef size_t i
+    for i in range(sizeof(RestoreBuffers) // sizeof(Buffer)):
+        dispose(&system.memory, &(<Buffer*>&records.work)[i])
+
+
 cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
     """Make a system that has seen nothing what the snapshot says; `n_steps` is set already.
 
@@ -206,11 +214,9 @@ cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
     """
     cdef Records records
     cdef Status status
-    cdef size_t i
     memset(&records, 0, sizeof(Records))
     status = restore_with(system, snapshot, &records)
-    for i in range(sizeof(RestoreBuffers) // sizeof(Buffer)):
-        dispose(&system.memory, &(<Buffer*>&records.work)[i])
+    dispose_records(system, &records)
     return status
 
 

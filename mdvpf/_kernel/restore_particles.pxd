@@ -20,7 +20,7 @@ from mdvpf._kernel.particles cimport (
 from mdvpf._kernel.pool cimport at
 from mdvpf._kernel.restore_records cimport Records, hold, length, reject
 from mdvpf._kernel.shelves cimport take_slot
-from mdvpf._kernel.snapshot cimport (
+from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
     WEIGHT,
     Snapshot,
@@ -54,6 +54,30 @@ cdef inline Status check_weights(
     return OK
 
 
+# ---- shared with the format of real counts -----------------------------------------------
+
+cdef inline void finish_particles(System* system, Snapshot* snapshot, int64_t n) noexcept nogil:
+    """Set what every particle has for itself: weights and ancestors."""
+    system.n_particles = n
+    memcpy(system.stored.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
+    system.logarithmic = snapshot.section[LOG_WEIGHT].bytes > 0
+    if system.logarithmic:
+        memcpy(system.stored.log_weight.data, snapshot.section[LOG_WEIGHT].data,
+               snapshot.section[LOG_WEIGHT].bytes)
+    memcpy(system.stored.ancestors.data, snapshot.section[ANCESTOR].data,
+           snapshot.section[ANCESTOR].bytes)
+
+
+cdef inline Status check_held(
+    const System* system, Snapshot* snapshot, const handle_t* handles, int64_t n
+) noexcept nogil:
+    cdef int64_t k
+    for k in range(n):
+        if (<Record*>at(&system.pool, handles[k])).refs == 0:
+            return reject(snapshot, "nobody holds a record")
+    return OK
+
+
 cdef inline bint has_other_position(
     Records* records, int64_t record, uint32_t position
 ) noexcept nogil:
@@ -63,6 +87,8 @@ cdef inline bint has_other_position(
         known[0] = <uint64_t>position + 1
     return known[0] != <uint64_t>position + 1
 
+
+# ---- integer counts -----------------------------------------------------------------------
 
 cdef inline Status add_group(
     const System* system, Snapshot* snapshot, Records* records, uint32_t number, uint32_t position,
@@ -202,16 +228,6 @@ cdef inline Status make_particles(
         if make_particle(system, snapshot, records, b, block_in(system, slot)) != OK:
             return BAD_SNAPSHOT
         system.n_candidates += copies[b] * <int64_t>(numbers(snapshot, N_STATES)[b] + 1)
-    system.n_particles = k
     system.n_potentials = system.n_candidates
-    memcpy(system.stored.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
-    system.logarithmic = snapshot.section[LOG_WEIGHT].bytes > 0
-    if system.logarithmic:
-        memcpy(system.stored.log_weight.data, snapshot.section[LOG_WEIGHT].data,
-               snapshot.section[LOG_WEIGHT].bytes)
-    memcpy(system.stored.ancestors.data, snapshot.section[ANCESTOR].data,
-           snapshot.section[ANCESTOR].bytes)
-    for k in range(records.n_nodes + records.n_groups):
-        if (<Record*>at(&system.pool, handles[k])).refs == 0:
-            return reject(snapshot, "nobody holds a record")
-    return OK
+    finish_particles(system, snapshot, k)
+    return check_held(system, snapshot, handles, records.n_nodes + records.n_groups)

@@ -16,7 +16,7 @@ from mdvpf._kernel.counts cimport (
     begin_group, children, group_bytes, group_units, items_of, put_item, width_of,
 )
 from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize, take
-from mdvpf._kernel.snapshot cimport (
+from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
     SPREAD, WEIGHT,
     Snapshot,
@@ -31,11 +31,18 @@ cdef struct RestoreBuffers:
     Buffer latest_row       # uint64_t[states]: the latest row that names each state, from 1
     Buffer reached          # uint64_t[states]: transitions of one particle to each state
     Buffer emitted          # uint64_t[states]: emissions of one particle from each state
+    # Real counts, where `reached` and `emitted` are double[states].
+    Buffer opened           # uint64_t[states]: rows of one particle that reach each state
+    Buffer index            # uint32_t[]: of each record among those of its form
+    Buffer below            # uint32_t[]: the records of one tree, the top one first
+    Buffer times            # uint64_t[]: how often each record occurs in that tree; else 0
+    Buffer place            # uint32_t[]: the last place where it occurs
     Buffer fewest           # uint32_t[]: fewest states of a particle that descends from each node
 
-# The records of a snapshot while they are made.
+# The records of a snapshot while they are made. Those of real counts are in one order.
 cdef struct Records:
     RestoreBuffers work
+    int64_t n               # real counts: all records
     int64_t n_nodes
     int64_t n_groups
     uint32_t most_states
@@ -55,16 +62,13 @@ cdef inline Status reject(Snapshot* snapshot, const char* fault) noexcept nogil:
 
 # ---- lengths -----------------------------------------------------------------------------
 
-cdef inline Status check_lengths(
-    const System* system, Snapshot* snapshot, Records* records
+cdef inline Status check_particles(
+    const System* system, Snapshot* snapshot, size_t n_particles
 ) noexcept nogil:
-    """Check the lengths of all sections but those of the history; find the sizes they imply."""
-    cdef size_t n_particles = snapshot.section[WEIGHT].bytes // sizeof(double)
+    """Check the lengths of the sections that have one entry a particle, or a block."""
     cdef size_t n = <size_t>length(snapshot, COPIES)
     cdef size_t words = n * sizeof(uint32_t)
-    cdef int64_t n_nodes = 0
     cdef uint64_t total = 0
-    cdef uint32_t depth
     cdef size_t k
     if n_particles < 1 or n_particles > <size_t>system.budget:
         return reject(snapshot, "the number of particles is out of range")
@@ -75,7 +79,6 @@ cdef inline Status check_lengths(
             or snapshot.section[ANCESTOR].bytes != n_particles * sizeof(uint32_t):
         return reject(snapshot, "a section has not one entry a particle")
     if snapshot.section[COPIES].bytes != words \
-            or snapshot.section[SPREAD].bytes != n * sizeof(double) \
             or snapshot.section[N_STATES].bytes != words \
             or snapshot.section[CURRENT].bytes != words \
             or snapshot.section[COLUMNS].bytes != words * system.root_size:
@@ -86,6 +89,23 @@ cdef inline Status check_lengths(
         total += numbers(snapshot, COPIES)[k]
     if total != n_particles:
         return reject(snapshot, "copies do not sum to the number of particles")
+    return OK
+
+
+cdef inline Status check_lengths(
+    const System* system, Snapshot* snapshot, Records* records
+) noexcept nogil:
+    """Check the lengths of all sections but those of the history; find the sizes they imply."""
+    cdef size_t n_particles = snapshot.section[WEIGHT].bytes // sizeof(double)
+    cdef size_t n = <size_t>length(snapshot, COPIES)
+    cdef size_t words = n * sizeof(uint32_t)
+    cdef int64_t n_nodes = 0
+    cdef uint32_t depth
+    cdef size_t k
+    if check_particles(system, snapshot, n_particles) != OK:
+        return BAD_SNAPSHOT
+    if snapshot.section[SPREAD].bytes != n * sizeof(double):
+        return reject(snapshot, "sections of different lengths")
     for k in range(n):
         if numbers(snapshot, N_STATES)[k] > records.most_states:
             records.most_states = numbers(snapshot, N_STATES)[k]
@@ -172,6 +192,20 @@ cdef inline Status check_group(
     return OK
 
 
+cdef inline Status reserve_classes(System* system, const size_t* n) noexcept nogil:
+    """Make room for so many records of each class."""
+    cdef size_t n_pages = 0
+    cdef size_t units
+    cdef int i
+    for i in range(N_CLASSES):
+        units = system.pool.units[i]
+        if units > PAGE_UNITS:
+            n_pages += n[i] * ((units + PAGE_UNITS - 1) // PAGE_UNITS)
+        else:
+            n_pages += (n[i] + PAGE_UNITS // units - 1) // (PAGE_UNITS // units)
+    return reserve_pages(&system.pool, n_pages)
+
+
 cdef inline Status reserve_groups(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
@@ -180,8 +214,6 @@ cdef inline Status reserve_groups(
     cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
     cdef size_t left = snapshot.section[ITEMS].bytes
     cdef size_t[N_CLASSES] n
-    cdef size_t n_pages = 0
-    cdef size_t units
     cdef uint32_t width
     cdef int64_t g
     memset(n, 0, sizeof(n))
@@ -196,13 +228,7 @@ cdef inline Status reserve_groups(
     if left:
         return reject(snapshot, "the section of groups is longer than its groups")
     n[class_of(&system.pool, NODE_UNITS)] += <size_t>records.n_nodes
-    for g in range(N_CLASSES):
-        units = system.pool.units[g]
-        if units > PAGE_UNITS:
-            n_pages += n[g] * ((units + PAGE_UNITS - 1) // PAGE_UNITS)
-        else:
-            n_pages += (n[g] + PAGE_UNITS // units - 1) // (PAGE_UNITS // units)
-    return reserve_pages(&system.pool, n_pages)
+    return reserve_classes(system, n)
 
 
 cdef inline void make_groups(

@@ -7,7 +7,8 @@ number, from 1; 0 is none. So sharing survives, and the arrays do not depend on 
 out its memory. Histories are listed by generation, the newest first, and within a generation in the
 order in which the generation before names the nodes.
 
-`Snapshot` holds the arrays, `take_snapshot` writes them; `restore.pxd` reads them.
+`take_snapshot` writes them, `restore.pxd` reads them. `real_snapshot.pxd` has the other format, of
+systems whose counts are real numbers.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -24,65 +25,13 @@ from mdvpf._kernel.particles cimport (
     block_of, group_at, root_of, rows_of, shares_block, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport count_records, dispose, resize
-from mdvpf._kernel.types cimport Buffer, History, Memory, Record, System, handle_t
-
-# The arrays of a snapshot, in the order in which they cross the boundary: of K particles, of B of
-# them that differ or do not follow each other.
-cdef enum:
-    WEIGHT = 0              # double[K]
-    LOG_WEIGHT = 1          # double[K], or empty if weights can be multiplied
-    ANCESTOR = 2            # uint32_t[K]: parents in the latest step
-    COPIES = 3              # uint32_t[B]: how many particles each entry stands for
-    SPREAD = 4              # double[B]: sum over states of into / (into + prior), as it was rounded
-    N_STATES = 5            # uint32_t[B]
-    CURRENT = 6             # uint32_t[B]: 1 + current state; 0: start state
-    ROWS = 7                # uint32_t[B * groups of the largest particle]: groups of transitions
-    COLUMNS = 8             # uint32_t[B * root]: nodes of the top level, groups if there is none
-    LEVELS = 9              # uint32_t[]: nodes of each level of the trees, the top one first
-    CHILDREN = 10           # uint32_t[nodes * NODE_SIZE]: nodes of the next level, or groups
-    SHAPE = 11              # uint32_t[groups]: pairs << 2 | width of an item (0, 1, 2: 1, 2, 4)
-    ITEMS = 12              # bytes: of each group GROUP ends, then (state, count) pairs; low first
-    LEAF = 13               # uint32_t[B]: node of the newest generation, from 0; empty: no history
-    GENERATIONS = 14        # uint32_t[]: nodes of each generation, the newest first
-    PARENT = 15             # uint32_t[]: node in the next generation, from 0; none for the last
-    STATE = 16              # uint32_t[]: state of each node
-    N_SECTIONS = 17
-
-cdef struct Snapshot:
-    Buffer[N_SECTIONS] section
-    const char* fault       # what is wrong with it
-
-
-cdef inline uint32_t* numbers(Snapshot* snapshot, int section) noexcept nogil:
-    return <uint32_t*>snapshot.section[section].data
-
-
-cdef inline tuple sections_of(const Snapshot* snapshot):
-    """The arrays of a snapshot, as bytes objects."""
-    cdef int i
-    return tuple([
-        (<char*>snapshot.section[i].data)[:snapshot.section[i].bytes]
-        if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS)
-    ])
-
-
-cdef inline void borrow_sections(Snapshot* snapshot, tuple sections) except *:
-    """Let a snapshot look at bytes objects, which must outlive it."""
-    cdef bytes section
-    cdef int i
-    memset(snapshot, 0, sizeof(Snapshot))
-    if len(sections) != N_SECTIONS:
-        raise ValueError(f"{len(sections)} sections: expected {N_SECTIONS}")
-    for i in range(N_SECTIONS):
-        section = sections[i]
-        snapshot.section[i].data = <char*>section
-        snapshot.section[i].bytes = len(section)
-
-
-cdef inline void dispose_snapshot(Memory* memory, Snapshot* snapshot) noexcept nogil:
-    cdef int i
-    for i in range(N_SECTIONS):
-        dispose(memory, &snapshot.section[i])
+from mdvpf._kernel.sections cimport (
+    ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, GENERATIONS, ITEMS, LEAF, LEVELS, LOG_WEIGHT,
+    N_SECTIONS, N_STATES, PARENT, ROWS, SHAPE, SPREAD, STATE, WEIGHT,
+    Snapshot,
+    numbers,
+)
+from mdvpf._kernel.types cimport Buffer, History, Record, System, handle_t
 
 
 # ---- records -----------------------------------------------------------------------------
@@ -199,10 +148,28 @@ cdef inline size_t count_blocks(const System* system) noexcept nogil:
     return n
 
 
+cdef inline Status write_weights(System* system, Snapshot* snapshot) noexcept nogil:
+    """Write what every particle has for itself: weights and ancestors."""
+    cdef size_t n = <size_t>system.n_particles
+    if resize(&system.memory, &snapshot.section[WEIGHT], n * sizeof(double)) != OK:
+        return NO_MEMORY
+    if system.logarithmic and resize(
+        &system.memory, &snapshot.section[LOG_WEIGHT], n * sizeof(double)
+    ) != OK:
+        return NO_MEMORY
+    if resize(&system.memory, &snapshot.section[ANCESTOR], n * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    memcpy(snapshot.section[WEIGHT].data, system.stored.weight.data, n * sizeof(double))
+    if system.logarithmic:
+        memcpy(snapshot.section[LOG_WEIGHT].data, system.stored.log_weight.data,
+               n * sizeof(double))
+    memcpy(snapshot.section[ANCESTOR].data, system.stored.ancestors.data, n * sizeof(uint32_t))
+    return OK
+
+
 cdef inline Status write_particles(
     System* system, const Numbering* known, Snapshot* snapshot
 ) noexcept nogil:
-    cdef size_t n = <size_t>system.n_particles
     cdef size_t n_blocks = count_blocks(system)
     cdef uint32_t row_groups = (system.most_states >> GROUP_BITS) + 1
     cdef size_t[N_SECTIONS] bytes
@@ -211,22 +178,17 @@ cdef inline Status write_particles(
     cdef int64_t b = -1
     cdef int64_t k
     memset(bytes, 0, sizeof(bytes))
-    bytes[WEIGHT] = n * sizeof(double)
-    bytes[LOG_WEIGHT] = n * sizeof(double) if system.logarithmic else 0
-    bytes[ANCESTOR] = n * sizeof(uint32_t)
     bytes[COPIES] = n_blocks * sizeof(uint32_t)
     bytes[SPREAD] = n_blocks * sizeof(double)
     bytes[N_STATES] = n_blocks * sizeof(uint32_t)
     bytes[CURRENT] = n_blocks * sizeof(uint32_t)
     bytes[ROWS] = n_blocks * row_groups * sizeof(uint32_t)
     bytes[COLUMNS] = n_blocks * system.root_size * sizeof(uint32_t)
-    for i in range(<uint32_t>COLUMNS + 1):
+    if write_weights(system, snapshot) != OK:
+        return NO_MEMORY
+    for i in range(<uint32_t>COPIES, <uint32_t>COLUMNS + 1):
         if resize(&system.memory, &snapshot.section[i], bytes[i]) != OK:
             return NO_MEMORY
-    memcpy(snapshot.section[WEIGHT].data, system.stored.weight.data, bytes[WEIGHT])
-    if system.logarithmic:
-        memcpy(snapshot.section[LOG_WEIGHT].data, system.stored.log_weight.data, bytes[LOG_WEIGHT])
-    memcpy(snapshot.section[ANCESTOR].data, system.stored.ancestors.data, bytes[ANCESTOR])
     for k in range(system.n_particles):
         if shares_block(system, k):
             numbers(snapshot, COPIES)[b] += 1

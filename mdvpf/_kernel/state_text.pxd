@@ -2,20 +2,25 @@
 """The state of a system as text, for whoever debugs the core.
 
 Every particle is listed with the records that it holds. A record shows its handle and its reference
-count, so that one can see which rows are shared and by how many.
+count, so that one can see which rows are shared and by how many. Real counts are those of the next
+step, also where they have faded away; states are named by their labels.
 """
 
 from libc.stdint cimport int64_t, uint32_t
 
 from mdvpf._kernel.buffers cimport allocated_bytes
+from mdvpf._kernel.clock cimport fading
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS,
+    NODE_SIZE, NONE,
 )
-from mdvpf._kernel.counts cimport children, count_in, row_in, state_in
+from mdvpf._kernel.counts cimport children, count_in, item, row_in, state_in
+from mdvpf._kernel.labels cimport label_of, n_labels_of
 from mdvpf._kernel.particles cimport (
     block_of, end_of_sharing, group_at, root_of, rows_of, shares_block, used_groups,
 )
 from mdvpf._kernel.pool cimport at, count_records, used_bytes
+from mdvpf._kernel.real_counts cimport real_end, real_start, scale_in, states_in, sums_in
 from mdvpf._kernel.types cimport Record, Row, System, handle_t
 
 
@@ -34,41 +39,66 @@ cdef inline str record_text(const System* system, handle_t handle):
     return f"record {handle}, {counted((<const Record*>at(&system.pool, handle)).refs, 'ref')}"
 
 
-cdef inline void append_group(
-    System* system, handle_t handle, int64_t first, bint is_emission, str indent, list lines
-) except *:
-    """Append a line for a group of rows; its first row is that of the state or symbol `first`."""
+cdef inline list pairs_text(
+    const System* system, const uint32_t* block, const Record* group, uint32_t which
+):
+    """The pairs of a row: its states, and their counts."""
     cdef Row row
-    cdef uint32_t which, i
+    cdef double factor
+    cdef uint32_t i
+    if not system.model.real:
+        row = row_in(group, which)
+        return [f"{state_in(&row, i)}:{count_in(&row, i)}" for i in range(row.n)]
+    factor = fading(scale_in(group)[0], &system.now)
+    return [
+        f"{label_of(system, block, item(states_in(group), group.shape & 3, i))}:"
+        f"{sums_in(group)[i] * factor:.9g}"
+        for i in range(real_start(group, which), real_end(group, which))
+    ]
+
+
+cdef inline str row_name(
+    const System* system, const uint32_t* block, int64_t state, int64_t row, bint is_emission
+):
+    """The name of a row of a handle: of the column of a symbol, or of a state, 1 + `state`."""
+    if is_emission:
+        return symbol_text(system, row)
+    if not system.model.mealy:
+        state = row
+    name = "start" if state == 0 else f"state {label_of(system, block, <uint32_t>(state - 1))}"
+    return f"{name}, {symbol_text(system, row)}" if system.model.mealy and state else name
+
+
+cdef inline void append_group(
+    System* system, const uint32_t* block, handle_t handle, int64_t state, int64_t first,
+    bint is_emission, str indent, list lines
+) except *:
+    """Append a line for a group of rows, the first of which is the row `first`."""
+    cdef uint32_t which
     rows = []
     for which in range(<uint32_t>GROUP):
-        row = row_in(group_at(system, handle), which)
-        if row.n == 0:
-            continue
-        number = first + which
-        if is_emission:
-            name = symbol_text(system, number)
-        else:
-            name = "start" if number == 0 else f"state {number - 1}"
-        pairs = [f"{state_in(&row, i)}:{count_in(&row, i)}" for i in range(row.n)]
-        rows.append(f"{name} = {' '.join(pairs)}")
+        pairs = pairs_text(system, block, group_at(system, handle), which)
+        if pairs:
+            name = row_name(system, block, state, first + which, is_emission)
+            rows.append(f"{name} = {' '.join(pairs)}")
     lines.append(f"{indent}{record_text(system, handle)}: {'; '.join(rows)}")
 
 
 cdef inline void append_tree(
-    System* system, handle_t handle, uint32_t level, int64_t first, str indent, list lines
+    System* system, const uint32_t* block, handle_t handle, uint32_t level, int64_t state,
+    int64_t first, bint is_emission, str indent, list lines
 ) except *:
-    """Append the groups of emission columns below a node `level` levels above the groups."""
+    """Append the groups of rows below a node `level` levels above the groups."""
     cdef int64_t i
     if handle == NONE:
         return
     if level == 0:
-        append_group(system, handle, first << GROUP_BITS, True, indent, lines)
+        append_group(system, block, handle, state, first << GROUP_BITS, is_emission, indent, lines)
         return
     lines.append(f"{indent}{record_text(system, handle)}: node")
     for i in range(NODE_SIZE):
-        append_tree(system, children(&system.pool, handle)[i], level - 1,
-                    first + (i << (NODE_BITS * (level - 1))), indent + "  ", lines)
+        append_tree(system, block, children(&system.pool, handle)[i], level - 1, state,
+                    first + (i << (NODE_BITS * (level - 1))), is_emission, indent + "  ", lines)
 
 
 cdef inline void append_particle(System* system, int64_t k, list lines) except *:
@@ -79,8 +109,8 @@ cdef inline void append_particle(System* system, int64_t k, list lines) except *
     cdef int64_t i
     facts = [
         f"weight {(<double*>system.stored.weight.data)[k]:.9g}",
-        counted(block[BLOCK_STATES], "state"),
-        f"in {'start' if current == 0 else f'state {current - 1}'}",
+        counted(n_labels_of(system, block), "state"),
+        f"in {'start' if current == 0 else f'state {label_of(system, block, current - 1)}'}",
         f"slot {(<uint32_t*>system.stored.slot.data)[k]}",
     ]
     if system.history.enabled:
@@ -93,14 +123,14 @@ cdef inline void append_particle(System* system, int64_t k, list lines) except *
     if first == k and block[BLOCK_STATES]:
         lines.append("  transitions")
         for i in range(used_groups(system, block)):
-            if rows_of(system, block)[i] != NONE:
-                append_group(
-                    system, rows_of(system, block)[i], i << GROUP_BITS, False, "    ", lines
-                )
+            append_tree(system, block, rows_of(system, block)[i], system.row_depth, i,
+                        0 if system.model.mealy else i, False, "    ", lines)
         lines.append("  emissions")
         for i in range(system.root_size):
-            append_tree(system, root_of(system, block)[i], system.depth - 1,
-                        i << (NODE_BITS * (system.depth - 1)), "    ", lines)
+            append_tree(system, block, root_of(system, block)[i], system.depth - 1, 0,
+                        i << (NODE_BITS * (system.depth - 1)), True, "    ", lines)
+        if system.model.real and block[BLOCK_LABELS] != NONE:
+            lines.append(f"  labels\n    {record_text(system, block[BLOCK_LABELS])}")
 
 
 cdef inline void append_provisional(System* system, int64_t most, list lines) except *:

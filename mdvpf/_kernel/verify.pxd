@@ -168,6 +168,7 @@ cdef inline void verify_history(System* system) except *:
     cdef History* history = &system.history
     cdef uint32_t* parent = <uint32_t*>history.tree.parent.data
     cdef uint32_t* refs = <uint32_t*>history.tree.refs.data
+    cdef uint32_t n_known = system.most_labels if system.model.real else system.state_capacity
     cdef uint32_t node
     if not history.enabled:
         check(history.n_live == 0, "history nodes without a history")
@@ -191,6 +192,4 @@ cdef inline void verify_history(System* system) except *:
     check(len(held) == history.n_live, "history nodes are lost")
     for node, count in held.items():
         check(refs[node] == count, "a history node's reference count is off")
-        check((<uint32_t*>history.tree.state.data)[node]
-              < (system.most_labels if system.model.real else system.state_capacity),
-              "a history state")
+        check((<uint32_t*>history.tree.state.data)[node] < n_known, "a history state")

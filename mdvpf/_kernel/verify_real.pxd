@@ -6,18 +6,16 @@ from libc.stdint cimport int64_t, uint32_t
 
 from mdvpf._kernel.clock cimport clock_at, fading
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GONE, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE,
-    NONE,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GONE, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE,
 )
 from mdvpf._kernel.counts cimport children, item, width_of
+from mdvpf._kernel.labels cimport label_of, labels_in, n_labels_of
 from mdvpf._kernel.particles cimport block_of, group_at, root_of, rows_of, used_groups
-from mdvpf._kernel.pool cimport at, class_at, class_of
+from mdvpf._kernel.pool cimport class_at, class_of
 from mdvpf._kernel.real_counts cimport (
-    LABELLED, label_bytes, real_end, real_start, real_units, scale_in, states_in, sums_in,
+    LABELLED, real_end, real_start, real_units, scale_in, states_in, sums_in,
 )
-from mdvpf._kernel.real_particles cimport (
-    block_scale, label_of, labels_in, live_states, n_labels_of, reached_of, real_into,
-)
+from mdvpf._kernel.real_particles cimport block_scale, live_states, reached_of, real_into
 from mdvpf._kernel.types cimport Record, System, handle_t
 
 

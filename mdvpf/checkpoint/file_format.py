@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAGIC = b"\x89MDVPF\r\n"  # not text, and spoilt by any conversion of line ends
-VERSION = 1
+VERSIONS = (1, 2)  # 2: with a filter whose counts are real numbers; see `filter/saved_state.py`
 PREFIX = struct.Struct("<8sIQ")  # magic, version, bytes of the header
 DIGEST_BYTES = 16
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f8")
@@ -54,8 +54,13 @@ class CheckpointError(ValueError):
     """
 
 
-def encoded(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> list[bytes | memoryview]:
-    """Return the parts of a file with a header and with arrays, each of one of the `DTYPES`."""
+def encoded(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: int = 1
+) -> list[bytes | memoryview]:
+    """Return the parts of a file with a header and with arrays, each of one of the `DTYPES`.
+
+    The version is the lowest whose readers know what is in the file.
+    """
     stored = {name: _little_endian(array) for name, array in arrays.items()}
     contents = [array.reshape(-1).view(np.uint8).data for array in stored.values()]
     sections = [
@@ -69,7 +74,7 @@ def encoded(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> list[byt
     ]
     whole = {**header, "sections": sections}
     text = json.dumps(whole, allow_nan=False, separators=(",", ":")).encode("ascii")
-    prefix = PREFIX.pack(MAGIC, VERSION, len(text))
+    prefix = PREFIX.pack(MAGIC, version, len(text))
     return [prefix, _digest(prefix, text), text, *contents]
 
 
@@ -94,9 +99,9 @@ def read(file: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     magic, version, n_bytes = PREFIX.unpack(prefix)
     if magic != MAGIC:
         raise CheckpointError("file: not a checkpoint of mdvpf")
-    if version != VERSION:
+    if version not in VERSIONS:
         raise CheckpointError(
-            f"file: a checkpoint of format version {version}; expected {VERSION}, "
+            f"file: a checkpoint of format version {version}; expected 1 to {VERSIONS[-1]}, "
             "or an mdvpf that knows it"
         )
     if n_bytes > _LARGEST_HEADER:

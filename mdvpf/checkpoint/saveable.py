@@ -40,11 +40,14 @@ class State:
         what is left over is an error.
     parts : dict of str to object
         What is inside of this one and is saved in the same way.
+    version : int
+        The lowest version of the format whose readers know such values and arrays.
     """
 
     values: dict[str, Any]
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     parts: dict[str, Any] = field(default_factory=dict)
+    version: int = 1
 
 
 class Saveable(ABC):
@@ -163,21 +166,25 @@ def _name_of(thing: Saveable) -> str:
 
 def _encoded(thing: Saveable) -> list[bytes | memoryview]:
     arrays: dict[str, NDArray[Any]] = {}
-    header = {"predictor": _describe(thing, "", arrays)}
-    return file_format.encoded(header, arrays)
+    entry, version = _describe(thing, "", arrays)
+    return file_format.encoded({"predictor": entry}, arrays, version)
 
 
-def _describe(thing: Saveable, prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return the header's entry of what is saved; add its arrays, and those of its parts."""
+def _describe(
+    thing: Saveable, prefix: str, arrays: dict[str, NDArray[Any]]
+) -> tuple[dict[str, Any], int]:
+    """Return the header's entry of what is saved, and the version of the format that it needs.
+
+    Its arrays, and those of its parts, are added to `arrays`.
+    """
     state = thing._to_checkpoint()
     arrays |= {prefix + name: array for name, array in state.arrays.items()}
-    return {
-        "class": _name_of(thing),
-        "values": state.values,
-        "parts": {
-            name: _describe(part, f"{prefix}{name}/", arrays) for name, part in state.parts.items()
-        },
-    }
+    version = state.version
+    parts = {}
+    for name, part in state.parts.items():
+        parts[name], needed = _describe(part, f"{prefix}{name}/", arrays)
+        version = max(version, needed)
+    return {"class": _name_of(thing), "values": state.values, "parts": parts}, version
 
 
 # --- Reading

@@ -229,7 +229,7 @@ class ParticleFilter(Forecasts):
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         self = object.__new__(cls)
         ParticleFilter.__init__(self, **read_configuration(state, given))
-        self._core = restored_core(self._core, state, self.n_symbols)
+        self._core = restored_core(self._core, state, self.model)
         return self
 
     def _left_out(self) -> dict[str, Any]:

@@ -1,4 +1,38 @@
-"""What a checkpoint holds of a `ParticleFilter`: configuration as values, its core as arrays."""
+"""What a checkpoint holds of a `ParticleFilter`: configuration as values, its core as arrays.
+
+There are two formats. Models of the paper have integer counts, and files of version 1. Where counts
+are real numbers (a model that fades, is sticky, is a Mealy machine or has the oracle of rows), the
+file has version 2, and ``"counts": "real"`` among the values of the core. Both have the sections
+
+======================================== =========================================================
+weight, log_weight, ancestor             of each particle; no log weights if none is too small
+copies                                   of each entry, a block: particles that it stands for
+n_states, current                        of each entry; current: 1 + the state, 0 for the start
+rows, columns                            of each entry: records of transition rows, then of columns
+children                                 of each node: 16 records, 0 for none
+leaf, generations, parent, state         histories, by generation, the newest first
+======================================== =========================================================
+
+Version 2 has these instead of ``spread``, ``levels``, ``shape`` and ``items``:
+
+======================================== =========================================================
+kind                                     of each record: levels of records below it, 0 for a group
+                                         of four rows; 255 for a record of labels
+row_pairs, behind                        of each group: pairs of its four rows; how many binades
+                                         its scale is below the clock of the next step
+pair_state, pair_sum                     pairs of all groups: state, sum as a 32-bit float
+labels                                   of each entry: record of labels, 0 if a state is its own
+n_labels, next_label, label              of each record of labels: how many states it lists, the
+                                         label of the state after them; and the labels of all
+block_behind, into, reached              of each entry: its scale, as for groups; of its states
+                                         entries, as 32-bit floats, and rows that reach them
+last_symbol                              of the latest completed step; V for a missing one
+======================================== =========================================================
+
+Records are numbered from 1 in the order of ``kind``; a node comes after all that it holds. An entry
+has as many numbers in ``rows`` as the largest particle needs: one for each of the states and the
+start state in a Mealy machine, whose rows hang in a tree below it, else one for every four of them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +46,7 @@ from numpy.typing import NDArray
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
 from mdvpf.checkpoint import CheckpointError, State, narrowed, rng_state, widened
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, extensions
 from mdvpf.model.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 
 # The arrays of a snapshot of the core, in its order, and the types in which they are passed.
@@ -35,19 +69,53 @@ SECTIONS = {
     "parent": np.uint32,
     "state": np.uint32,
 }
+# The same of a core whose counts are real numbers. Bits of 32-bit floats are passed as integers.
+REAL_SECTIONS = {
+    "weight": np.float64,
+    "log_weight": np.float64,
+    "ancestor": np.uint32,
+    "copies": np.uint32,
+    "n_states": np.uint32,
+    "current": np.uint32,
+    "rows": np.uint32,
+    "columns": np.uint32,
+    "children": np.uint32,
+    "leaf": np.uint32,
+    "generations": np.uint32,
+    "parent": np.uint32,
+    "state": np.uint32,
+    "kind": np.uint8,
+    "row_pairs": np.uint32,
+    "behind": np.uint32,
+    "pair_state": np.uint32,
+    "pair_sum": np.uint32,
+    "labels": np.uint32,
+    "n_labels": np.uint32,
+    "next_label": np.uint32,
+    "label": np.uint32,
+    "block_behind": np.uint32,
+    "into": np.uint32,
+    "reached": np.uint32,
+    "last_symbol": np.uint32,
+}
 # One number a state or a symbol of a particle, at full width: the memory that a particle takes
 # for each of them stands in a fixed proportion to the file.
-_FULL_WIDTH = ("rows", "columns", "children")
+_FULL_WIDTH = ("rows", "columns", "children", "pair_sum", "into")
 
 _LARGEST_STEP = 2**62
 _LARGEST = sys.float_info.max
 
 
-def core_state(core: ParticleSystem) -> State:
+def _sections(model: InfiniteHMM) -> dict[str, Any]:
+    """Return the sections of a core that runs a model."""
+    return REAL_SECTIONS if extensions(model) else SECTIONS
+
+
+def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
     """Return what the core holds."""
     n_steps, log_evidence, margin, pending, sections = core.snapshot()
     arrays: dict[str, NDArray[Any]] = {}
-    for (name, kind), content in zip(SECTIONS.items(), sections, strict=True):
+    for (name, kind), content in zip(_sections(model).items(), sections, strict=True):
         array = np.frombuffer(content, kind)
         is_wide = kind is np.float64 or name in _FULL_WIDTH
         arrays[name] = array if is_wide else narrowed(array)
@@ -58,25 +126,29 @@ def core_state(core: ParticleSystem) -> State:
         "is_pending": core.pending,
         "pending_symbol": pending if pending is not None and pending >= 0 else None,
     }
-    return State(values, arrays)
+    if not extensions(model):
+        return State(values, arrays)
+    return State({**values, "counts": "real"}, arrays, version=2)
 
 
-def restored_core(fresh: ParticleSystem, state: State, n_symbols: int) -> ParticleSystem:
+def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> ParticleSystem:
     """Return a core configured like the fresh one, in the given state; raise if it makes none."""
     values = state.values["core"]
+    if values.get("counts") != ("real" if extensions(model) else None):
+        raise CheckpointError("file: its counts are not those of its model")
     pending = None
     if validate.flag("is_pending", values["is_pending"]):
         pending = -1
         if values["pending_symbol"] is not None:
             pending = validate.integer(
-                "pending_symbol", values["pending_symbol"], low=0, high=n_symbols - 1
+                "pending_symbol", values["pending_symbol"], low=0, high=model.n_symbols - 1
             )
     return fresh.restored(
         validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP),
         validate.real("log_evidence", values["log_evidence"], low=-_LARGEST, high=_LARGEST),
         validate.real("margin", values["margin"], low=0.0, high=_LARGEST),
         pending,
-        tuple(_content(state.arrays.pop(name), kind) for name, kind in SECTIONS.items()),
+        tuple(_content(state.arrays.pop(name), kind) for name, kind in _sections(model).items()),
     )
 
 
@@ -117,7 +189,7 @@ def filter_state(
     core: ParticleSystem,
 ) -> State:
     """Return what a filter is made of. A long discount is an array, a callable one is left out."""
-    state = core_state(core)
+    state = core_state(core, model)
     how = {"name": type(algorithm).__name__, **_fields(algorithm)}
     if isinstance(algorithm, MDVPA):
         if isinstance(algorithm.discount, tuple):
@@ -132,7 +204,7 @@ def filter_state(
         "rng": rng_state.to_values(rng),
         "core": state.values,
     }
-    return State(values, state.arrays)
+    return State(values, state.arrays, version=state.version)
 
 
 def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mdvpf
 from tests.algorithms import EVERY_ALGORITHM
@@ -112,3 +114,53 @@ def test_only_as_many_particles_as_asked_for_are_shown() -> None:
 def test_a_system_that_has_seen_nothing_has_a_text() -> None:
     pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(3), mdvpf.SMC(), 3)
     assert "particle 0: weight 0.333333333, 0 states, in start, slot 0" in pf._core.state_text()
+
+
+# --- Real counts
+
+
+def real_counts_in(particle: str, n_states: int, n_symbols: int) -> dict[str, NDArray[np.float64]]:
+    """Return the tables of a particle with real counts, read from its text."""
+    start = np.zeros(n_states)
+    transition = np.zeros((n_states, n_symbols + 1, n_states))
+    emission = np.zeros((n_states, n_symbols + 1))
+    rows = re.findall(
+        r"((?:start|state \d+)?(?:, )?(?:symbol \d+|missing)?) = ([\d:. e+-]+)", particle
+    )
+    for name, pairs in rows:
+        state, symbol = re.search(r"state (\d+)", name), re.search(r"symbol (\d+)", name)
+        column = int(symbol[1]) if symbol else n_symbols
+        for pair in pairs.split():
+            to, count = int(pair.split(":")[0]), float(pair.split(":")[1])
+            if name == "start":
+                start[to] = count
+            elif state:
+                transition[int(state[1]), column, to] = count
+            else:
+                emission[to, column] = count
+    return {"start": start, "transition": transition, "emission": emission[:, :-1]}
+
+
+@pytest.mark.parametrize("n_symbols", [3, 300])
+@pytest.mark.parametrize(
+    "extension",
+    [
+        {"machine": "mealy"},
+        {"machine": "mealy", "half_life": 9.0, "oracle": "rows"},
+        {"kappa": 1.0, "forget": 0.5},
+    ],
+)
+def test_real_counts_are_those_of_the_filter(extension: dict[str, Any], n_symbols: int) -> None:
+    model = mdvpf.InfiniteHMM(n_symbols, beta=0.1, gamma=3.0, **extension)
+    pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 8, rng=1)
+    pf.run(SYMBOLS)
+    found = particles(pf._core.state_text())
+    expected = shown(pf)
+    for k, particle in enumerate(found):
+        counts = pf.counts(k)
+        tables = real_counts_in(particle, int(expected.n_states[k]), n_symbols)
+        if model.machine == "moore":
+            tables["transition"] = tables["transition"][:, -1]
+        np.testing.assert_allclose(tables["start"], counts.start, rtol=1e-7)
+        np.testing.assert_allclose(tables["transition"], counts.transition, rtol=1e-7)
+        np.testing.assert_allclose(tables["emission"], counts.emission, rtol=1e-7)
