@@ -19,7 +19,7 @@ from mdvpf._kernel.types cimport Clock, Model, System
 cdef enum:
     FASTEST = 64            # binades a step: at this rate nothing outlives a step
     LARGEST_POWER = 900     # larger weights are computed from their logs
-    STEEPEST = 16777216     # exponent: with a larger one, too, nothing outlives the first 10**5 steps
+    STEEPEST = 16777216     # exponent: nothing outlives one of the first 10**5 steps
     FARTHEST = 1073741824   # binades: a scale that is so far behind does not fall back further
 
 
