@@ -424,6 +424,15 @@ cdef class ParticleSystem:
         """Whether a symbol waits for the one after it."""
         return bool(self.system.pending)
 
+    @property
+    def last_symbol(self):
+        """Symbol that the particles shown emitted last; None: it was missing, or there is none."""
+        if self.system.pending:
+            return None if self.system.pending_symbol == MISSING else self.system.pending_symbol
+        if self.system.n_steps == 0 or self.system.last_symbol == self.system.model.n_symbols:
+            return None
+        return self.system.last_symbol
+
     def describe(
         self, double[::1] weights, int64_t[::1] states, int64_t[::1] n_states,
         int64_t[::1] parents,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -177,7 +177,10 @@ def _particles(pf: ParticleFilter) -> list[tuple[Cell, ...]]:
 def _counts(pf: ParticleFilter, top: int) -> list[Table]:
     counts = pf.counts()
     states = [str(i) for i in range(len(counts.transition))]
-    rows = np.vstack([counts.start[np.newaxis], counts.transition])
+    moves = counts.transition
+    if moves.ndim == 3:  # a Mealy machine: of all symbols together
+        moves = moves.sum(axis=1)
+    rows = np.vstack([counts.start[np.newaxis], moves])
     transition = _matrix("transition", "to state", ["start", *states], states, rows, top)
     emission = _matrix("emission", "symbol", states, _labels(pf), counts.emission, top)
     return [transition, emission]
@@ -190,8 +193,13 @@ def _labels(predictor: Predictor) -> list[str]:
     return [text if text.strip() else repr(text) for text in texts]
 
 
+def _number(count: Any) -> str:
+    """Return a count as text: those that fade are no integers."""
+    return f"{count:.2f}" if isinstance(count, np.floating) else str(count)
+
+
 def _matrix(
-    name: str, what: str, rows: list[str], columns: list[str], counts: NDArray[np.int64], top: int
+    name: str, what: str, rows: list[str], columns: list[str], counts: NDArray[Any], top: int
 ) -> Table:
     """Return a table of counts: the `top` fullest columns, in order, and the sum of the others."""
     fullest = np.argsort(-counts.sum(axis=0), kind="stable")
@@ -201,7 +209,7 @@ def _matrix(
     if len(columns) > top:
         headings.append(Column(f"{len(columns) - top} others"))
     cells = [
-        (label, *(str(n) for n in row[shown]), *([str(other)] if len(columns) > top else []))
+        (label, *map(_number, row[shown]), *([_number(other)] if len(columns) > top else []))
         for label, row, other in zip(rows, counts, rest, strict=True)
     ]
     title = f"{name} counts of the heaviest particle: state by {what}"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from mdvpf.model import ORACLES
+from mdvpf.model import MACHINES, ORACLES
 from mdvpf.model.algorithms import NAMED_DISCOUNTS, NORMALIZERS, SELECTIONS
 from mdvpf.streams.methods import AUTO, METHODS
 
@@ -59,13 +59,39 @@ Beta = Annotated[
         "of chains 0.3, of trees 0.5]"
     ),
 ]
-_CORE_ORACLES = [name for name in ORACLES if name != "rows"]  # only the reference has that one
 Oracle = Annotated[
     str | None,
-    typer.Option(help=f"States that the oracle offers: {_choices(_CORE_ORACLES)}"),
+    typer.Option(
+        help=f"States that the oracle offers, rows by how many states lead there: "
+        f"{_choices(ORACLES)}"
+    ),
 ]
 MaxStates = Annotated[
     int | None, typer.Option(help="The most states of a particle. \\[default: no limit]")
+]
+Machine = Annotated[
+    str | None,
+    typer.Option(
+        help="What the next state depends on: the state (moore), or its symbol too (mealy): "
+        f"{_choices(MACHINES)}"
+    ),
+]
+Kappa = Annotated[
+    float | None, typer.Option(help="Weight of staying in the same state. \\[default: 0]")
+]
+Forget = Annotated[
+    float | None,
+    typer.Option(
+        help="Counts fade by this power of the time: at step n, step i counts (i / n)**FORGET. "
+        "\\[default: 0]"
+    ),
+]
+HalfLife = Annotated[
+    float | None,
+    typer.Option(
+        help="Counts fade to half of them in so many symbols; not together with --forget. "
+        "\\[default: never]"
+    ),
 ]
 Discount = Annotated[
     str | None,

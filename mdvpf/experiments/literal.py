@@ -21,13 +21,13 @@ from mdvpf.experiments.methods import Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Extra, Group, comparison, difference, final_states
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.model import InfiniteHMM, Oracle
+from mdvpf.model import InfiniteHMM, Oracle, extensions
 from mdvpf.model.algorithms import MDVPA, VPA
 from mdvpf.predictor import Predictor
 from mdvpf.reference import LiteralFilter, theorem_regret
 from mdvpf.reference.literal import FreeEnergy, LiteralNormalizer
 from mdvpf.regret import growth_exponent
-from mdvpf.streams.methods import ALGORITHMS, BASE
+from mdvpf.streams.methods import ALGORITHMS, BASE, MODEL_SETTINGS
 
 READINGS = "literal"
 THEOREM = "theorem"
@@ -133,6 +133,9 @@ def literal_runs(options: Options, streams: Sequence[Data], seeds: Sequence[Seed
     """Return the runs of all three groups."""
     if options.max_states is not None or options.selection != "top":
         raise ValueError("literal=True: expected neither max_states nor selection='optimal'")
+    model = InfiniteHMM(1, **{name: getattr(options, name) for name in MODEL_SETTINGS})
+    for name, value in extensions(model).items():
+        raise ValueError(f"literal=True: expected the default of {name}, got {value!r}")
     hyper = options.particles, options.alpha, options.gamma, options.beta
     more = options.oracle, options.discount
     runs: list[Run] = []

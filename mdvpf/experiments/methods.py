@@ -17,7 +17,7 @@ from mdvpf.baselines import ContextTree, KnownHMM, Markov
 from mdvpf.experiments.data import Data
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.auto import DEFAULT_PARTICLES, auto
-from mdvpf.model import InfiniteHMM, Oracle
+from mdvpf.model import InfiniteHMM, Machine, Oracle
 from mdvpf.model.algorithms import MDVPA, VPA, Algorithm
 from mdvpf.predictor import Predictor
 from mdvpf.streams.methods import (
@@ -57,11 +57,24 @@ class Filter:
     beta: float = 0.3
     oracle: Oracle = "unvisited"
     max_states: int | None = None
+    machine: Machine = "moore"
+    kappa: float = 0.0
+    forget: float = 0.0
+    half_life: float | None = None
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> ParticleFilter:
         """Return the filter for a stream."""
         model = InfiniteHMM(
-            data.n_symbols, self.alpha, self.gamma, self.beta, self.oracle, self.max_states
+            data.n_symbols,
+            self.alpha,
+            self.gamma,
+            self.beta,
+            self.oracle,
+            self.max_states,
+            machine=self.machine,
+            kappa=self.kappa,
+            forget=self.forget,
+            half_life=self.half_life,
         )
         return ParticleFilter(model, self.algorithm, self.n_particles, rng=rng)
 

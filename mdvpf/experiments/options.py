@@ -7,12 +7,13 @@ from typing import Self
 
 from mdvpf._support import validate
 from mdvpf.experiments.methods import ALL_NAMES, EXPERIMENT_NAMES, Entry, Filter, entries
-from mdvpf.model import InfiniteHMM, Oracle
+from mdvpf.model import InfiniteHMM, Machine, Oracle
 from mdvpf.model.algorithms import MDVPA, Algorithm, Normalizer, Selection
 from mdvpf.streams.methods import (
     ALGORITHM_SETTINGS,
     ALGORITHMS,
     BASE,
+    EXTENSION_SETTINGS,
     MODEL_SETTINGS,
     check_settings,
     configured_algorithm,
@@ -23,7 +24,7 @@ MOST_SEEDS = 100_000
 
 # Those that one of the methods named must have. Size and hyper-parameters are the experiment's:
 # MD-VPA, which always runs, has them.
-CHECKED_SETTINGS = ("oracle", "max_states", *ALGORITHM_SETTINGS)
+CHECKED_SETTINGS = ("oracle", "max_states", *EXTENSION_SETTINGS, *ALGORITHM_SETTINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Options:
     alpha, gamma, beta : float, optional
         Hyper-parameters of the infinite HMM; by default 1, 1 and 0.3, as in
         `InfiniteHMM.paper`.
-    oracle, max_states : optional
+    oracle, max_states, machine, kappa, forget, half_life : optional
         What else can be set about the infinite HMM; by default as in `InfiniteHMM`.
     discount, normalizer, carry_weights, selection : optional
         What can be set about MD-VPA; VPA has `carry_weights` too. By default all of these are
@@ -72,6 +73,10 @@ class Options:
     beta: float = 0.3
     oracle: Oracle = "unvisited"
     max_states: int | None = None
+    machine: Machine = "moore"
+    kappa: float = 0.0
+    forget: float = 0.0
+    half_life: float | None = None
     discount: str | float = "1/n"
     normalizer: Normalizer = "geometric"
     carry_weights: bool = True
@@ -123,6 +128,10 @@ class Options:
             self.beta,
             self.oracle,
             self.max_states,
+            self.machine,
+            self.kappa,
+            self.forget,
+            self.half_life,
         )
 
     def entries(self, generator: bool = False) -> list[Entry]:

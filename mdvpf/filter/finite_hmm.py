@@ -1,56 +1,147 @@
-"""A particle as a finite HMM: the posterior means of its counts, without the state never seen.
+"""A particle as a finite machine or HMM: the posterior means of its counts.
 
-The model offers a particle one state more than it has. An HMM with a fixed number of states cannot
-have that one, so it is dropped and the rows are divided by what is left of their sum. Under
-`max_states` the filter itself does the same.
+The model offers a particle one state more than it has. A machine with a fixed number of states
+cannot have that one, so it is dropped and the rows are divided by what is left of their sum. Under
+`max_states` the filter itself does the same. States that have faded away are left out.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf.datasets import HMM
-from mdvpf.model import InfiniteHMM, extensions
-from mdvpf.predictor import Counts
+from mdvpf.filter.real_counts import RealCounts
+from mdvpf.model import InfiniteHMM
+
+Floats = NDArray[np.float64]
 
 
-def finite_hmm(model: InfiniteHMM, counts: Counts) -> HMM:
+class FiniteMachine(NamedTuple):
+    """The posterior means of a particle's counts, over the states that exist.
+
+    Attributes
+    ----------
+    start : ndarray of shape (M,)
+        Distribution of the first state of a sequence.
+    transition : ndarray of shape (M, M), or (V + 1, M, M) for a Mealy machine
+        Row j is the distribution of the state after state j; of a Mealy machine after state j and
+        the symbol of the first axis, the last for a missing one.
+    emission : ndarray of shape (M, V)
+        Row j is the distribution of the symbol in state j.
+    labels : ndarray of int64
+        For each state of the machine the label that the particle has for it.
+    occurred : ndarray of bool, shape (M, V)
+        Whether state j emitted a symbol, as far as that has not faded away.
+    """
+
+    start: Floats
+    transition: Floats
+    emission: Floats
+    labels: NDArray[np.int64]
+    occurred: NDArray[np.bool_]
+
+    def state_of(self, label: int) -> int:
+        """Return the state with a label, -1 if there is none: the particle stands in S then."""
+        found = np.flatnonzero(self.labels == label)
+        return int(found[0]) if len(found) else -1
+
+
+def finite_machine(model: InfiniteHMM, found: RealCounts) -> FiniteMachine:
+    """Return a particle with these counts as a machine of the same kind, Moore or Mealy.
+
+    A particle that has no state predicts every symbol alike: so does the machine with one state,
+    and without labels, that it becomes.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.filter.finite_hmm import finite_machine
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2, machine="mealy"), n_particles=10)
+    >>> _ = pf.run([0, 1, 1] * 20)
+    >>> finite_machine(pf.model, pf._counts(0)).transition.shape[0]
+    3
+    """
+    labels = np.flatnonzero(found.into > 0.0)
+    n_states, n_symbols = len(labels), model.n_symbols
+    is_mealy = model.machine == "mealy"
+    if n_states == 0:
+        shape = (n_symbols + 1, 1, 1) if is_mealy else (1, 1)
+        uniform = np.full((1, n_symbols), 1.0 / n_symbols)
+        return FiniteMachine(
+            np.ones(1), np.ones(shape), uniform, labels, np.zeros((1, n_symbols), dtype=np.bool_)
+        )
+    into, rows_into = found.into[labels], found.rows_into[labels]
+    counts = found.counts
+    seen = counts.transition[labels][..., labels].astype(np.float64)
+    if is_mealy:
+        seen = seen.transpose(1, 0, 2)
+    if model.kappa > 0.0:
+        seen[..., np.arange(n_states), np.arange(n_states)] += model.kappa
+    start = counts.start[labels].astype(np.float64)
+    emitted = counts.emission[labels]
+    emission = emitted.astype(np.float64) + model.beta
+    emission /= emission.sum(axis=1, keepdims=True)
+    return FiniteMachine(
+        _transition_rows(model, start, into, rows_into),
+        _transition_rows(model, seen, into, rows_into),
+        emission,
+        labels,
+        emitted > 0,
+    )
+
+
+def finite_hmm(model: InfiniteHMM, found: RealCounts) -> HMM:
     """Return the HMM of the posterior means of a particle's counts.
 
-    A particle that has no state yet predicts every symbol alike: so does the HMM with one state
-    that it becomes.
+    A Mealy machine becomes the HMM over the pairs of a state and a symbol that it emitted. A
+    symbol that never occurred has probability 0 in it, as has one in a state that never emitted
+    it. After a missing symbol it goes on by the rows of the symbols that may have been there, where
+    the machine has rows of its own.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mdvpf import Counts, InfiniteHMM
     >>> from mdvpf.filter.finite_hmm import finite_hmm
+    >>> from mdvpf.filter.real_counts import RealCounts
     >>> counts = Counts(np.array([1]), np.array([[2]]), np.array([[3, 0]]))
-    >>> finite_hmm(InfiniteHMM(n_symbols=2, beta=0.5), counts).emission.tolist()
+    >>> found = RealCounts(counts, into=np.array([3.0]), rows_into=np.array([2.0]))
+    >>> finite_hmm(InfiniteHMM(n_symbols=2, beta=0.5), found).emission.tolist()
     [[0.875, 0.125]]
     """
-    for name, value in extensions(model).items():
-        raise ValueError(f"{name}={value!r}: expected the default, as counts become rows by it")
-    n_states = len(counts.start)
-    if n_states == 0:
+    machine = finite_machine(model, found)
+    if model.machine == "moore":
+        return HMM(machine.start, machine.transition, machine.emission)
+    state, symbol = np.nonzero(machine.occurred)
+    if len(state) == 0:  # no state, or none that emitted anything: all symbols are alike
         return HMM(np.ones(1), np.ones((1, 1)), np.full((1, model.n_symbols), 1 / model.n_symbols))
-    rows = _transition_rows(model, np.vstack([counts.start, counts.transition]))
-    emission = counts.emission.astype(np.float64) + model.beta
-    emission /= emission.sum(axis=1, keepdims=True)
-    return HMM(rows[0], rows[1:], emission)
+    emitted = machine.emission[state, symbol]
+    start = _divided(machine.start[state] * emitted)
+    rows = machine.transition[symbol, state]  # of each pair
+    transition = _divided(rows[:, state] * emitted)
+    return HMM(start, transition, (symbol[:, np.newaxis] == np.arange(model.n_symbols)) * 1.0)
 
 
-def _transition_rows(model: InfiniteHMM, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the transitions from S, the first row, and from every state to the existing states."""
-    entered = counts.sum(axis=0)
+def _transition_rows(model: InfiniteHMM, seen: Floats, into: Floats, rows_into: Floats) -> Floats:
+    """Return the transitions to the states that exist, from rows of counts, kappa included."""
     if model.oracle == "unvisited":
-        unvisited = counts == 0
-        total = (unvisited * entered).sum(axis=1, keepdims=True)
-        offered = np.where(unvisited, model.alpha * (entered / (total + model.gamma)), 0.0)
+        offered = np.where(seen > 0.0, 0.0, into)
     else:
-        offered = model.alpha * (entered / (entered.sum() + model.gamma))
-    rows = counts.astype(np.float64) + offered
+        offered = into if model.oracle == "any" else rows_into
+    total = offered.sum(axis=-1, keepdims=True) + model.gamma
     # All entries of a row have the same denominator, which the division by their sum cancels.
-    rows /= rows.sum(axis=1, keepdims=True)
-    return rows
+    return _divided(seen + model.alpha * (offered / total))
+
+
+def _divided(rows: Floats) -> Floats:
+    """Return rows divided by their sum; one without any probability becomes uniform.
+
+    There may be such rows where all that they lead to has faded away.
+    """
+    total = rows.sum(axis=-1, keepdims=True)
+    uniform = np.full_like(rows, 1.0 / rows.shape[-1])
+    found: Floats = np.divide(rows, total, out=uniform, where=total > 0.0)
+    return found

@@ -1,10 +1,11 @@
 """`FrozenFilter`: the particles of a filter as finite HMMs that no longer learn.
 
-Every particle is an HMM (`finite_hmm.py`), and within each the states are filtered forward exactly.
-The HMMs are mixed by Bayes' rule: within a sequence the weight of a particle grows with how well it
-predicts, and a new sequence starts from the weights that the filter had when it was frozen. So what
-is predicted in a sequence depends on nothing outside of it, and a run over many short sequences
-advances many of them together.
+Every particle is an HMM, or a Mealy machine, in which the symbol chooses the next row as well
+(`finite_hmm.py`). Within each the states are filtered forward exactly. The particles are mixed by
+Bayes' rule: within a sequence the weight of a particle grows with how well it predicts, and a new
+sequence starts from the weights that the filter had when it was frozen. So what is predicted in a
+sequence depends on nothing outside of it, and a run over many short sequences advances many of them
+together.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.datasets import HMM
+from mdvpf.filter.finite_hmm import FiniteMachine
 from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_symbol
 
 _CHUNK = 16_384  # symbols of one call of `_absorb`
 _TOGETHER = 500_000  # probabilities of states of the sequences that advance together, about
 _TABLES = ("start", "transition", "emission")
 _TOLERANCE = 1e-6  # of sums of probabilities in a checkpoint
+_MEALY = {"machine": "mealy"}  # what a checkpoint says of Mealy machines
 
 
 class _Position:
@@ -61,6 +64,9 @@ class _Position:
 class FrozenFilter(Predictor):
     """Finite HMMs mixed by weight, with fixed parameters: what `ParticleFilter.freeze` returns.
 
+    Frozen Mealy machines come from there only: they are not made of HMMs, so that no symbol is
+    impossible.
+
     Parameters
     ----------
     hmms : sequence of HMM
@@ -87,23 +93,68 @@ class FrozenFilter(Predictor):
 
     def __init__(self, hmms: Sequence[HMM], weights: Any, states: Any = None) -> None:
         found = _read_hmms(hmms)
-        n, most = len(found), max(hmm.n_states for hmm in found)
-        self._sizes = np.array([hmm.n_states for hmm in found], dtype=np.int64)
-        # States that a particle lacks have no probability, in whatever row or column.
-        self._start = np.zeros((n, most))
-        self._transition = np.zeros((n, most, most))
-        self._emission = np.zeros((found[0].n_symbols, n, most))  # by symbol: looked up so
-        for k, (hmm, size) in enumerate(zip(found, self._sizes.tolist(), strict=True)):
-            self._start[k, :size] = hmm.start
-            self._transition[k, :size, :size] = hmm.transition
-            self._emission[:, k, :size] = hmm.emission.T
+        self._set_tables([(hmm.start, hmm.transition, hmm.emission) for hmm in found])
+        n = len(found)
         self._log_weight = np.log(_read_weights(weights, n))
-        self._position = self._origin()
         standing = np.full(n, -1) if states is None else validate.integers("states", states, low=-1)
         if len(standing) != n or np.any(standing >= self._sizes):
             raise ValueError(f"states={standing.tolist()}: expected a state of each of {n} HMMs")
-        for k in np.flatnonzero(standing >= 0).tolist():
-            self._position.state[0, k] = self._transition[k, standing[k]]
+        self._stand(standing, MISSING)
+
+    @classmethod
+    def _of_machines(
+        cls,
+        machines: Sequence[FiniteMachine],
+        weights: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        symbol: int | None,
+    ) -> Self:
+        """Return the particles as machines, all Moore or all Mealy.
+
+        `labels` are those of the states in which the particles stand, -1 for S; they emitted
+        `symbol` last, None if it was missing.
+        """
+        self = object.__new__(cls)
+        self._set_tables([(found.start, found.transition, found.emission) for found in machines])
+        self._log_weight = np.log(weights / weights.sum())
+        pairs = zip(machines, labels.tolist(), strict=True)
+        standing = np.array([found.state_of(label) for found, label in pairs])
+        self._stand(standing, MISSING if symbol is None else symbol)
+        return self
+
+    def _set_tables(self, parts: Sequence[tuple[NDArray[np.float64], ...]]) -> None:
+        """Join start, transition and emission of all particles."""
+        self._sizes = np.array([len(start) for start, _, _ in parts], dtype=np.int64)
+        n, most = len(parts), int(self._sizes.max())
+        _, transition, emission = parts[0]
+        # States that a particle lacks have no probability, in whatever row or column. Symbols
+        # come first: tables are looked up by them.
+        self._start = np.zeros((n, most))
+        self._transition = np.zeros((*transition.shape[:-2], n, most, most))
+        self._emission = np.zeros((emission.shape[1], n, most))
+        for k, (start, transition, emission) in enumerate(parts):
+            size = len(start)
+            self._start[k, :size] = start
+            self._transition[..., k, :size, :size] = transition
+            self._emission[:, k, :size] = emission.T
+
+    @property
+    def _is_mealy(self) -> bool:
+        return self._transition.ndim == 4
+
+    def _transition_after(self, symbol: int) -> NDArray[np.float64]:
+        """Return the transitions of all particles after a symbol; those of a missing one are last.
+
+        An HMM has the same after all symbols.
+        """
+        return self._transition[symbol] if self._is_mealy else self._transition
+
+    def _stand(self, states: NDArray[np.int64], symbol: int) -> None:
+        """Stand in a state with each particle, -1 for S, after a symbol."""
+        self._position = self._origin()
+        transition = self._transition_after(symbol)
+        for k in np.flatnonzero(states >= 0).tolist():
+            self._position.state[0, k] = transition[k, states[k]]
 
     def __repr__(self) -> str:
         return f"FrozenFilter({len(self._sizes)} particles, n_symbols={self.n_symbols})"
@@ -186,12 +237,26 @@ class FrozenFilter(Predictor):
             joint = np.where(possible[:, :, np.newaxis], joint, at.state)
             probability = np.where(possible, probability, 1.0)
         joint /= probability[:, :, np.newaxis]
-        # One product of matrices a particle, for all sequences.
-        moved = np.matmul(joint.transpose(1, 0, 2), self._transition)
-        at.state = np.ascontiguousarray(moved.transpose(1, 0, 2))
+        at.state = self._moved(joint, symbols)
         weights = np.exp(at.log_weight)
         log_predictive = np.where(seen & ~known, -math.inf, mixed)
         return log_predictive, weights @ self._sizes, 1.0 / (weights**2).sum(axis=1)
+
+    def _moved(self, states: NDArray[np.float64], symbols: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the distributions of the next states: one product of matrices a particle.
+
+        It is made for all sequences together, or in a Mealy machine for those that have the same
+        symbol.
+        """
+        if not self._is_mealy:
+            moved = np.matmul(states.transpose(1, 0, 2), self._transition)
+            return np.ascontiguousarray(moved.transpose(1, 0, 2))
+        result = np.empty_like(states)
+        for symbol in np.unique(symbols).tolist():
+            chosen = np.flatnonzero(symbols == symbol)
+            moved = np.matmul(states[chosen].transpose(1, 0, 2), self._transition_after(symbol))
+            result[chosen] = moved.transpose(1, 0, 2)
+        return result
 
     # -- one run ---------------------------------------------------------------------------
 
@@ -256,26 +321,29 @@ class FrozenFilter(Predictor):
         arrays["log_weight"] = self._log_weight
         arrays["present_log_weight"] = self._position.log_weight[0]
         arrays["state"] = self._position.state[0]
-        return State({}, arrays)
+        return State(dict(_MEALY) if self._is_mealy else {}, arrays)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
-        require(not state.values, "values that no frozen filter has")
+        is_mealy = state.values == _MEALY
+        require(is_mealy or not state.values, "values that no frozen filter has")
         self = object.__new__(cls)
         start = taken(state, "start", "<f8", (None, None))
         n, most = start.shape
         require(n > 0 and most > 0, "no particles, or none with a state")
         sizes = taken(state, "sizes", "<i8", (n,))
         require(np.all((sizes >= 1) & (sizes <= most)), "numbers of states that cannot be")
-        transition = taken(state, "transition", "<f8", (n, most, most))
         emission = taken(state, "emission", "<f8", (None, n, most))
         require(len(emission) > 0, "no symbols")
+        symbols = (len(emission) + 1,) if is_mealy else ()
+        transition = taken(state, "transition", "<f8", (*symbols, n, most, most))
         position = taken(state, "state", "<f8", (n, most))
         exists = np.arange(most) < sizes[:, np.newaxis]
         for name, rows in (("start", start), ("state", position)):
             require(_are_distributions(rows, exists[:, np.newaxis, :]), f"{name} makes no sense")
         exists_both = exists[:, :, np.newaxis] & exists[:, np.newaxis, :]
-        require(_are_distributions(transition, exists_both), "transition makes no sense")
+        for table in transition.reshape(-1, n, most, most):
+            require(_are_distributions(table, exists_both), "transition makes no sense")
         emits = emission.transpose(1, 2, 0)
         require(_are_distributions(emits, exists[:, :, np.newaxis]), "emission makes no sense")
         weights = [taken(state, name, "<f8", (n,)) for name in ("log_weight", "present_log_weight")]

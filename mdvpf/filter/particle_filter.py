@@ -19,14 +19,14 @@ from mdvpf._support import validate
 from mdvpf.checkpoint import State, register
 from mdvpf.datasets import HMM
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
-from mdvpf.filter.finite_hmm import finite_hmm
+from mdvpf.filter.finite_hmm import finite_hmm, finite_machine
 from mdvpf.filter.forecasts import Forecasts
 from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
-from mdvpf.filter.real_counts import real_counts
+from mdvpf.filter.real_counts import RealCounts, shown_counts
 from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
-from mdvpf.model import InfiniteHMM, extensions
+from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.predictor import MISSING, Counts, MemoryReport, Step, Stream, read_symbol
 
@@ -349,6 +349,9 @@ class ParticleFilter(Forecasts):
     def counts(self, k: int | None = None) -> Counts:
         """Return the counts of a particle as dense arrays.
 
+        With forgetting they are real numbers, as of the next step. The transitions of a Mealy
+        machine have a middle axis for the symbol, the last for a missing one.
+
         Parameters
         ----------
         k : int, optional
@@ -363,14 +366,10 @@ class ParticleFilter(Forecasts):
         >>> pf.counts().transition.tolist()
         [[0, 5], [4, 0]]
         """
-        particle = self._particle(k)
-        n_states = int(self.n_states[particle])
-        if extensions(self.model):
-            return real_counts(self._core, self.model, particle, n_states).counts
-        transition = np.zeros((n_states + 1, n_states), dtype=np.int64)
-        emission = np.zeros((n_states, self.n_symbols), dtype=np.int64)
-        self._core.counts(particle, transition, emission)
-        return Counts(transition[0].copy(), transition[1:].copy(), emission)
+        return self._counts(self._particle(k)).counts
+
+    def _counts(self, k: int) -> RealCounts:
+        return shown_counts(self._core, self.model, k, int(self.n_states[k]))
 
     def _statistics(self, k: int) -> ParticleStatistics:
         return particle_statistics(self, k)
@@ -379,7 +378,10 @@ class ParticleFilter(Forecasts):
         """Return a particle as a finite HMM: the posterior means of its counts.
 
         The new state, which an HMM of a fixed size cannot have, is dropped, and the rows are
-        divided by their sum.
+        divided by their sum. States that have faded away are left out.
+
+        A Mealy machine becomes the equivalent HMM over the pairs of a state and a symbol that
+        occurred. In it a symbol that never occurred has probability 0; `freeze` gives none up.
 
         Parameters
         ----------
@@ -395,21 +397,23 @@ class ParticleFilter(Forecasts):
         >>> pf.to_hmm().transition.round(2).tolist()
         [[0.02, 0.98], [0.98, 0.02]]
         """
-        return finite_hmm(self.model, self.counts(k))
+        return finite_hmm(self.model, self._counts(self._particle(k)))
 
     def freeze(self, n_particles: int | None = None) -> FrozenFilter:
         """Return a predictor that predicts as this one does now, and no longer learns.
 
-        The particles become finite HMMs as `to_hmm` makes them. Each follows the sequence by
-        forward filtering from the state in which its particle stands, and they are mixed by
-        weight: by Bayes' rule within a sequence, and with the particles' weights again at the
-        start of the next. MD-VPA is frozen as it shows itself.
+        The particles become finite HMMs as `to_hmm` makes them, or Mealy machines with the same
+        states. Each follows the sequence by forward filtering from the state in which its particle
+        stands, and they are mixed by weight: by Bayes' rule within a sequence, and with the
+        particles' weights again at the start of the next. MD-VPA is frozen as it shows itself.
 
         Parameters
         ----------
         n_particles : int, optional
             How many particles are kept, the heaviest; all by default. They take memory and time in
-            proportion to their number and to the square of the number of states.
+            proportion to their number and to the square of the number of states. Mealy machines
+            have a table for each symbol: K of them with M states and V symbols take
+            ``8 * K * M**2 * (V + 1)`` bytes.
 
         Examples
         --------
@@ -429,8 +433,10 @@ class ParticleFilter(Forecasts):
             most = validate.integer("n_particles", n_particles, low=1, also=", or None")
         heaviest = np.argsort(-weights, kind="stable")[:most]
         heaviest = heaviest[weights[heaviest] > 0.0]
-        hmms = [self.to_hmm(k) for k in heaviest.tolist()]
-        frozen = FrozenFilter(hmms, weights[heaviest], states[heaviest])
+        machines = [finite_machine(self.model, self._counts(k)) for k in heaviest.tolist()]
+        frozen = FrozenFilter._of_machines(
+            machines, weights[heaviest], states[heaviest], self._core.last_symbol
+        )
         frozen.vocabulary = self.vocabulary
         return frozen
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
+from mdvpf.filter.real_counts import RealCounts
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Counts
 
@@ -145,8 +146,8 @@ class ShownParticles(Protocol):
         """State that each particle is in."""
         ...
 
-    def counts(self, k: int | None = None) -> Counts:
-        """Return the counts of a particle."""
+    def _counts(self, k: int) -> RealCounts:
+        """Return the counts of a particle, and what goes with them."""
         ...
 
 
@@ -162,5 +163,13 @@ def particle_statistics(pf: ShownParticles, k: int) -> ParticleStatistics:
     >>> particle_statistics(pf, 0).step
     4
     """
-    step = pf._core.n_steps + int(pf._core.pending) + 1
-    return ParticleStatistics.of_counts(pf.model, pf.counts(k), int(pf.states[k]), step)
+    found = pf._counts(k)
+    return ParticleStatistics.of_counts(
+        pf.model,
+        found.counts,
+        int(pf.states[k]),
+        step=pf._core.n_steps + int(pf._core.pending) + 1,
+        symbol=pf._core.last_symbol,
+        into=found.into,
+        rows_into=found.rows_into if pf.model.oracle == "rows" else None,
+    )

@@ -1,4 +1,4 @@
-"""The counts of a particle where they are real numbers, or rows are chosen by symbols too."""
+"""The counts of a particle, and what the model needs besides where they do not tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, extensions
 from mdvpf.predictor import Counts
 
 
@@ -30,10 +30,26 @@ class RealCounts(NamedTuple):
     rows_into: NDArray[np.float64]
 
 
+def shown_counts(
+    core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int
+) -> RealCounts:
+    """Return the counts of a particle shown, of whatever model.
+
+    `n_states` is how many states the path of the particle has visited.
+    """
+    if extensions(model):
+        return real_counts(core, model, particle, n_states)
+    transition = np.zeros((n_states + 1, n_states), dtype=np.int64)
+    emission = np.zeros((n_states, model.n_symbols), dtype=np.int64)
+    core.counts(particle, transition, emission)
+    counts = Counts(transition[0].copy(), transition[1:].copy(), emission)
+    return RealCounts(counts, transition.sum(axis=0).astype(np.float64), np.zeros(n_states))
+
+
 def real_counts(
     core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int
 ) -> RealCounts:
-    """Return the counts of a particle as of the next step.
+    """Return the counts of a particle as of the next step, where the core has real numbers.
 
     They are integers where nothing fades. Of a Mealy machine the transitions have a middle axis
     for the symbol, the last for a missing one.

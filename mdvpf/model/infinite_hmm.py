@@ -59,11 +59,6 @@ class InfiniteHMM:
         Counts fade at a fixed rate: half of a count is left after so many symbols. At most one
         of `forget` and `half_life` may be given.
 
-    Notes
-    -----
-    `machine`, `kappa`, `forget`, `half_life` and the oracle "rows" are run by
-    `mdvpf.reference.ReferenceFilter` only so far; `ParticleFilter` refuses them.
-
     Examples
     --------
     >>> import mdvpf

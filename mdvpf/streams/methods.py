@@ -58,7 +58,8 @@ LEARNERS = (
 METHODS = (*COMPARED, *LEARNERS)
 PARTICLES = 1000  # of a single filter
 
-MODEL_SETTINGS = ("alpha", "gamma", "beta", "oracle", "max_states")
+EXTENSION_SETTINGS = ("machine", "kappa", "forget", "half_life")
+MODEL_SETTINGS = ("alpha", "gamma", "beta", "oracle", "max_states", *EXTENSION_SETTINGS)
 ALGORITHM_SETTINGS = ("discount", "normalizer", "carry_weights", "selection")
 SETTINGS = (*MODEL_SETTINGS, *ALGORITHM_SETTINGS)
 
@@ -102,8 +103,8 @@ def settings_of(method: str) -> tuple[str, ...]:
     Examples
     --------
     >>> from mdvpf.streams.methods import settings_of
-    >>> settings_of("VPA")
-    ('particles', 'alpha', 'gamma', 'beta', 'oracle', 'max_states', 'carry_weights')
+    >>> "forget" in settings_of("VPA"), "discount" in settings_of("VPA")
+    (True, False)
     >>> settings_of("Markov 1")
     ('beta',)
     """

@@ -14,11 +14,12 @@ from mdvpf.cli import main
 from mdvpf.experiments import efficiency
 from mdvpf.experiments.artificial import ABLATION, ARTIFICIAL
 from mdvpf.experiments.experiment import versions
+from mdvpf.experiments.literal import literal_runs
 from mdvpf.experiments.methods import Auto, Filter, plain
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.runs import Run
 from mdvpf.experiments.settings import setting_runs
-from mdvpf.streams.methods import ALGORITHM_SETTINGS, ALGORITHMS, SETTINGS
+from mdvpf.streams.methods import ALGORITHM_SETTINGS, ALGORITHMS, EXTENSION_SETTINGS, SETTINGS
 
 CHANGES: dict[str, Any] = {
     "alpha": 2.0,
@@ -26,11 +27,16 @@ CHANGES: dict[str, Any] = {
     "beta": 0.2,
     "oracle": "any",
     "max_states": 7,
+    "machine": "mealy",
+    "kappa": 0.25,
+    "forget": 1.5,
+    "half_life": 30.0,
     "discount": 0.5,
     "normalizer": "sum",
     "carry_weights": False,
     "selection": "optimal",
 }
+TOGETHER = {name: value for name, value in CHANGES.items() if name != "half_life"}  # but forget
 SMALL = Options(particles=6, seeds=1, length=20)
 
 
@@ -49,6 +55,9 @@ def test_the_defaults_are_those_of_the_model_and_of_the_algorithms() -> None:
     for label, method in filters(SMALL).items():
         assert method.algorithm == ALGORITHMS[label]
         assert (method.oracle, method.max_states) == (model.oracle, model.max_states)
+        assert {name: getattr(method, name) for name in EXTENSION_SETTINGS} == {
+            name: getattr(model, name) for name in EXTENSION_SETTINGS
+        }
     mdvpa = mdvpf.MDVPA()
     assert {name: getattr(SMALL, name) for name in ALGORITHM_SETTINGS} == {
         name: getattr(mdvpa, name) for name in ALGORITHM_SETTINGS
@@ -75,9 +84,9 @@ def test_a_setting_reaches_every_filter_that_has_it(setting: str) -> None:
 
 def test_the_predictor_has_what_the_method_says() -> None:
     (run, *_) = ARTIFICIAL.plan(ARTIFICIAL.defaults.changed(seeds=1, length=20))
-    method = filters(SMALL.changed(**CHANGES))["MD-VPA"]
+    method = filters(SMALL.changed(**TOGETHER))["MD-VPA"]
     pf = method.predictor(run.data, np.random.SeedSequence(0))
-    wanted = {k: v for k, v in CHANGES.items() if k not in ALGORITHM_SETTINGS}
+    wanted = {k: v for k, v in TOGETHER.items() if k not in ALGORITHM_SETTINGS}
     assert pf.model == mdvpf.InfiniteHMM(8, **wanted)
     assert pf.algorithm == mdvpf.MDVPA(0.5, "sum", False, "optimal")
     assert method.draws
@@ -100,7 +109,7 @@ def test_results_with_another_setting_are_never_recalled(setting: str) -> None:
 
     assert key(SMALL) == key(SMALL.changed(seeds=2))
     assert key(SMALL.changed(**{setting: CHANGES[setting]})) != key(SMALL)
-    json.dumps(plain(SMALL.changed(**CHANGES)))
+    json.dumps(plain(SMALL.changed(**TOGETHER)))
 
 
 def test_the_variants_keep_their_own_settings_on_the_model_of_the_options() -> None:
@@ -143,6 +152,9 @@ def test_names_are_read_in_every_spelling() -> None:
         ({"discount": (1.0, 0.5)}, TypeError, "discount=.*expected a name or a number"),
         ({"normalizer": "x"}, ValueError, "normalizer='x'"),
         ({"max_states": 0}, ValueError, "max_states=0"),
+        ({"machine": "x"}, ValueError, "machine='x'"),
+        ({"forget": 1.0, "half_life": 2.0}, ValueError, r"half_life=2\.0"),
+        ({"methods": ("auto",), "kappa": 1.0}, ValueError, r"kappa=1\.0: auto has"),
         ({"carry_weights": 1}, TypeError, "carry_weights=1"),
     ],
 )
@@ -264,3 +276,10 @@ def test_a_wrong_command_line(
     complaint = capsys.readouterr().err
     assert message in complaint
     assert len(complaint.splitlines()) == 1
+
+
+@pytest.mark.parametrize("settings", [{"oracle": "rows"}, {"kappa": 0.5}, {"half_life": 9.0}])
+def test_the_literal_readings_are_those_of_the_paper_s_model(settings: dict[str, Any]) -> None:
+    (name,) = settings
+    with pytest.raises(ValueError, match=f"literal=True: expected the default of {name}"):
+        literal_runs(SMALL.changed(**settings), [], [])

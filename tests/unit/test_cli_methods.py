@@ -14,6 +14,7 @@ import pytest
 
 import mdvpf
 from mdvpf.cli import main
+from mdvpf.cli.inspect import _counts
 from mdvpf.streams.monitor import Monitor
 
 pytest.importorskip("typer")
@@ -64,10 +65,26 @@ CASES: list[tuple[list[str], mdvpf.Predictor]] = [
         filter_of(mdvpf.VPA(), max_states=2),
     ),
 ]
+EXTENDED: list[tuple[list[str], mdvpf.Predictor]] = [
+    (
+        ["--method", "VPA", "-K", "30", "--oracle", "rows", "--forget", "1.5"],
+        filter_of(mdvpf.VPA(), oracle="rows", forget=1.5),
+    ),
+    (
+        ["--method", "MD-VPA", "-K", "30", "--machine", "mealy", "--half-life", "20"],
+        filter_of(mdvpf.MDVPA(), machine="mealy", half_life=20.0),
+    ),
+    (
+        ["--method", "SMC", "-K", "30", "--kappa", "0.5", "--seed", "5"],
+        filter_of(mdvpf.SMC(), kappa=0.5),
+    ),
+]
 IDS = [" ".join(arguments) for arguments, _ in CASES]
 
 
-@pytest.mark.parametrize(("arguments", "predictor"), CASES, ids=IDS)
+@pytest.mark.parametrize(
+    ("arguments", "predictor"), CASES + EXTENDED, ids=IDS + [str(case[0]) for case in EXTENDED]
+)
 def test_filter_is_the_predictor_of_python(
     arguments: list[str], predictor: mdvpf.Predictor, run: Run
 ) -> None:
@@ -78,7 +95,7 @@ def test_filter_is_the_predictor_of_python(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "predictor"), [case for case in CASES if case[0][0] == "--method"]
+    ("arguments", "predictor"), [case for case in CASES + EXTENDED if case[0][0] == "--method"]
 )
 def test_detect_is_the_predictor_of_python(
     arguments: list[str],
@@ -214,6 +231,13 @@ def test_a_filter_that_no_name_stands_for_is_shown_as_it_is(run: Run, tmp_path: 
         (["--method", "MD-VPA", "--discount", "-1"], "discount=-1.0: expected a number in 0"),
         (["--method", "MD-VPA", "--discount", "nan"], "discount=nan: expected a number in 0"),
         (["--method", "MD-VPA", "--max-states", "0"], "max_states=0: expected an integer in 1"),
+        (["--method", "MD-VPA", "--machine", "x"], "machine='x': expected one of 'moore'"),
+        (["--method", "MD-VPA", "--kappa", "-1"], "kappa=-1.0: expected a number in 0"),
+        (["--method", "MD-VPA", "--forget", "nan"], "forget=nan: expected a number in 0"),
+        (["--method", "VPA", "--half-life", "0"], "half_life=0.0: expected a number in"),
+        (["--method", "VPA", "--half-life", "2", "--forget", "1"], "half_life=2.0: expected None"),
+        (["--method", "Markov 1", "--forget", "1"], "forget=1.0: Markov 1 has none"),
+        (["--machine", "mealy"], "machine='mealy': auto has filters of many settings"),
     ],
 )
 def test_a_wrong_command_line(
@@ -234,7 +258,7 @@ def test_a_wrong_command_line(
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["filter", "detect", "compare", "reproduce"])
+@pytest.mark.parametrize("command", ["filter", "detect", "evaluate", "compare", "reproduce"])
 def test_the_help_has_one_spelling(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,5 +269,18 @@ def test_the_help_has_one_spelling(
         assert option in text
     for option in ("--no-carry-weights", "--selection", "--max-states", "--alpha", "--beta"):
         assert option in text
+    for option in ("--machine", "--kappa", "--forget", "--half-life"):
+        assert option in text
     assert "--methods" not in text
     assert "--algorithm" not in text
+
+
+def test_the_tables_of_inspect_have_counts_that_fade_and_those_of_a_mealy_machine() -> None:
+    pf = filter_of(mdvpf.VPA(), machine="mealy", forget=1.0)
+    pf.run(SYMBOLS)
+    transition, emission = _counts(pf, top=12)
+    counts = pf.counts()
+    moves = np.vstack([counts.start, counts.transition.sum(axis=1)])
+    for table, expected in ((transition, moves), (emission, counts.emission)):
+        found = [[float(cell) for cell in row[1:]] for row in table.rows]
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=0.005001)

@@ -237,6 +237,19 @@ def test_the_command_is_the_function(
     assert printed["frozen"] is not learning
 
 
+def test_the_command_freezes_mealy_machines_whose_counts_fade(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("typer")
+    options = ["--method", "VPA", "-K", "20", "--oracle", "rows", "--machine", "mealy"]
+    assert main(["evaluate", *files, *options, "--forget", "1", "--kappa", "0.5", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    model = mdvpf.InfiniteHMM(4, oracle="rows", machine="mealy", forget=1.0, kappa=0.5)
+    pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles=20)
+    found = mdvpf.evaluate(pf, [[1, 2, 3, 1, 2, 3]] * 10, [[1, 2, 3], [0, 1]])
+    assert printed["sequence_log_probabilities"] == found.sequence_log_probabilities.tolist()
+
+
 def test_the_command_prints_a_table(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

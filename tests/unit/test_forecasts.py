@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf.filter import sampling
-from mdvpf.filter.particle_statistics import Entries, ParticleStatistics, row_codes
+from mdvpf.filter.particle_statistics import (
+    Entries,
+    ParticleStatistics,
+    particle_statistics,
+    row_codes,
+)
 from mdvpf.filter.sampling import Continuations
+from mdvpf.model import extensions
 from mdvpf.reference import Memory, ReferenceFilter
 from mdvpf.reference.particle import (
     Particle,
@@ -26,6 +32,7 @@ from mdvpf.reference.particle import (
     transition_probabilities,
 )
 from tests.algorithms import EVERY_ALGORITHM
+from tests.extended_models import EXTENSIONS
 from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import saved
 
@@ -85,7 +92,9 @@ def statistics_of(model: mdvpf.InfiniteHMM, particle: Particle) -> ParticleStati
         into=np.array([particle.into.get(c, 0) for c in labels], dtype=np.float64),
         rows_into=np.array([particle.rows_into.get(c, 0) for c in labels], dtype=np.float64),
         transition=entries(moves),
-        emission=entries([(c, y, float(n)) for (c, y), n in particle.emission.items()]),
+        emission=entries(
+            [(c, y, float(n)) for (c, y), n in particle.emission.items() if y is not None]
+        ),
     )
 
 
@@ -249,7 +258,8 @@ def filters(name: str, **settings: Any) -> tuple[mdvpf.ParticleFilter, Reference
     """Return a filter and the reference, after the same stream."""
     model = make_model(settings)
     pf = mdvpf.ParticleFilter(model, EVERY_ALGORITHM[name], n_particles=12, rng=7)
-    slow = ReferenceFilter(model, EVERY_ALGORITHM[name], n_particles=12, rng=7)
+    is_rounded = bool(extensions(model))  # as in the core
+    slow = ReferenceFilter(model, EVERY_ALGORITHM[name], n_particles=12, rng=7, rounding=is_rounded)
     feed(pf, PAST)
     feed(slow, PAST)
     return pf, slow
@@ -263,7 +273,39 @@ def test_samples_have_the_distribution_of_the_shown_particles(name: str) -> None
     assert_frequencies(frequencies(pf.sample(2, size=size, rng=3)), exact, size)
 
 
-@pytest.mark.parametrize("settings", [{}, {"oracle": "any"}, {"max_states": 2}], ids=str)
+@pytest.mark.parametrize("settings", EXTENSIONS.values(), ids=EXTENSIONS)
+@pytest.mark.parametrize("name", ["MD-VPA", "VPA", "SMC"])
+def test_samples_of_every_model_have_the_distribution_of_its_particles(
+    name: str, settings: dict[str, Any]
+) -> None:
+    pf, slow = filters(name, **settings)
+    exact = distribution_of_pairs(pf.model, slow.particles)
+    size = 20_000
+    assert_frequencies(frequencies(pf.sample(2, size=size, rng=3)), exact, size)
+
+
+@pytest.mark.parametrize("settings", EVERY_MODEL, ids=str)
+def test_the_statistics_of_a_particle_are_those_of_the_reference(settings: dict[str, Any]) -> None:
+    pf, slow = filters("MD-VPA", **settings)
+    for k, particle in enumerate(slow.particles):
+        found, wanted = particle_statistics(pf, k), statistics_of(pf.model, particle)
+        for name in ("state", "row", "step", "n_states"):
+            assert getattr(found, name) == getattr(wanted, name), name
+        unit = particle.unit
+        np.testing.assert_allclose(found.into, wanted.into / unit, rtol=1e-6)
+        if pf.model.oracle == "rows":
+            np.testing.assert_array_equal(found.rows_into, wanted.rows_into)
+        moves = {(p, v): n for p, v, n in zip(*wanted.transition, strict=True)}
+        assert {(p, v): n * unit for p, v, n in zip(*found.transition, strict=True)} == (
+            pytest.approx(moves, rel=1e-6)
+        )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"oracle": "any"}, {"max_states": 2}, {"half_life": 12.0}, EVERYTHING],
+    ids=str,
+)
 @pytest.mark.parametrize("name", ["MD-VPA", "SMC"])
 def test_a_forecast_averages_over_all_that_may_come(name: str, settings: dict[str, Any]) -> None:
     pf, slow = filters(name, **settings)

@@ -38,10 +38,13 @@ Rows = list[list[float]]
 
 
 def filled(
-    algorithm: str = "MD-VPA", oracle: Any = "unvisited", max_states: int | None = None
+    algorithm: str = "MD-VPA",
+    oracle: Any = "unvisited",
+    max_states: int | None = None,
+    **more: Any,
 ) -> mdvpf.ParticleFilter:
     model = mdvpf.InfiniteHMM(
-        V, alpha=0.7, gamma=1.3, beta=0.2, oracle=oracle, max_states=max_states
+        V, alpha=0.7, gamma=1.3, beta=0.2, oracle=oracle, max_states=max_states, **more
     )
     pf = mdvpf.ParticleFilter(model, ALGORITHMS[algorithm], n_particles=12, rng=3)
     pf.run(SYMBOLS, LENGTHS)
@@ -153,8 +156,16 @@ def test_mdvpa_is_frozen_as_it_shows_itself() -> None:
 
 MAKERS: dict[str, Callable[[], mdvpf.Predictor]] = {
     "filter": lambda: filled().freeze(),
+    "fading filter": lambda: filled(oracle="rows", kappa=0.3, half_life=5.0).freeze(),
+    "Mealy filter": lambda: filled(oracle="rows", machine="mealy", forget=1.0).freeze(),
+    "empty Mealy filter": lambda: mdvpf.ParticleFilter(
+        mdvpf.InfiniteHMM(V, machine="mealy")
+    ).freeze(),
     "empty filter": lambda: mdvpf.ParticleFilter(mdvpf.InfiniteHMM(V)).freeze(),
     "mixture": lambda: mdvpf.Mixture([filled("VPA"), filled("SMC")], restart=3).freeze(),
+    "mixture of machines": lambda: mdvpf.Mixture(
+        [filled("VPA", machine="mealy"), filled("SMC", kappa=1.0)]
+    ).freeze(),
     "nested mixture": lambda: mdvpf.Mixture(
         [mdvpf.Mixture([filled("VPA"), filled("MD-VPA")]), filled("SMC")]
     ).freeze(),
