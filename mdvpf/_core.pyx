@@ -564,13 +564,30 @@ cdef class ParticleSystem:
         return label_of(system, block, block[BLOCK_STATES]) \
             + <int64_t>(system.provisional.state[particle] == block[BLOCK_STATES])
 
+    cdef int64_t held_states(self, int64_t particle) except -1:
+        """How many states of a particle shown have not been released."""
+        cdef System* system = &self.system
+        cdef uint32_t* block
+        self.n_labels(particle)  # or raises
+        if not system.pending:
+            return block_of(system, particle)[BLOCK_STATES]
+        block = block_of(system, system.provisional.parent[particle])
+        return block[BLOCK_STATES] \
+            + <int64_t>(system.provisional.state[particle] == block[BLOCK_STATES])
+
+    def n_held(self, int64_t particle):
+        """Number of states that `real_counts` has where there are labels."""
+        self.check_idle()
+        return self.held_states(particle)
+
     def real_counts(
         self, int64_t particle, double[:, ::1] transition, double[:, ::1] emission,
-        double[::1] into, double[::1] reached,
+        double[::1] into, double[::1] reached, int64_t[::1] labels=None,
     ):
         """Write the real counts of a particle shown into tables of zeros.
 
-        Row 0 of `transition` is the start state's; every state has one row, or in a Mealy
+        The tables are by label; or, if there are `labels`, which are written too, they have the
+        states that have not been released, in the order of the particle. Row 0 of `transition` is the start state's; every state has one row, or in a Mealy
         machine V + 1 of them. `into` is how often each state was entered, and `reached` from how
         many rows, which is written for the oracle of rows only.
         """
@@ -578,10 +595,13 @@ cdef class ParticleSystem:
         cdef bint pending = system.pending
         cdef uint32_t state = 0
         cdef uint32_t* block
-        cdef int64_t n
+        cdef bint by_label = labels is None
+        cdef int64_t n, i
         self.enter()
         try:
-            n = self.n_labels(particle)
+            n = self.n_labels(particle) if labels is None else labels.shape[0]
+            if labels is not None and n != self.held_states(particle):
+                raise ValueError("labels: expected one entry a state")
             if transition.shape[0] != 1 + n * rows_a_state(system) or transition.shape[1] != n \
                     or emission.shape[0] != n or emission.shape[1] != system.model.n_symbols \
                     or into.shape[0] != n or reached.shape[0] != n:
@@ -595,9 +615,12 @@ cdef class ParticleSystem:
             block = block_of(system, particle)
             with nogil:
                 write_tables(
-                    system, block, pending, state, n, &transition[0, 0], &emission[0, 0]
+                    system, block, pending, state, by_label, n, &transition[0, 0], &emission[0, 0]
                 )
-                write_entries(system, block, pending, state, &into[0], &reached[0])
+                write_entries(system, block, pending, state, by_label, &into[0], &reached[0])
+            if labels is not None:
+                for i in range(n):
+                    labels[i] = label_of(system, block, <uint32_t>i)
         finally:
             self.busy = False
 

@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""The counts of a particle with real counts, as dense tables by label."""
+"""The counts of a particle with real counts, as dense tables.
+
+They are by label, or by the state's number within the particle: states that were released have none.
+"""
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -18,10 +21,18 @@ cdef inline int64_t rows_a_state(const System* system) noexcept nogil:
     return <int64_t>system.model.n_symbols + 1 if system.model.mealy else 1
 
 
-cdef inline void write_entries(
-    System* system, uint32_t* block, bint moved, uint32_t state, double* into, double* reached
+cdef inline int64_t place_of(
+    const System* system, const uint32_t* block, uint32_t state, bint by_label
 ) noexcept nogil:
-    """Write how often each state was entered, and from how many rows, by label: zero if gone.
+    """Where tables have a state."""
+    return <int64_t>label_of(system, block, state) if by_label else <int64_t>state
+
+
+cdef inline void write_entries(
+    System* system, uint32_t* block, bint moved, uint32_t state, bint by_label, double* into,
+    double* reached,
+) noexcept nogil:
+    """Write how often each state was entered, and from how many rows: zero if gone.
 
     If the particle is `moved`, it has gone on to `state` on the pending symbol.
     """
@@ -35,16 +46,16 @@ cdef inline void write_entries(
     else:
         view_real(system, block, scratch, &view)
     for i in range(view.n_states):
-        into[label_of(system, block, i)] = view.into[i]
+        into[place_of(system, block, i, by_label)] = view.into[i]
         if system.model.by_rows and view.into[i] > 0.0:
-            reached[label_of(system, block, i)] = rows[i]
+            reached[place_of(system, block, i, by_label)] = rows[i]
 
 
 cdef inline void write_real_row(
     const System* system, uint32_t* block, uint32_t from_state, uint32_t symbol, bint moved,
-    uint32_t state, const Entries* work, double* out,
+    uint32_t state, bint by_label, const Entries* work, double* out,
 ) noexcept nogil:
-    """Write a row by label; if `moved`, after a move to `state` that may be counted in it."""
+    """Write a row; if `moved`, after a move to `state` that may be counted in it."""
     cdef const Clock* clock = &system.after if moved else &system.now
     cdef uint32_t standing = current_at(system, block, &system.now)
     cdef uint32_t which = row_index(system, from_state, symbol)
@@ -56,16 +67,16 @@ cdef inline void write_real_row(
         count_again(&row, state, row_group(system, block, from_state, symbol),
                     which & (GROUP - 1), &system.now, clock, GONE)
     for i in range(row.n):
-        out[label_of(system, block, row.state[i])] = row.count[i]
+        out[place_of(system, block, row.state[i], by_label)] = row.count[i]
 
 
 cdef inline void write_tables(
-    System* system, uint32_t* block, bint moved, uint32_t state, int64_t n_labels,
+    System* system, uint32_t* block, bint moved, uint32_t state, bint by_label, int64_t n_places,
     double* transition, double* emission,
 ) noexcept nogil:
     """Write all counts; row 0 of `transition` is the start state's, and each state has its rows.
 
-    The tables are zero, and have room for as many labels. If the particle is `moved`, it has
+    The tables are zero, and have room for as many states. If the particle is `moved`, it has
     gone on to `state` on the pending symbol.
     """
     cdef Scratch* scratch = &system.scratch
@@ -79,12 +90,12 @@ cdef inline void write_tables(
     if moved:
         emitted = system.model.n_symbols if system.pending_symbol == MISSING \
             else <uint32_t>system.pending_symbol
-    write_real_row(system, block, 0, 0, moved, state, &scratch.row, transition)
+    write_real_row(system, block, 0, 0, moved, state, by_label, &scratch.row, transition)
     for j in range(n_states):
         for i in range(<uint32_t>n_rows):
             write_real_row(
-                system, block, j + 1, i, moved, state, &scratch.row,
-                transition + (1 + label_of(system, block, j) * n_rows + i) * n_labels,
+                system, block, j + 1, i, moved, state, by_label, &scratch.row,
+                transition + (1 + place_of(system, block, j, by_label) * n_rows + i) * n_places,
             )
     for symbol in range(<uint32_t>n_symbols):
         if moved:
@@ -96,4 +107,5 @@ cdef inline void write_tables(
             j = column.state[i]
             if outlives_step(system, block, j) if moved and j == state \
                     else not is_gone(system, block, j, clock):
-                emission[label_of(system, block, j) * n_symbols + symbol] = column.count[i]
+                emission[place_of(system, block, j, by_label) * n_symbols + symbol] = \
+                    column.count[i]

@@ -64,7 +64,8 @@ def finite_machine(model: InfiniteHMM, found: RealCounts) -> FiniteMachine:
     >>> finite_machine(pf.model, pf._counts(0)).transition.shape[0]
     3
     """
-    labels = np.flatnonzero(found.into > 0.0)
+    existing = np.flatnonzero(found.into > 0.0)
+    labels = found.labels[existing]
     n_states, n_symbols = len(labels), model.n_symbols
     is_mealy = model.machine == "mealy"
     if n_states == 0:
@@ -73,15 +74,15 @@ def finite_machine(model: InfiniteHMM, found: RealCounts) -> FiniteMachine:
         return FiniteMachine(
             np.ones(1), np.ones(shape), uniform, labels, np.zeros((1, n_symbols), dtype=np.bool_)
         )
-    into, rows_into = found.into[labels], found.rows_into[labels]
+    into, rows_into = found.into[existing], found.rows_into[existing]
     counts = found.counts
-    seen = counts.transition[labels][..., labels].astype(np.float64)
+    seen = counts.transition[existing][..., existing].astype(np.float64)
     if is_mealy:
         seen = seen.transpose(1, 0, 2)
     if model.kappa > 0.0:
         seen[..., np.arange(n_states), np.arange(n_states)] += model.kappa
-    start = counts.start[labels].astype(np.float64)
-    emitted = counts.emission[labels]
+    start = counts.start[existing].astype(np.float64)
+    emitted = counts.emission[existing]
     emission = emitted.astype(np.float64) + model.beta
     emission /= emission.sum(axis=1, keepdims=True)
     return FiniteMachine(
@@ -108,7 +109,7 @@ def finite_hmm(model: InfiniteHMM, found: RealCounts) -> HMM:
     >>> from mdvpf.filter.finite_hmm import finite_hmm
     >>> from mdvpf.filter.real_counts import RealCounts
     >>> counts = Counts(np.array([1]), np.array([[2]]), np.array([[3, 0]]))
-    >>> found = RealCounts(counts, into=np.array([3.0]), rows_into=np.array([2.0]))
+    >>> found = RealCounts(counts, np.array([3.0]), rows_into=np.array([2.0]), labels=np.arange(1))
     >>> finite_hmm(InfiniteHMM(n_symbols=2, beta=0.5), found).emission.tolist()
     [[0.875, 0.125]]
     """

@@ -23,7 +23,7 @@ from mdvpf.filter.finite_hmm import finite_hmm, finite_machine
 from mdvpf.filter.forecasts import Forecasts
 from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
-from mdvpf.filter.real_counts import RealCounts, shown_counts
+from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
 from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM
@@ -366,10 +366,12 @@ class ParticleFilter(Forecasts):
         >>> pf.counts().transition.tolist()
         [[0, 5], [4, 0]]
         """
-        return self._counts(self._particle(k)).counts
+        particle = self._particle(k)
+        n_states = int(self.n_states[particle])
+        return dense_counts(self._core, self.model, particle, n_states).counts
 
     def _counts(self, k: int) -> RealCounts:
-        return shown_counts(self._core, self.model, k, int(self.n_states[k]))
+        return held_counts(self._core, self.model, k, int(self.n_states[k]))
 
     def _statistics(self, k: int) -> ParticleStatistics:
         return particle_statistics(self, k)

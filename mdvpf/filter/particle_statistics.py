@@ -46,6 +46,8 @@ class Entries(NamedTuple):
 class ParticleStatistics(NamedTuple):
     """A particle as of the step that comes next.
 
+    States have any numbers, not necessarily their labels: nobody asks for those.
+
     Attributes
     ----------
     state : int
@@ -55,7 +57,7 @@ class ParticleStatistics(NamedTuple):
     step : int
         The number n of the step that comes next, from 1 over the life of the filter.
     n_states : int
-        How many states it ever had: the label of the new one.
+        How many states it has, faded ones included: the number of the new one.
     into : ndarray of float64, shape (n_states,)
         How often each state was entered, 0 of those that have faded away.
     rows_into : ndarray of float64, shape (n_states,)
@@ -154,6 +156,8 @@ class ShownParticles(Protocol):
 def particle_statistics(pf: ShownParticles, k: int) -> ParticleStatistics:
     """Return the statistics of a particle that a filter shows.
 
+    States that were released have no numbers.
+
     Examples
     --------
     >>> import mdvpf
@@ -164,10 +168,11 @@ def particle_statistics(pf: ShownParticles, k: int) -> ParticleStatistics:
     4
     """
     found = pf._counts(k)
+    standing = np.flatnonzero(found.labels == pf.states[k])
     return ParticleStatistics.of_counts(
         pf.model,
         found.counts,
-        int(pf.states[k]),
+        int(standing[0]) if len(standing) else -1,
         step=pf._core.n_steps + int(pf._core.pending) + 1,
         symbol=pf._core.last_symbol,
         into=found.into,

@@ -23,46 +23,69 @@ class RealCounts(NamedTuple):
         How often each state was entered; 0 of those that have faded away.
     rows_into : ndarray of float64
         From how many rows each state was reached; zeros but for the oracle of rows.
+    labels : ndarray of int64
+        The label of each state of the tables.
     """
 
     counts: Counts
     into: NDArray[np.float64]
     rows_into: NDArray[np.float64]
+    labels: NDArray[np.int64]
 
 
-def shown_counts(
+def dense_counts(
     core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int
 ) -> RealCounts:
-    """Return the counts of a particle shown, of whatever model.
+    """Return the counts of a particle shown, with all states that its path has visited.
 
-    `n_states` is how many states the path of the particle has visited.
+    `n_states` is how many they are. With forgetting their number has no bound on an endless
+    stream: `held_counts` leaves out those that were released.
     """
     if extensions(model):
-        return real_counts(core, model, particle, n_states)
+        return _real_counts(core, model, particle, np.arange(n_states), by_label=True)
     transition = np.zeros((n_states + 1, n_states), dtype=np.int64)
     emission = np.zeros((n_states, model.n_symbols), dtype=np.int64)
     core.counts(particle, transition, emission)
     counts = Counts(transition[0].copy(), transition[1:].copy(), emission)
-    return RealCounts(counts, transition.sum(axis=0).astype(np.float64), np.zeros(n_states))
+    into = transition.sum(axis=0).astype(np.float64)
+    return RealCounts(counts, into, np.zeros(n_states), np.arange(n_states))
 
 
-def real_counts(
+def held_counts(
     core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int
 ) -> RealCounts:
-    """Return the counts of a particle as of the next step, where the core has real numbers.
+    """Return the counts of a particle shown, without states that were released.
+
+    Some of those that are left may have faded away as well.
+    """
+    if not extensions(model):
+        return dense_counts(core, model, particle, n_states)
+    labels = np.zeros(core.n_held(particle), dtype=np.int64)
+    return _real_counts(core, model, particle, labels, by_label=False)
+
+
+def _real_counts(
+    core: ParticleSystem,
+    model: InfiniteHMM,
+    particle: int,
+    labels: NDArray[np.int64],
+    *,
+    by_label: bool,
+) -> RealCounts:
+    """Return the counts of a particle where the core has real numbers.
 
     They are integers where nothing fades. Of a Mealy machine the transitions have a middle axis
     for the symbol, the last for a missing one.
     """
-    n_symbols = model.n_symbols
+    n_states, n_symbols = len(labels), model.n_symbols
     n_rows = n_symbols + 1 if model.machine == "mealy" else 1
     transition: NDArray[Any] = np.zeros((1 + n_states * n_rows, n_states))
     emission: NDArray[Any] = np.zeros((n_states, n_symbols))
     into, rows_into = np.zeros(n_states), np.zeros(n_states)
-    core.real_counts(particle, transition, emission, into, rows_into)
+    core.real_counts(particle, transition, emission, into, rows_into, None if by_label else labels)
     if not model.fades:
         transition = transition.astype(np.int64)
         emission = emission.astype(np.int64)
     shape = (n_states, n_rows, n_states) if model.machine == "mealy" else (n_states, n_states)
     counts = Counts(transition[0].copy(), transition[1:].reshape(shape).copy(), emission)
-    return RealCounts(counts, into, rows_into)
+    return RealCounts(counts, into, rows_into, labels)

@@ -203,6 +203,32 @@ def test_a_frozen_mealy_machine_is_evaluated_as_its_sequences_score() -> None:
     np.testing.assert_allclose(found.sequence_log_probabilities, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["half-life 0.5", "rows", "mealy, rows"])
+def test_states_that_were_released_take_no_room(name: str) -> None:
+    pf, slow = filters(name, [], half_life=0.5)
+    pf._core._release_every(4)
+    rng = np.random.default_rng(0)
+    past = [None if u < 0.05 else int(u * 100) % V for u in rng.random(300)]
+    for predictor in (pf, slow):
+        feed(predictor, past)
+    n_held = [len(pf._counts(k).labels) for k in range(len(pf.weights))]
+    assert sum(n_held) < pf.n_states.sum()
+    assert max(n_held) < 15
+    expected = twin_scores(pf.model, slow.particles, TEST, new=False)
+    np.testing.assert_allclose(pf.freeze().score(TEST), expected, rtol=0.0, atol=tolerance(pf))
+    for k, particle in enumerate(slow.particles):
+        held, dense = pf._counts(k), pf.counts(k)
+        labels = held.labels
+        assert labels.tolist() == sorted(set(labels.tolist()))
+        assert set(particle.into) <= set(labels.tolist())
+        for found, wanted in zip(held.counts, dense, strict=True):
+            assert np.count_nonzero(found) == np.count_nonzero(wanted)
+        np.testing.assert_array_equal(held.counts.start, dense.start[labels])
+        np.testing.assert_array_equal(held.counts.emission, dense.emission[labels])
+        moves = dense.transition[labels][..., labels]
+        np.testing.assert_array_equal(held.counts.transition, moves)
+
+
 # ---- as HMMs ---------------------------------------------------------------------------------
 
 
