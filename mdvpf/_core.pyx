@@ -587,9 +587,10 @@ cdef class ParticleSystem:
         """Write the real counts of a particle shown into tables of zeros.
 
         The tables are by label; or, if there are `labels`, which are written too, they have the
-        states that have not been released, in the order of the particle. Row 0 of `transition` is the start state's; every state has one row, or in a Mealy
-        machine V + 1 of them. `into` is how often each state was entered, and `reached` from how
-        many rows, which is written for the oracle of rows only.
+        states that have not been released, in the order of the particle. Row 0 of `transition`
+        is the start state's; every state has one row, or in a Mealy machine V + 1 of them.
+        `into` is how often each state was entered, and `reached` from how many rows, which is
+        written for the oracle of rows only.
         """
         cdef System* system = &self.system
         cdef bint pending = system.pending

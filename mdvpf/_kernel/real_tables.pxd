@@ -1,7 +1,8 @@
 # cython: language_level=3
 """The counts of a particle with real counts, as dense tables.
 
-They are by label, or by the state's number within the particle: states that were released have none.
+They are by label, or by the state's number within the particle, which states that were released do
+not have.
 """
 
 from libc.stdint cimport int64_t, uint32_t
