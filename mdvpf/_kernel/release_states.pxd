@@ -13,7 +13,6 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from mdvpf._kernel.clock cimport fading, power_of_two, scale_at, scales_apart
-from mdvpf._kernel.compaction cimport FIRST_ROW, LABELS, Known
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE,
     NODE_UNITS, NONE, OK, UNIT_BYTES,
@@ -22,6 +21,7 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.counts cimport (
     children, hold_all, item, items_of, put_item, release_group, release_tree, width_of,
 )
+from mdvpf._kernel.merging cimport FIRST_ROW, LABELS, Known
 from mdvpf._kernel.particles cimport (
     block_of, group_at, root_of, rows_of, shares_block, used_groups,
 )
@@ -38,7 +38,7 @@ from mdvpf._kernel.real_particles cimport (
 from mdvpf._kernel.types cimport Buffer, Record, System, handle_t
 
 cdef enum:
-    RELEASE_INTERVAL = 256  # steps between two looks for states to release, halfway between merges
+    RELEASE_INTERVAL = 256  # steps between two looks for states to release
     FEWEST_RELEASED = 4     # states: for fewer, or for less than a quarter, nothing is written anew
     DROPPED = 0xFFFFFFFFu   # new number of a state that is released
 
