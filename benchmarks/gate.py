@@ -32,20 +32,30 @@ NAMES = list(ALGORITHMS)
 ALLOWED = 0.05
 
 
+def compiled_names() -> list[str]:
+    """Return the names of the functions of the compiled core."""
+    listing = subprocess.run(["nm", _core.__file__], capture_output=True, text=True, check=True)
+    return re.findall(r" [tT] (\S+)$", listing.stdout, re.MULTILINE)
+
+
+def find_symbol(method: str) -> str:
+    """Return the symbol of a method of the core's class."""
+    pattern = rf"__pyx_pw_\w*ParticleSystem_\d+{method}"
+    found = [name for name in compiled_names() if re.fullmatch(pattern, name)]
+    if len(found) != 1:
+        raise RuntimeError(f"{_core.__file__}: expected one symbol of `{method}`, found {found}")
+    return found[0]
+
+
 def symbols() -> tuple[str, str]:
     """Return the symbols of the step function and of the core's call for a chunk of symbols.
 
     They are one and the same where the compiler has put the step into its caller.
     """
-    listing = subprocess.run(["nm", _core.__file__], capture_output=True, text=True, check=True)
-    names = re.findall(r" [tT] (\S+)$", listing.stdout, re.MULTILINE)
-    chunk = [name for name in names if re.fullmatch(r"__pyx_pw_\w*ParticleSystem_\d+advance", name)]
-    step = [
-        name for name in names if re.fullmatch(r"__pyx_f_\d+mdvpf_\d+_kernel_\d+step_step", name)
-    ]
-    if len(chunk) != 1:
-        raise RuntimeError(f"{_core.__file__}: expected one symbol of `advance`, found {chunk}")
-    return (step or chunk)[0], chunk[0]
+    pattern = r"__pyx_f_\d+mdvpf_\d+_kernel_\d+step_step"
+    step = [name for name in compiled_names() if re.fullmatch(pattern, name)]
+    chunk = find_symbol("advance")
+    return (step or [chunk])[0], chunk
 
 
 def callgrind(folder: Path, names: list[str], *options: str) -> None:

@@ -636,7 +636,7 @@ cdef class ParticleSystem:
             return
         self.enter()
         with nogil:
-            settle(&self.system, False)
+            settle(&self.system)
         self.busy = False
 
     def memory(self):
@@ -687,10 +687,15 @@ cdef class ParticleSystem:
         self.system.memory.fail_after = n
 
     def _settle_every(self, int64_t n_steps):
-        """Settle, and merge equal records, after every so many steps from now on, for tests."""
+        """Settle everything once in so many steps from now on, for tests."""
         if n_steps < 1:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.settle_interval = n_steps
+
+    @property
+    def _n_settled(self):
+        """Records that settling compared or moved after the latest step, for tests."""
+        return self.system.n_settled
 
     def _release_every(self, int64_t n_steps):
         """Look for states to release after every so many steps from now on, for tests."""

@@ -5,12 +5,12 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcmp, memcpy
 
 from mdvpf._kernel.clock cimport fading, power_of_two, scale_at, scales_apart
-from mdvpf._kernel.compaction cimport LABEL_POSITION, Known
 from mdvpf._kernel.constants cimport BLOCK_STATES, GROUP, NODE_SIZE, NODE_UNITS, NONE, UNIT_BYTES
 from mdvpf._kernel.counts cimport (
     children, hold_all, item, items_of, put_item, release_group, width_of,
 )
 from mdvpf._kernel.labels cimport label_of, n_labels_of
+from mdvpf._kernel.merging cimport LABEL_POSITION, Known
 from mdvpf._kernel.particles cimport group_at
 from mdvpf._kernel.pool cimport at, class_of, give_back, take
 from mdvpf._kernel.real_counts cimport (

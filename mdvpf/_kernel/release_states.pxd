@@ -13,13 +13,13 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from mdvpf._kernel.clock cimport fading
-from mdvpf._kernel.compaction cimport FIRST_ROW, Known
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS, NODE_SIZE,
     NODE_UNITS, NONE, NO_MEMORY, OK, UNIT_BYTES,
     Status,
 )
 from mdvpf._kernel.counts cimport children, release_group, release_tree
+from mdvpf._kernel.merging cimport FIRST_ROW, Known
 from mdvpf._kernel.particles cimport block_of, group_at, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport count_records, dispose, pages_for, reserve_pages, resize
 from mdvpf._kernel.real_counts cimport label_bytes, real_end, real_start, scale_in, sums_in

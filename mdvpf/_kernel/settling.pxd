@@ -1,10 +1,15 @@
 # cython: language_level=3
-"""Settling: between two steps, release the memory that only steps need.
+"""Settling: between two steps, merge equal records and release memory that only steps need.
 
-A step needs work space, and room for records, blocks and history nodes that are freed again. All of
-that is released here, and the rest is put in order: equal records are merged, and records and
-blocks are moved together in the order of particles. This is done every `SETTLE_INTERVAL` steps and
-at the end of a long run. Parts that cannot be moved for want of memory stay as they are.
+A step needs work space, and room for records, blocks and history nodes that are freed again. At the
+end of a long run all of that is released, and records, blocks and nodes are moved together in the
+order of particles.
+
+Within a run this is spread over steps, so that none of them takes much longer than others. In
+`SETTLE_INTERVAL` steps, equal records are merged at each place of the blocks, one place after a
+step. After one of these steps work space is released; after another, records are moved together if
+a quarter of their room is unused; and after a third, blocks and nodes if half of theirs is. Parts
+that cannot be moved for want of memory stay as they are.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -18,29 +23,59 @@ from mdvpf._kernel.buffers cimport (
 from mdvpf._kernel.compaction cimport move_records
 from mdvpf._kernel.constants cimport BLOCK_LEAF, OK, PAGE_BYTES
 from mdvpf._kernel.history cimport pack_nodes
+from mdvpf._kernel.merging cimport merge_some
 from mdvpf._kernel.particles cimport block_of, shares_block
 from mdvpf._kernel.pool cimport dispose, duplicate, resize, used_bytes
 from mdvpf._kernel.shelves cimport move_blocks
 from mdvpf._kernel.types cimport Buffer, History, System
 
 cdef enum:
-    SETTLE_INTERVAL = 256   # steps: records become equal slowly, and merging reads all of them
+    SETTLE_INTERVAL = 256   # steps: records become equal slowly
+    SLACK = 8 * PAGE_BYTES  # unused room that does not matter
+
+
+# ---- unused room -------------------------------------------------------------------------
+
+cdef inline size_t unused_records(const System* system) noexcept nogil:
+    """Bytes of pages that no record is in."""
+    return used_bytes(&system.pool) - <size_t>system.pool.live_bytes
 
 
 cdef inline bint is_loose(const System* system) noexcept nogil:
-    """Whether enough room is unused to be worth moving records and blocks together.
+    """Whether enough room is unused to be worth moving records and blocks together after a run.
 
     Some always is: the last page of each class is not full, and the next step needs some shelves.
     """
     cdef size_t room = used_bytes(&system.pool) + shelf_bytes(system, system.n_shelves)
-    cdef size_t unused = used_bytes(&system.pool) - <size_t>system.pool.live_bytes \
-        + shelf_bytes(system, system.n_free_shelves)
-    return unused > room // 16 + 8 * PAGE_BYTES
+    cdef size_t unused = unused_records(system) + shelf_bytes(system, system.n_free_shelves)
+    return unused > room // 16 + SLACK
 
 
 cdef inline bint has_loose_nodes(const System* system) noexcept nogil:
     cdef const History* history = &system.history
     return history.n_touched > history.n_live + history.n_touched // 16 + PAGE_BYTES // 4
+
+
+cdef inline bint has_sparse_records(const System* system) noexcept nogil:
+    """Whether so much room of records is unused that they are moved within a run."""
+    return unused_records(system) > used_bytes(&system.pool) // 4 + SLACK
+
+
+cdef inline uint32_t fitting_capacity(const System* system) noexcept nogil:
+    """States to have room for: fewer than there is room for, where many were released."""
+    cdef uint32_t capacity = (system.most_states + system.most_states // 8 + 4) & ~3u
+    return capacity if 2 * capacity < system.state_capacity else system.state_capacity
+
+
+cdef inline bint has_sparse_blocks(const System* system) noexcept nogil:
+    return shelf_bytes(system, system.n_free_shelves) \
+        > shelf_bytes(system, system.n_shelves) // 2 + SLACK \
+        or fitting_capacity(system) < system.state_capacity
+
+
+cdef inline bint has_sparse_nodes(const System* system) noexcept nogil:
+    cdef const History* history = &system.history
+    return history.n_touched > 2 * history.n_live + PAGE_BYTES // 4
 
 
 # ---- between two steps -------------------------------------------------------------------
@@ -95,19 +130,32 @@ cdef inline void move_nodes(System* system) noexcept nogil:
             fit(system, &group.first[i], used)
 
 
-cdef inline uint32_t fitting_capacity(const System* system) noexcept nogil:
-    """States to have room for: fewer than there is room for, where many were released."""
-    cdef uint32_t capacity = (system.most_states + system.most_states // 8 + 4) & ~3u
-    return capacity if 2 * capacity < system.state_capacity else system.state_capacity
-
-
-cdef inline void settle(System* system, bint merging) noexcept nogil:
+cdef inline void settle(System* system) noexcept nogil:
     """Release work space; move records, blocks and nodes together if much room is unused.
 
-    With `merging`, records are moved in any case and equal ones merged.
+    Equal records are not merged, so that what is shared does not depend on when this is called.
     """
     release_work(system)
-    if (merging or is_loose(system)) and move_records(system, merging) == OK:
+    if is_loose(system) and move_records(system) == OK:
         move_blocks(system, fitting_capacity(system))
     if has_loose_nodes(system):
         move_nodes(system)
+
+
+cdef inline void settle_some(System* system) noexcept nogil:
+    """Do the part of settling that is due after the latest step."""
+    cdef int64_t interval = system.settle_interval
+    cdef int64_t turn = system.n_steps % interval
+    system.n_settled = 0
+    if system.n_steps < interval:
+        return
+    merge_some(system, turn, interval)
+    if turn == 0:
+        release_work(system)
+    if turn == interval // 4 and has_sparse_records(system):
+        move_records(system)
+    if turn == 3 * interval // 4:
+        if has_sparse_blocks(system):
+            move_blocks(system, fitting_capacity(system))
+        if has_sparse_nodes(system):
+            move_nodes(system)

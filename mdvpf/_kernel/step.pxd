@@ -9,7 +9,7 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.reserve cimport reserve_step
-from mdvpf._kernel.settling cimport settle
+from mdvpf._kernel.settling cimport settle_some
 from mdvpf._kernel.step_drawn cimport step_learning, step_smc
 from mdvpf._kernel.step_mdvpa cimport complete_pending, step_mdvpa
 from mdvpf._kernel.step_ranked cimport Uniforms, step_ranked
@@ -19,7 +19,7 @@ from mdvpf._kernel.types cimport Report, System
 cdef inline Status step(
     System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
 ) noexcept nogil:
-    """Absorb one symbol, or change nothing. Settle after some of them.
+    """Absorb one symbol, or change nothing. Some settling is done after each.
 
     Once MD-VPA has completed the pending step nothing can fail: room was made, and potentials
     of particles that have counts are positive numbers (see the limits in `types.pxd`).
@@ -39,8 +39,8 @@ cdef inline Status step(
     if status != OK:
         uniforms.used = used
         system.margin = margin
-    elif system.n_steps and system.n_steps % system.settle_interval == 0:
-        settle(system, True)
+    elif system.n_steps:
+        settle_some(system)
     return status
 
 

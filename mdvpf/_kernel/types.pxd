@@ -45,7 +45,7 @@ cdef struct Pool:
 cdef struct Record:
     uint32_t refs           # blocks and nodes that hold it
     uint32_t shape          # groups: pairs << 2 | width (0, 1, 2: items of 1, 2, 4 bytes); nodes: 0
-    uint32_t note           # in a commit: the first note about it; in a move: where it is; else 0
+    uint32_t note           # in a commit: its first note; in settling: its successor; else 0
 
 # A note of a commit: what adding one to a count made of a shared record.
 cdef struct SharedUpdate:
@@ -268,7 +268,8 @@ cdef struct System:
     double mean_states      # weighted
     double log_evidence     # of all symbols seen
     int64_t release_interval  # steps after which states that have faded away are released
-    int64_t settle_interval  # steps after which equal records are merged, and all is settled
+    int64_t settle_interval  # steps after which everything has been settled once
+    int64_t n_settled       # records that settling compared or moved after the latest step
 
     bint pending            # MD-VPA: one symbol is seen but its step is not completed
     int32_t pending_symbol

@@ -37,6 +37,7 @@ LAYERS = [
     "expansion",
     "optimal_rule_bounded",
     "shared_updates",
+    "merging",
     "compaction",
     "shelves",
     "reserve",
