@@ -79,7 +79,7 @@ cdef inline double power_of_two(int32_t exponent) noexcept nogil:
     cdef uint64_t bits
     cdef double value = 0.0
     if exponent > -1000:
-        bits = <uint64_t>(exponent + 1023) << 52
+        bits = <uint64_t>(min(exponent, 1000) + 1023) << 52
         memcpy(&value, &bits, sizeof(value))
     return value
 

@@ -190,7 +190,7 @@ cdef inline handle_t write_group_anew(
         factor = fading(scale_in(group)[0], clock)
         rescale = power_of_two(scales_apart(scale_in(group)[0], clock))
         kept = kept_pairs(group, least, factor, index if found else 0xFFFFFFFFu, &largest)
-        if found and sums_in(group)[index] * factor >= least:
+        if found:
             stored = sums_in(group)[index] * rescale
     kept += 1
     width = width_of(largest if largest > kept else kept)
@@ -238,10 +238,11 @@ cdef inline handle_t add_weight(
     if handle != NONE:
         group = <Record*>at(pool, handle)
         index = real_find(group, which, state)
-        found = index < real_end(group, which)
+        # What has faded is as good as dropped: counted again, it comes last in its row.
+        found = index < real_end(group, which) \
+            and sums_in(group)[index] * fading(scale_in(group)[0], clock) >= least
         if found and group.refs == 1 and scales_apart(scale_in(group)[0], clock) > -FAR_SCALE:
             sum = &sums_in(group)[index]
-            if sum[0] * fading(scale_in(group)[0], clock) >= least:
-                sum[0] = <float>with_weight(sum[0], scale_in(group)[0], clock)
-                return handle
+            sum[0] = <float>with_weight(sum[0], scale_in(group)[0], clock)
+            return handle
     return write_group_anew(pool, handle, which, state, index, found, clock, least)

@@ -5,12 +5,14 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcmp, memcpy
 
 from mdvpf._kernel.clock cimport fading, power_of_two, scale_at, scales_apart
-from mdvpf._kernel.constants cimport BLOCK_STATES, GROUP, NODE_SIZE, NODE_UNITS, NONE, UNIT_BYTES
+from mdvpf._kernel.constants cimport (
+    BLOCK_STATES, GROUP, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, UNIT_BYTES,
+)
 from mdvpf._kernel.counts cimport (
     children, hold_all, item, items_of, put_item, release_group, width_of,
 )
 from mdvpf._kernel.labels cimport label_of, n_labels_of
-from mdvpf._kernel.merging cimport LABEL_POSITION, Known
+from mdvpf._kernel.merging cimport FIRST_ROW, LABEL_POSITION, Known
 from mdvpf._kernel.particles cimport group_at
 from mdvpf._kernel.pool cimport at, class_of, give_back, take
 from mdvpf._kernel.real_counts cimport (
@@ -139,7 +141,8 @@ cdef inline handle_t renumber_tree(
         return gather_rows(system, release, groups, which, position, least)
     for i in range(<uint32_t>NODE_SIZE):
         below[i] = renumber_tree(
-            system, release, children(&system.pool, old)[i], level - 1, position, least)
+            system, release, children(&system.pool, old)[i], level - 1, position
+            if position >= FIRST_ROW else position + (i << (NODE_BITS * (level - 1))), least)
         is_empty = is_empty and below[i] == NONE
     if is_empty:
         return NONE

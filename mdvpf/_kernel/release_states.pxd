@@ -14,8 +14,8 @@ from libc.string cimport memcmp, memcpy, memset
 
 from mdvpf._kernel.clock cimport fading
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS, NODE_SIZE,
-    NODE_UNITS, NONE, NO_MEMORY, OK, UNIT_BYTES,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS, NODE_BITS,
+    NODE_SIZE, NODE_UNITS, NONE, NO_MEMORY, OK, UNIT_BYTES,
     Status,
 )
 from mdvpf._kernel.counts cimport children, release_group, release_tree
@@ -113,7 +113,7 @@ cdef inline Status reserve_release(
         return NO_MEMORY  # the table is full: the rest is left for another time
     return reserve_pages(
         &system.pool,
-        pages_for(n, max(4 * system.pool.largest + 8, <uint32_t>NODE_UNITS))
+        pages_for(n, max(5 * system.pool.largest + 8, <uint32_t>NODE_UNITS))
         + pages_for(1, label_units),
     )
 
@@ -201,7 +201,8 @@ cdef inline void renumber(
         rows[i] = (<handle_t*>release.fresh.data)[i] if i < n else <handle_t>NONE
     for i in range(system.root_size):
         old = root[i]
-        root[i] = renumber_tree(system, release, old, system.depth - 1, i, FAINT)
+        root[i] = renumber_tree(system, release, old, system.depth - 1,
+                                i << (NODE_BITS * (system.depth - 1)), FAINT)
         release_tree(&system.pool, old, system.depth - 1)
     old = block[BLOCK_LABELS]
     block[BLOCK_LABELS] = make_labels(system, release, block, n_left)

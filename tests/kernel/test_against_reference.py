@@ -43,7 +43,7 @@ def discounts() -> st.SearchStrategy[Any]:
         st.sampled_from(["1/n", "1/sqrt(n)"]),
         values,
         st.sampled_from([30.0, 1000.0]),
-        st.lists(values, min_size=1, max_size=5).map(lambda some: (some * 100)[:100]),
+        st.lists(values, min_size=1, max_size=5).map(lambda some: (some * 150)[:150]),
         st.tuples(st.floats(0.0, 2.0), st.integers(1, 4)).map(periodic),
     )
 

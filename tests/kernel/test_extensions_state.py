@@ -304,3 +304,35 @@ def test_released_states_are_in_no_file(algorithm: str) -> None:
     assert twin.run(symbols[:200]).log_predictive.tobytes() == (
         pf.run(symbols[:200]).log_predictive.tobytes()
     )
+
+
+@pytest.mark.parametrize("half_life", [3.0, 5.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_bit_depends_on_when_records_are_settled_and_states_released(
+    seed: int, half_life: float
+) -> None:
+    # Transitions fade and are counted again all the time: their order in a row is what differs.
+    symbols = np.random.default_rng(seed).integers(0, 4, 1500).tolist()
+    model = mdvpf.InfiniteHMM(4, alpha=3.0, beta=0.3, half_life=half_life, oracle="any")
+    found = set()
+    for interval in (256, 1, 10**9):
+        pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 12)
+        pf._core._settle_every(interval)
+        pf._core._release_every(interval)
+        found.add(pf.run(symbols).log_predictive.tobytes())
+    assert len(found) == 1
+
+
+def test_equal_columns_of_released_particles_are_saved_and_loaded() -> None:
+    # Whole weights make groups of columns equal, in the tree of a large alphabet.
+    rng = np.random.default_rng(61)
+    m = int(rng.integers(8, 30))
+    symbols = np.concatenate([4 * rng.integers(0, 10, m), np.full(int(1024 * m * 0.8), 299)])
+    alpha, gamma = float(rng.choice([1, 5, 20])), float(rng.choice([1.0, 5.0]))
+    beta = float(rng.choice([0.003, 0.3, 3.0]))
+    model = mdvpf.InfiniteHMM(300, alpha=alpha, gamma=gamma, beta=beta, forget=1.0)
+    pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles=3)
+    pf._core._release_every(16)
+    pf.run(symbols)
+    twin = through_a_file(pf)
+    assert twin.predict_proba().tobytes() == pf.predict_proba().tobytes()
