@@ -6,9 +6,9 @@ from libc.stdint cimport int64_t, uint32_t
 
 from mdvpf._kernel.clock cimport clock_at, fading
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GONE, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GONE, GROUP, GROUP_BITS, NODE_BITS, NONE,
 )
-from mdvpf._kernel.counts cimport children, item, width_of
+from mdvpf._kernel.counts cimport item, width_of
 from mdvpf._kernel.labels cimport label_of, labels_in, n_labels_of
 from mdvpf._kernel.particles cimport block_of, group_at, root_of, rows_of, used_groups
 from mdvpf._kernel.pool cimport class_at, class_of
@@ -17,11 +17,7 @@ from mdvpf._kernel.real_counts cimport (
 )
 from mdvpf._kernel.real_particles cimport block_scale, live_states, reached_of, real_into
 from mdvpf._kernel.types cimport Record, System, handle_t
-
-
-cdef inline object expect(bint holds, str message):
-    if not holds:
-        raise AssertionError(message)
+from mdvpf._kernel.verify cimport check, collect_tree
 
 
 cdef inline list real_rows(System* system, handle_t handle, uint32_t n_states):
@@ -31,40 +27,23 @@ cdef inline list real_rows(System* system, handle_t handle, uint32_t n_states):
     cdef uint32_t which, i
     rows = []
     largest = group.shape >> 2
-    expect((group.shape & 3) < LABELLED, "a group is no group")
+    check((group.shape & 3) < LABELLED, "a group is no group")
     for which in range(<uint32_t>GROUP):
-        expect(real_start(group, which) <= real_end(group, which), "the rows of a group overlap")
+        check(real_start(group, which) <= real_end(group, which), "the rows of a group overlap")
         row = {}
         for i in range(real_start(group, which), real_end(group, which)):
             state = item(states_in(group), group.shape & 3, i)
-            expect(state not in row, "a row names a state twice")
-            expect(state < n_states, "a row names a state that does not exist")
-            expect(sums_in(group)[i] > 0 and isfinite(sums_in(group)[i]), "a sum is not positive")
+            check(state not in row, "a row names a state twice")
+            check(state < n_states, "a row names a state that does not exist")
+            check(sums_in(group)[i] > 0 and isfinite(sums_in(group)[i]), "a sum is not positive")
             row[state] = sums_in(group)[i] * factor
             largest = max(largest, state)
         rows.append(row)
-    expect((group.shape & 3) >= width_of(largest), "a group is too narrow")
-    expect(real_end(group, GROUP - 1) == group.shape >> 2, "a group's length is off")
-    expect(class_of(&system.pool, real_units(group.shape)) == class_at(&system.pool, handle),
-           "a group is in a record of the wrong size")
+    check((group.shape & 3) >= width_of(largest), "a group is too narrow")
+    check(real_end(group, GROUP - 1) == group.shape >> 2, "a group's length is off")
+    check(class_of(&system.pool, real_units(group.shape)) == class_at(&system.pool, handle),
+          "a group is in a record of the wrong size")
     return rows
-
-
-cdef inline void collect_real(
-    System* system, handle_t handle, uint32_t level, uint32_t first, dict references, dict out
-) except *:
-    """Collect the groups below a node by number; count references, each node's children once."""
-    cdef int i
-    if handle == NONE:
-        return
-    references[handle] = references.get(handle, 0) + 1
-    if level == 0:
-        out[first] = handle
-        return
-    below = references if references[handle] == 1 else {}
-    for i in range(NODE_SIZE):
-        collect_real(system, children(&system.pool, handle)[i], level - 1,
-                     first + (<uint32_t>i << (NODE_BITS * (level - 1))), below, out)
 
 
 cdef inline void verify_labels(System* system, uint32_t* block, dict references) except *:
@@ -74,13 +53,13 @@ cdef inline void verify_labels(System* system, uint32_t* block, dict references)
     if handle == NONE:
         return
     references[handle] = references.get(handle, 0) + 1
-    expect(system.is_relabelled, "there are labels where there should be none")
-    expect((group_at(system, handle).shape & 3) == LABELLED, "a record of labels is none")
+    check(system.is_relabelled, "there are labels where there should be none")
+    check((group_at(system, handle).shape & 3) == LABELLED, "a record of labels is none")
     labels = labels_in(system, block)
-    expect(labels[0] == group_at(system, handle).shape >> 2, "labels have the wrong number")
-    expect(labels[0] <= block[BLOCK_STATES], "there are more labels than states")
+    check(labels[0] == group_at(system, handle).shape >> 2, "labels have the wrong number")
+    check(labels[0] <= block[BLOCK_STATES], "there are more labels than states")
     known = [label_of(system, block, i) for i in range(block[BLOCK_STATES] + 1)]
-    expect(known == sorted(set(known)), "labels are not in order")
+    check(known == sorted(set(known)), "labels are not in order")
 
 
 cdef inline void verify_real(System* system, int64_t k, dict references) except *:
@@ -90,23 +69,23 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     cdef uint32_t i
     fades = system.model.forget > 0.0 or system.model.rate > 0.0
     clock = clock_at(&system.model, system.n_steps + 1)
-    expect(clock.exponent == system.now.exponent and clock.mantissa == system.now.mantissa,
-           "the clock is off")
-    expect(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")
-    expect(system.most_states <= system.state_capacity, "a block is too short")
-    expect(live_states(system, block, &system.now) <= system.model.max_states,
-           "a particle has too many states")
-    expect(n_labels_of(system, block) <= system.most_labels, "a label is out of range")
+    check(clock.exponent == system.now.exponent and clock.mantissa == system.now.mantissa,
+          "the clock is off")
+    check(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")
+    check(system.most_states <= system.state_capacity, "a block is too short")
+    check(live_states(system, block, &system.now) <= system.model.max_states,
+          "a particle has too many states")
+    check(n_labels_of(system, block) <= system.most_labels, "a label is out of range")
     verify_labels(system, block, references)
     into = [real_into(system, block)[i] * factor for i in range(n_states)]
-    expect(all([isfinite(count) and count >= 0.0 for count in into]), "an entry is no number")
+    check(all([isfinite(count) and count >= 0.0 for count in into]), "an entry is no number")
     reached = [0.0] * n_states
     emitted = [0.0] * n_states
     n_rows = [0] * n_states
     for i in range(system.n_groups):
         groups = {}
-        collect_real(system, rows_of(system, block)[i], system.row_depth, 0, references, groups)
-        expect(not groups or i < used_groups(system, block), "a row of no state")
+        collect_tree(system, rows_of(system, block)[i], system.row_depth, 0, references, groups)
+        check(not groups or i < used_groups(system, block), "a row of no state")
         for handle in groups.values():
             for row in real_rows(system, handle, n_states):
                 for state, count in row.items():
@@ -114,23 +93,23 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
                     n_rows[state] += count >= GONE
     groups = {}
     for i in range(system.root_size):
-        collect_real(system, root_of(system, block)[i], system.depth - 1,
+        collect_tree(system, root_of(system, block)[i], system.depth - 1,
                      i << (NODE_BITS * (system.depth - 1)), references, groups)
     for number, handle in groups.items():
         for which, row in enumerate(real_rows(system, handle, n_states)):
-            expect(not row or (number << GROUP_BITS) + which <= system.model.n_symbols,
-                   "a column of no symbol")
+            check(not row or (number << GROUP_BITS) + which <= system.model.n_symbols,
+                  "a column of no symbol")
             for state, count in row.items():
                 emitted[state] += count
     # Faded transitions and faint emissions may be missing; sums are cut to 24 bits.
     for count, arrived, left in zip(into, reached, emitted):
-        expect(abs(count - left) <= 1e-3 * count + 1e-3, "emissions do not sum to entries")
-        expect(arrived <= count * 1.001 + 1e-3, "more transitions than entries")
+        check(abs(count - left) <= 1e-3 * count + 1e-3, "emissions do not sum to entries")
+        check(arrived <= count * 1.001 + 1e-3, "more transitions than entries")
         if not fades:
-            expect(count == arrived == left or count > 2**24, "transitions do not sum to entries")
+            check(count == arrived == left or count > 2**24, "transitions do not sum to entries")
     if not fades and system.n_steps < 2**24:
-        expect(sum(into) == system.n_steps, "entries do not sum to the number of steps")
+        check(sum(into) == system.n_steps, "entries do not sum to the number of steps")
     if system.model.by_rows:
         counted = [reached_of(system, block)[i] for i in range(n_states)]
         if not fades:
-            expect(counted == n_rows, "rows are not counted right")
+            check(counted == n_rows, "rows are not counted right")

@@ -14,7 +14,10 @@ from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import assert_same, feed, laid_open
 from tests.kernel.real_models import EXTENSIONS, make_events, make_model
 from tests.kernel.sealing import PREFIX, loaded, saved, sealed, unsealed
-from tests.kernel.test_snapshot_failures import failures, fresh_core
+from tests.kernel.test_snapshot_failures import (
+    assert_failed_restorations_change_nothing,
+    failures,
+)
 
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 every_extension = pytest.mark.parametrize("extension", EXTENSIONS)
@@ -141,20 +144,7 @@ def test_a_failed_restoration_changes_nothing(
 ) -> None:
     pf = make_filter(algorithm, extension, history, n_symbols)
     feed(pf, make_events(n_symbols, 40))
-    snapshot = pf._core.snapshot()
-    fresh = fresh_core(pf)
-    before = fresh.snapshot()
-    allocated = fresh.memory()[1]
-    n_failures = 0
-    for _ in failures(fresh, lambda: fresh.restored(*snapshot)):
-        n_failures += 1
-        fresh.verify()
-        assert fresh.snapshot() == before
-    assert n_failures > 15
-    assert fresh.memory()[1] == allocated
-    twin = pf.copy()
-    twin._core = fresh.restored(*snapshot)
-    assert_same(twin, laid_open(pf))
+    assert_failed_restorations_change_nothing(pf)
 
 
 @pytest.mark.parametrize("algorithm", ["MD-VPA", "SMC"])

@@ -57,14 +57,8 @@ def failures(core: _core.ParticleSystem, call: Callable[[], Any]) -> Iterator[in
     raise AssertionError("the call allocates without end")
 
 
-@every_algorithm
-@every_history
-@pytest.mark.parametrize("n_symbols", [5, 300])
-def test_a_failed_restoration_changes_nothing(
-    algorithm: str, history: int | str | None, n_symbols: int
-) -> None:
-    pf = make_filter(algorithm, history, n_symbols)
-    feed(pf, STREAM)
+def assert_failed_restorations_change_nothing(pf: mdvpf.ParticleFilter) -> None:
+    """Restore a filter with every allocation failing in turn, and at last with none."""
     snapshot = pf._core.snapshot()
     fresh = fresh_core(pf)
     before = fresh.snapshot()
@@ -79,6 +73,17 @@ def test_a_failed_restoration_changes_nothing(
     twin = pf.copy()
     twin._core = fresh.restored(*snapshot)
     assert_same(twin, laid_open(pf))
+
+
+@every_algorithm
+@every_history
+@pytest.mark.parametrize("n_symbols", [5, 300])
+def test_a_failed_restoration_changes_nothing(
+    algorithm: str, history: int | str | None, n_symbols: int
+) -> None:
+    pf = make_filter(algorithm, history, n_symbols)
+    feed(pf, STREAM)
+    assert_failed_restorations_change_nothing(pf)
 
 
 @every_algorithm
