@@ -69,7 +69,7 @@ class Vocabulary:
                     f"labels[{symbols[label]}] too"
                 )
         if unknown is not None:
-            unknown = _read("unknown", unknown)
+            unknown = read_label("unknown", unknown)
             if symbols.setdefault(unknown, len(read)) != len(read):
                 raise ValueError(
                     f"unknown={reprlib.repr(unknown)}: expected a label that is not in labels"
@@ -101,7 +101,7 @@ class Vocabulary:
         labels = dict.fromkeys(_read_all("data", data, missing=True))
         labels.pop(None, None)
         if unknown is not None:
-            labels.pop(_read("unknown", unknown), None)
+            labels.pop(read_label("unknown", unknown), None)
         return cls((label for label in labels if label is not None), unknown)
 
     @property
@@ -174,14 +174,14 @@ class Vocabulary:
         >>> mdvpf.Vocabulary(["ls", "cd"])["cd"]
         1
         """
-        return self._symbol("label", _read("label", label))
+        return self._symbol("label", read_label("label", label))
 
     def __iter__(self) -> Iterator[Label]:
         return iter(self._symbols)
 
     def __contains__(self, label: object) -> bool:
         try:
-            return _read("label", label) in self._symbols
+            return read_label("label", label) in self._symbols
         except TypeError:
             return False
 
@@ -210,21 +210,29 @@ class Vocabulary:
 
     def _values(self) -> dict[str, Any]:
         return {
-            "labels": [_to_json(label) for label in self.labels],
-            "unknown": None if self.unknown is None else _to_json(self.unknown),
+            "labels": [label_to_json(label) for label in self.labels],
+            "unknown": None if self.unknown is None else label_to_json(self.unknown),
         }
 
     @classmethod
     def _from_values(cls, values: dict[str, Any]) -> Self:
         unknown = values["unknown"]
         return cls(
-            [_from_json(label) for label in values["labels"]],
-            None if unknown is None else _from_json(unknown),
+            [label_from_json(label) for label in values["labels"]],
+            None if unknown is None else label_from_json(unknown),
         )
 
 
-def _read(name: str, label: Any) -> Label:
-    """Return a label as one of the built-in types, or raise."""
+def read_label(name: str, label: Any) -> Label:
+    """Return a label as one of the built-in types, or raise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.predictor.vocabulary import read_label
+    >>> read_label("label", np.int64(7))
+    7
+    """
     if isinstance(label, str):
         return str(label)
     if isinstance(label, bytes):
@@ -232,7 +240,7 @@ def _read(name: str, label: Any) -> Label:
     if isinstance(label, (int, np.integer)) and not isinstance(label, bool):
         return int(label)
     if isinstance(label, tuple):
-        return tuple(_read(name, part) for part in label)
+        return tuple(read_label(name, part) for part in label)
     raise TypeError(f"{name}={reprlib.repr(label)}: expected {_EXPECTED}")
 
 
@@ -240,15 +248,22 @@ def _read_all(name: str, labels: Any, *, missing: bool = False) -> Iterator[Any]
     if isinstance(labels, (Mapping, Set)) or not isinstance(labels, Iterable):
         raise TypeError(f"{name}={reprlib.repr(labels)}: expected labels in order")
     for i, label in enumerate(labels):
-        yield None if missing and label is None else _read(f"{name}[{i}]", label)
+        yield None if missing and label is None else read_label(f"{name}[{i}]", label)
 
 
-def _to_json(label: Label) -> Any:
-    """Return a label as JSON: text and numbers as such, bytes in hexadecimal, tuples as lists."""
+def label_to_json(label: Label) -> Any:
+    """Return a label as JSON: text and numbers as such, bytes in hexadecimal, tuples as lists.
+
+    Examples
+    --------
+    >>> from mdvpf.predictor.vocabulary import label_to_json
+    >>> label_to_json(("cd", b"x"))
+    ['cd', {'bytes': '78'}]
+    """
     if isinstance(label, bytes):
         return {"bytes": label.hex()}
     if isinstance(label, tuple):
-        return [_to_json(part) for part in label]
+        return [label_to_json(part) for part in label]
     return label
 
 
@@ -261,12 +276,20 @@ def label_text(label: Label) -> str:
     >>> label_text("cd"), label_text(7), label_text(("cd", 7))
     ('cd', '7', '["cd", 7]')
     """
-    return label if isinstance(label, str) else json.dumps(_to_json(label))
+    return label if isinstance(label, str) else json.dumps(label_to_json(label))
 
 
-def _from_json(value: Any) -> Label:
+def label_from_json(value: Any) -> Label:
+    """Return the label that `label_to_json` wrote, or raise.
+
+    Examples
+    --------
+    >>> from mdvpf.predictor.vocabulary import label_from_json
+    >>> label_from_json(["cd", {"bytes": "78"}])
+    ('cd', b'x')
+    """
     if isinstance(value, dict):
         return bytes.fromhex(value["bytes"])
     if isinstance(value, list):
-        return tuple(_from_json(part) for part in value)
-    return _read("label", value)
+        return tuple(label_from_json(part) for part in value)
+    return read_label("label", value)
