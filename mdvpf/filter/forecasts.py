@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mdvpf._support import validate
 from mdvpf.filter.particle_statistics import ParticleStatistics
 from mdvpf.filter.sampling import continuations
 from mdvpf.model import InfiniteHMM
-from mdvpf.predictor import Predictor
+from mdvpf.predictor import Label, Predictor
 
 
 class Forecasts(Predictor):
@@ -34,10 +35,10 @@ class Forecasts(Predictor):
         """Normalised weight of each particle."""
 
     @abstractmethod
-    def _statistics(self, k: int) -> ParticleStatistics:
-        """Return what continues a particle."""
+    def _statistics(self, k: int, number: int) -> ParticleStatistics:
+        """Return what continues a particle in a key."""
 
-    def top(self, n: int = 3) -> list[tuple[int, float]]:
+    def top(self, n: int = 3, key: Label | None = None) -> list[tuple[int, float]]:
         """Return the n likeliest symbols with their probabilities, the likeliest first.
 
         Of symbols that are equally likely the smaller comes first. There are fewer than n pairs
@@ -47,6 +48,8 @@ class Forecasts(Predictor):
         ----------
         n : int, default 3
             How many.
+        key : label, optional
+            The sequence that goes on, if several are interleaved.
 
         Examples
         --------
@@ -57,7 +60,7 @@ class Forecasts(Predictor):
         [7, 9]
         """
         n = min(validate.integer("n", n, low=1), self.n_symbols)
-        probabilities = self.predict_proba()
+        probabilities = self.predict_proba(key)
         last = np.partition(probabilities, -n)[-n]
         likelier = np.flatnonzero(probabilities > last)
         likelier = likelier[np.argsort(-probabilities[likelier], kind="stable")]
@@ -65,7 +68,9 @@ class Forecasts(Predictor):
         symbols = np.concatenate([likelier, equal])
         return list(zip(symbols.tolist(), probabilities[symbols].tolist(), strict=True))
 
-    def sample(self, length: int, size: int = 1, *, rng: Any = None) -> NDArray[np.int64]:
+    def sample(
+        self, length: int, size: int = 1, key: Label | None = None, rng: Any = None
+    ) -> NDArray[np.int64]:
         """Return random continuations of the stream.
 
         Each draws a particle by weight, and then states and symbols by the predictive rule of the
@@ -79,6 +84,8 @@ class Forecasts(Predictor):
             Symbols of a continuation.
         size : int, default 1
             How many continuations.
+        key : label, optional
+            The sequence that goes on, if several are interleaved.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
             Seed or generator of the random numbers. By default a fresh one: that of the filter
             is not used.
@@ -101,14 +108,17 @@ class Forecasts(Predictor):
         size = validate.integer("size", size, low=1)
         generator = validate.generator("rng", rng)
         symbols = np.empty((size, length), dtype=np.int64)
+        statistics = partial(self._statistics, number=self._number(key))
         for part, ahead in continuations(
-            self.model, self.weights, self._statistics, length, size, generator
+            self.model, self.weights, statistics, length, size, generator
         ):
             for i in range(length):
                 symbols[part, i] = ahead.draw(generator)
         return symbols
 
-    def forecast(self, horizon: int, size: int = 1000, *, rng: Any = None) -> NDArray[np.float64]:
+    def forecast(
+        self, horizon: int, size: int = 1000, key: Label | None = None, rng: Any = None
+    ) -> NDArray[np.float64]:
         """Return the distributions of the symbols that come next, one row a symbol.
 
         Row 0 is `predict_proba`. Row h averages the exact distributions of the symbol after h
@@ -120,6 +130,8 @@ class Forecasts(Predictor):
             How many symbols ahead.
         size : int, default 1000
             Over how many continuations is averaged.
+        key : label, optional
+            The sequence that goes on, if several are interleaved.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
             Seed or generator of the random numbers. By default a fresh one: that of the filter
             is not used.
@@ -142,11 +154,12 @@ class Forecasts(Predictor):
         size = validate.integer("size", size, low=1)
         generator = validate.generator("rng", rng)
         rows = np.zeros((horizon, self.n_symbols))
-        rows[0] = self.predict_proba()
+        rows[0] = self.predict_proba(key)
         if horizon == 1:
             return rows
+        statistics = partial(self._statistics, number=self._number(key))
         for part, ahead in continuations(
-            self.model, self.weights, self._statistics, horizon - 1, size, generator
+            self.model, self.weights, statistics, horizon - 1, size, generator
         ):
             for row in rows[1:]:
                 ahead.draw(generator)

@@ -28,7 +28,16 @@ from mdvpf.filter.saved_state import filter_state, read_configuration, restored_
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
-from mdvpf.predictor import MISSING, NO_KEY, Counts, MemoryReport, Step, Stream, read_symbol
+from mdvpf.predictor import (
+    MISSING,
+    NO_KEY,
+    Counts,
+    Label,
+    MemoryReport,
+    Step,
+    Stream,
+    read_symbol,
+)
 
 History = int | Literal["full"] | None
 
@@ -59,6 +68,9 @@ class ParticleFilter(Forecasts):
         package was built without OpenMP, and in a process that was forked.
     history : None, int or "full", optional
         Which states `path` can tell: none, the last so many, or all.
+    max_keys : int, optional
+        How many keys can be in use: another one ends the sequence of the key that was updated
+        longest ago. Without it the memory for positions grows with the number of keys.
 
     Attributes
     ----------
@@ -86,6 +98,7 @@ class ParticleFilter(Forecasts):
         rng: Any = None,
         n_threads: int = 1,
         history: History = None,
+        max_keys: int | None = None,
     ) -> None:
         if not isinstance(model, InfiniteHMM):
             raise TypeError(f"model={model!r}: expected an InfiniteHMM")
@@ -102,6 +115,7 @@ class ParticleFilter(Forecasts):
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
         self.history = _read_history(history)
         self.rng = validate.generator("rng", rng)
+        self.max_keys = max_keys
         self._draws = uniforms_per_step(algorithm, self.n_particles)
         self._core = ParticleSystem(
             **model_codes(model),
@@ -124,8 +138,8 @@ class ParticleFilter(Forecasts):
         """Size of the alphabet."""
         return self.model.n_symbols
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol.
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key.
 
         Examples
         --------
@@ -134,17 +148,23 @@ class ParticleFilter(Forecasts):
         >>> pf.predict_proba().tolist()
         [0.25, 0.25, 0.25, 0.25]
         """
+        return self._predict(self._number(key))
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         out = np.empty(self.n_symbols)
-        self._core.predict(out)
+        self._core.predict(out, number)
         return out
 
-    def update(self, symbol: int | None) -> Step:
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
         """Absorb one symbol and report on the step.
 
         Parameters
         ----------
         symbol : int or None
             The symbol; None if it is missing.
+        key : label, optional
+            Which of several interleaved sequences it belongs to: a str, an int, bytes, or a tuple
+            of these. Sequences share all counts, and each goes on from where it stood.
 
         Examples
         --------
@@ -154,33 +174,38 @@ class ParticleFilter(Forecasts):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
-        return Step._make(self._update(read_symbol(symbol, self.model.n_symbols), None))
+        return Step._make(self._update(read_symbol(symbol, self.model.n_symbols), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         core = self._core
         discount = 0.0
-        if isinstance(self.algorithm, MDVPA) and core.pending and symbol != MISSING:
+        if (
+            isinstance(self.algorithm, MDVPA)
+            and core.pending
+            and symbol != MISSING
+            and number == core.number
+        ):
             discount = self.algorithm.discount_at(core.n_steps + 1)
         if self._draws == 0:
-            return core.absorb(symbol, discount, NO_UNIFORMS)[:5]
+            return core.absorb(symbol, discount, NO_UNIFORMS, number)[:5]
         if self._draws > 1:
             with drawn_uniforms(self.rng, self._draws) as (uniforms, progress):
-                *fields, progress[1] = core.absorb(symbol, discount, uniforms)
+                *fields, progress[1] = core.absorb(symbol, discount, uniforms, number)
             return fields
         uniform, state = draw_one(self.rng)
         used = 0
         try:
-            *fields, used = core.absorb(symbol, discount, uniform)
+            *fields, used = core.absorb(symbol, discount, uniform, number)
         finally:
             if not used:
                 put_back_one(self.rng, state)
         return fields
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol starts a new one.
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one.
 
         Counts, weights and the number of steps are kept. A symbol that MD-VPA holds back for
-        its look-ahead is absorbed without one.
+        its look-ahead is absorbed without one, whatever its key.
 
         Examples
         --------
@@ -191,8 +216,11 @@ class ParticleFilter(Forecasts):
         >>> pf.states.tolist()
         [-1]
         """
+        self._new_sequence(key)
+
+    def _end(self, number: int = NO_KEY) -> None:
         with drawn_uniforms(self.rng, self._draws) as (uniforms, progress):
-            progress[1] = self._core.new_sequence(uniforms)
+            progress[1] = self._core.new_sequence(uniforms, number)
 
     def copy(self) -> Self:
         """Return an independent copy, its random numbers included.
@@ -245,7 +273,7 @@ class ParticleFilter(Forecasts):
             first = self._core.n_steps + self._core.pending
             step = np.arange(first, first + len(stream))
             needed = stream.symbols != MISSING
-            needed &= stream.starts == 0
+            needed &= stream.is_continued(self._core.number)
             needed &= step > self._core.n_steps
             discounts[needed] = self.algorithm.discounts(step[needed])
         return discounts
@@ -270,7 +298,13 @@ class ParticleFilter(Forecasts):
         most = self._draws * (part.stop - part.start)
         with drawn_uniforms(self.rng, most) as (uniforms, progress):
             self._core.advance(
-                stream.symbols[part], stream.starts[part], plan[part], uniforms, reports, progress
+                stream.symbols[part],
+                stream.ended[part],
+                plan[part],
+                uniforms,
+                reports,
+                progress,
+                None if stream.numbers is None else stream.numbers[part],
             )
 
     def _settle(self, n: int) -> None:
@@ -301,7 +335,7 @@ class ParticleFilter(Forecasts):
 
     @property
     def states(self) -> NDArray[np.int64]:
-        """State that each particle is in; -1 before the first symbol of a sequence."""
+        """State of each particle in the key updated last; -1: its sequence has not begun."""
         return self._describe()[1]
 
     @property
