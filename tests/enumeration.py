@@ -11,6 +11,9 @@ would return there goes to a state with a number of its own.
 
 Symbols come as a list of sequences. Each sequence starts from S, and an empty last sequence
 says that the next symbol would start from S. ``None`` is a missing symbol.
+
+Interleaved sequences come as a list of events: a symbol with its key, or the end of a key's
+sequence. All functions take either.
 """
 
 from __future__ import annotations
@@ -24,7 +27,26 @@ from typing import Any
 
 Number = Any  # float or Fraction, whichever the hyper-parameters are
 Symbol = int | None
-Sequences = Sequence[Sequence[Symbol]]
+Key = Any
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An event: a symbol of the sequence of a key."""
+
+    symbol: Symbol
+    key: Key = None
+
+
+@dataclass(frozen=True)
+class End:
+    """An event: the sequence of a key ends."""
+
+    key: Key = None
+
+
+Event = Seen | End
+Sequences = Sequence[Sequence[Symbol]] | Sequence[Event]
 Path = tuple[int, ...]
 
 Row = Any  # a state, or a state and the symbol it emitted
@@ -97,17 +119,28 @@ class Tally:
     row: Row
 
 
+def events_of(sequences: Sequences) -> list[Event]:
+    """The sequences as events; events stay what they are."""
+    events: list[Event] = []
+    for part in sequences:
+        if isinstance(part, Seen | End):
+            events.append(part)
+        else:
+            events += [End(), *(Seen(symbol) for symbol in part)]
+    return events
+
+
 def flat(sequences: Sequences) -> list[Symbol]:
     """All symbols in order, as ``run`` takes them."""
-    return [symbol for sequence in sequences for symbol in sequence]
+    return [event.symbol for event in events_of(sequences) if isinstance(event, Seen)]
 
 
-def lengths(sequences: Sequences) -> list[int]:
+def lengths(sequences: Sequence[Sequence[Symbol]]) -> list[int]:
     """The length of every sequence, as ``run`` takes them."""
     return [len(sequence) for sequence in sequences]
 
 
-def prefixes(sequences: Sequences) -> list[list[list[Symbol]]]:
+def prefixes(sequences: Sequence[Sequence[Symbol]]) -> list[list[list[Symbol]]]:
     """What was known just before each symbol, the first included."""
     known: list[list[Symbol]] = []
     result = []
@@ -119,23 +152,27 @@ def prefixes(sequences: Sequences) -> list[list[list[Symbol]]]:
     return result
 
 
-def moves(path: Path, sequences: Sequences, rule: Rule) -> tuple[list[Move], int, Row]:
-    """What every step did, and then the state and the row that the particle stands in."""
+def moves(path: Path, sequences: Sequences, rule: Rule, key: Key) -> tuple[list[Move], int, Row]:
+    """What every step did, and then the state and the row that the key's sequence stands in."""
     if len(path) != len(flat(sequences)):
         raise ValueError(f"path={path!r}: expected one state for every symbol")
     made: list[Move] = []
-    current = row = START
-    for sequence in sequences:
-        current = row = START
-        for symbol in sequence:
-            now = len(made) + 1
-            state = path[now - 1]
-            made.append(Move(now, row, state, symbol))
-            current, row = state, state if rule.machine == "moore" else (state, symbol)
-            entered = [move.step for move in made if move.state == state]
-            if rule.is_gone(rule.worth(entered, now + 1)):
-                current = row = START
-    return made, current, row
+    stands: dict[Key, tuple[int, Row]] = {}
+
+    def position(key: Key) -> tuple[int, Row]:
+        state, row = stands.get(key, (START, START))
+        entered = [move.step for move in made if move.state == state]
+        is_gone = rule.is_gone(rule.worth(entered, len(made) + 1))
+        return (START, START) if is_gone else (state, row)
+
+    for event in events_of(sequences):
+        if isinstance(event, End):
+            stands.pop(event.key, None)
+            continue
+        state = path[len(made)]
+        made.append(Move(len(made) + 1, position(event.key)[1], state, event.symbol))
+        stands[event.key] = state, state if rule.machine == "moore" else (state, event.symbol)
+    return made, *position(key)
 
 
 def openings(rule: Rule, steps: Sequence[int]) -> list[int]:
@@ -158,9 +195,9 @@ def entry(rule: Rule, steps: Sequence[int], now: int) -> Number:
     return 0 if rule.is_gone(count) else count
 
 
-def tally(path: Path, sequences: Sequences, rule: Rule = PLAIN) -> Tally:
-    """Count a path that has one state for every symbol of the sequences."""
-    made, current, row = moves(path, sequences, rule)
+def tally(path: Path, sequences: Sequences, rule: Rule = PLAIN, key: Key = None) -> Tally:
+    """Count a path that has one state for every symbol; it stands where a key's sequence does."""
+    made, current, row = moves(path, sequences, rule, key)
     now = len(made) + 1
     labels = sorted(set(path))
     entered = {c: rule.worth([m.step for m in made if m.state == c], now) for c in labels}
@@ -249,13 +286,17 @@ def total(values: Iterable[Number]) -> Number:
 def histories(rule: Rule, sequences: Sequences) -> dict[Path, Number]:
     """Every history, with its joint probability with the symbols."""
     result: dict[Path, Number] = {(): 1}
-    for known, symbol in zip(prefixes(sequences), flat(sequences), strict=True):
-        result = {
-            (*path, state): probability * potential
-            for path, probability in result.items()
-            for state, potential in enumerate(potentials(rule, tally(path, known, rule), symbol))
-            if potential > 0
-        }
+    events = events_of(sequences)
+    for i, event in enumerate(events):
+        if isinstance(event, Seen):
+            result = {
+                (*path, state): probability * potential
+                for path, probability in result.items()
+                for state, potential in enumerate(
+                    potentials(rule, tally(path, events[:i], rule, event.key), event.symbol)
+                )
+                if potential > 0
+            }
     return result
 
 
@@ -269,8 +310,8 @@ def log_evidence(rule: Rule, sequences: Sequences) -> float:
     return math.log(evidence(rule, sequences))
 
 
-def predictive(rule: Rule, sequences: Sequences) -> list[Number]:
-    """Distribution of the symbol after the last one: a ratio of evidences for each symbol."""
-    before, last = list(sequences[:-1]), list(sequences[-1]) if sequences else []
-    seen = evidence(rule, sequences)
-    return [evidence(rule, [*before, [*last, y]]) / seen for y in range(rule.n_symbols)]
+def predictive(rule: Rule, sequences: Sequences, key: Key = None) -> list[Number]:
+    """Distribution of a key's symbol after the last one: a ratio of evidences for each symbol."""
+    events = events_of(sequences)
+    seen = evidence(rule, events)
+    return [evidence(rule, [*events, Seen(y, key)]) / seen for y in range(rule.n_symbols)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from mdvpf.model.algorithms import (
 )
 from mdvpf.predictor import Step
 from mdvpf.reference.memory import Memory
-from mdvpf.reference.particle import START, Particle, Symbol
+from mdvpf.reference.particle import Key, Particle, Symbol, ended, standing
 from mdvpf.reference.rule import SelectionRule, checked_algorithm, run_rule
 from mdvpf.reference.selection import log_predictive
 from mdvpf.reference.steps import (
@@ -39,6 +39,7 @@ class Pending(NamedTuple):
     """A symbol whose step waits for the one after it, and the set shown in the meantime."""
 
     symbol: Symbol
+    key: Key
     provisional: list[Particle]
 
 
@@ -60,6 +61,9 @@ class ReferenceFilter:
     rounding : bool, default False
         Round counts to 24 significant bits as the compiled core does with forgetting, Mealy rows,
         the oracle of rows or stickiness (see `Memory`), to compare it survivor by survivor.
+    max_keys : int or None, optional
+        Most keys that stand somewhere: where there would be more, the key updated longest ago
+        is ended first. None: any number.
 
     Attributes
     ----------
@@ -97,6 +101,16 @@ class ReferenceFilter:
     ...         step = pf.update(symbol)
     >>> 0.0 < abs(rounded.log_evidence - exact.log_evidence) < 1e-6
     True
+
+    Two interleaved sequences, which share all counts:
+
+    >>> pf = ReferenceFilter(InfiniteHMM(n_symbols=2, beta=1.0), VPA(), n_particles=10)
+    >>> for symbol, key in [(0, "a"), (1, "b"), (0, "a"), (1, "b")]:
+    ...     step = pf.update(symbol, key)
+    >>> pf.predict_proba("a").round(3).tolist(), pf.predict_proba("b").round(3).tolist()
+    ([0.503, 0.497], [0.498, 0.502])
+    >>> pf.n_keys
+    2
     """
 
     def __init__(
@@ -107,6 +121,7 @@ class ReferenceFilter:
         *,
         rng: Any = None,
         rounding: bool = False,
+        max_keys: int | None = None,
     ) -> None:
         if not isinstance(model, InfiniteHMM):
             raise TypeError(f"model={model!r}: expected an InfiniteHMM")
@@ -114,11 +129,15 @@ class ReferenceFilter:
         self.algorithm = checked_algorithm(MDVPA() if algorithm is None else algorithm)
         self.n_particles = validate.integer("n_particles", n_particles, low=1)
         self.rounding = validate.flag("rounding", rounding)
+        if max_keys is not None:
+            max_keys = validate.integer("max_keys", max_keys, low=1)
+        self.max_keys = max_keys
         self.log_evidence = 0.0
         self.n_steps = 0
         self._rng = validate.generator("rng", rng)
         self._committed = self._empty_particles()
         self._pending: Pending | None = None
+        self._keys: OrderedDict[Key, None] = OrderedDict()  # the one updated longest ago first
 
     def _empty_particles(self) -> list[Particle]:
         n = self.n_particles if type(self.algorithm) in DUPLICATING else 1
@@ -135,24 +154,34 @@ class ReferenceFilter:
         """Particles of the shown set, in order: of MDVPA, the provisional one if there is one."""
         return list(self._committed if self._pending is None else self._pending.provisional)
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
-        particles = self.particles
+    @property
+    def n_keys(self) -> int:
+        """How many keys were updated and not ended since."""
+        return len(self._keys)
+
+    def predict_proba(self, key: Key = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key."""
+        particles = [standing(particle, key) for particle in self.particles]
         log_probabilities = [
             log_predictive(self.model, particles, symbol) for symbol in range(self.model.n_symbols)
         ]
         return np.array([math.exp(value) for value in log_probabilities])
 
-    def update(self, symbol: Symbol) -> Step:
+    def update(self, symbol: Symbol, key: Key = None) -> Step:
         """Absorb one symbol, None if it is missing, and report on the set shown after it."""
         if symbol is not None:
             symbol = validate.integer("symbol", symbol, low=0, high=self.model.n_symbols - 1)
-        before = log_predictive(self.model, self.particles, symbol)
+        if self.max_keys is not None and key not in self._keys and self.n_keys == self.max_keys:
+            self.new_sequence(next(iter(self._keys)))
+        shown = [standing(particle, key) for particle in self.particles]
+        before = log_predictive(self.model, shown, symbol)
         if type(self.algorithm) is MDVPA:
-            after = self._wait_for_lookahead(self.algorithm, symbol)
+            after = self._wait_for_lookahead(self.algorithm, symbol, key)
         else:
-            after = self._advance(symbol)
+            after = self._advance(symbol, key)
             self._commit(after.particles)
+        self._keys[key] = None
+        self._keys.move_to_end(key)
         self.log_evidence += before if after.log_evidence is None else after.log_evidence
         return Step(
             log_predictive=before,
@@ -162,20 +191,22 @@ class ReferenceFilter:
             discarded=after.discarded,
         )
 
-    def new_sequence(self) -> None:
-        """Let the next symbol start a sequence; counts, weights and steps are kept."""
+    def new_sequence(self, key: Key = None) -> None:
+        """Let the next symbol of a key start a sequence; counts, weights and steps are kept."""
         if type(self.algorithm) is MDVPA and self._pending is not None:
             self._commit(self._completed(self.algorithm, self._pending.symbol, lookahead=None))
-        self._committed = [replace(particle, state=START) for particle in self._committed]
+        self._committed = [ended(particle, key) for particle in self._committed]
+        self._keys.pop(key, None)
 
     def _commit(self, particles: list[Particle]) -> None:
         self._committed = particles
         self._pending = None
         self.n_steps += 1
 
-    def _advance(self, symbol: Symbol) -> Advance:
+    def _advance(self, symbol: Symbol, key: Key) -> Advance:
         algorithm = self.algorithm
-        model, particles, k = self.model, self._committed, self.n_particles
+        model, k = self.model, self.n_particles
+        particles = [standing(particle, key) for particle in self._committed]
         if type(algorithm) is VPA:
             return vpa_step(model, particles, symbol, k, carry_weights=algorithm.carry_weights)
         if type(algorithm) is SMC:
@@ -185,12 +216,17 @@ class ReferenceFilter:
         if type(algorithm) is OptimalResampling:
             return optimal_resampling_step(model, particles, symbol, k, self._rng.random)
         assert isinstance(algorithm, SelectionRule)
-        return run_rule(algorithm, model, list(particles), symbol, k, self._rng)
+        return run_rule(algorithm, model, particles, symbol, k, self._rng)
 
-    def _wait_for_lookahead(self, algorithm: MDVPA, symbol: Symbol) -> Advance:
-        """Complete the waiting step, for which `symbol` is the look-ahead, and wait again."""
+    def _wait_for_lookahead(self, algorithm: MDVPA, symbol: Symbol, key: Key) -> Advance:
+        """Complete the waiting step, and wait again.
+
+        The symbol is the look-ahead of that step if both have the same key; else there is none.
+        """
         if self._pending is not None:
-            self._commit(self._completed(algorithm, self._pending.symbol, lookahead=symbol))
+            lookahead = symbol if key == self._pending.key else None
+            self._commit(self._completed(algorithm, self._pending.symbol, lookahead=lookahead))
+        self._committed = [standing(particle, key) for particle in self._committed]
         provisional = vpa_step(
             self.model,
             self._committed,
@@ -198,7 +234,7 @@ class ReferenceFilter:
             self.n_particles,
             carry_weights=algorithm.carry_weights,
         )
-        self._pending = Pending(symbol, provisional.particles)
+        self._pending = Pending(symbol, key, provisional.particles)
         return provisional
 
     def _completed(self, algorithm: MDVPA, symbol: Symbol, lookahead: Symbol) -> list[Particle]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,16 @@ Symbol = int | None
 
 Row = int | tuple[int, Symbol]
 """What a row of transitions belongs to: a state, or a state and the symbol it emitted."""
+
+Key = Hashable
+"""Which of the interleaved sequences a symbol belongs to; None is one more."""
+
+
+class Position(NamedTuple):
+    """Where the sequence of a key stands: in which state, and the symbol emitted there."""
+
+    state: int
+    symbol: Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,10 @@ class Particle:
         With forgetting counted afresh before every step that is a multiple of 64.
     symbol : int or None
         The last symbol, None if it was missing.
+    key : hashable
+        The key that `state` and `symbol` are of.
+    positions : dict of hashable to Position
+        Where the sequence of each key stands, without those that stand in the start state.
     memory : Memory
         How it counts.
     """
@@ -78,6 +93,8 @@ class Particle:
     into: dict[int, float] = field(default_factory=dict)
     rows_into: dict[int, int] = field(default_factory=dict)
     symbol: Symbol = None
+    key: Key = None
+    positions: dict[Key, Position] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
 
     @property
@@ -150,9 +167,31 @@ def move(
         into=into,
         rows_into=rows_into,
         symbol=symbol,
+        key=particle.key,
+        positions={**particle.positions, particle.key: Position(state, symbol)},
         memory=memory,
     )
     return faded(child) if memory.fades else child
+
+
+def standing(particle: Particle, key: Key) -> Particle:
+    """Return the particle as the next symbol of a key finds it: where that key stands.
+
+    Examples
+    --------
+    >>> from mdvpf.reference import Particle, move, standing
+    >>> particle = move(Particle(), 0, 1, parent=0, log_weight=0.0)
+    >>> standing(particle, "another").state, standing(particle, None).state
+    (-1, 0)
+    """
+    state, symbol = particle.positions.get(key, Position(START, None))
+    return replace(particle, key=key, state=state, symbol=symbol)
+
+
+def ended(particle: Particle, key: Key) -> Particle:
+    """Return the particle with the sequence of a key ended: it stands in the start state."""
+    positions = {other: at for other, at in particle.positions.items() if other != key}
+    return standing(replace(particle, positions=positions), particle.key)
 
 
 def faded(particle: Particle) -> Particle:
@@ -172,6 +211,7 @@ def faded(particle: Particle) -> Particle:
     return replace(
         particle,
         state=particle.state if particle.state in into else START,
+        positions={key: at for key, at in particle.positions.items() if at.state in into},
         into=into,
         transition=transition,
         emission={(c, y): n * scale for (c, y), n in particle.emission.items() if c in into},
