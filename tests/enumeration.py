@@ -37,6 +37,22 @@ RECOUNTED = (
 
 
 @dataclass(frozen=True)
+class Open:
+    """An open alphabet, under the names that ``mdvpf.OpenVocabulary`` gives its parameters."""
+
+    concentration: Number = 1.0
+    strength: Number = 1.0
+    discount: Number = 0.5
+
+    def base(self, seen: Sequence[Symbol], symbol: int) -> Number:
+        """q of a symbol, given all that was observed before it."""
+        times = Counter(y for y in seen if y is not None)
+        if times[symbol] == 0:
+            return (self.strength + self.discount * len(times)) / (times.total() + self.strength)
+        return (times[symbol] - self.discount) / (times.total() + self.strength)
+
+
+@dataclass(frozen=True)
 class Rule:
     """The hyper-parameters, under the names that ``mdvpf.InfiniteHMM`` gives them."""
 
@@ -50,6 +66,7 @@ class Rule:
     kappa: Number = 0
     forget: Number = 0
     half_life: Number | None = None
+    emission: Open | None = None  # an open alphabet: `n_symbols` and `beta` are not used
 
     @property
     def forgets(self) -> bool:
@@ -222,18 +239,27 @@ def transition_probabilities(rule: Rule, counts: Tally) -> list[Number]:
     return [*by_label, ask_oracle * rule.gamma / (pool + rule.gamma)]
 
 
-def emission_probability(rule: Rule, counts: Tally, state: int, symbol: Symbol) -> Number:
-    """Probability of the symbol in an existing state or in the new one."""
+def emission_probability(
+    rule: Rule, counts: Tally, state: int, symbol: Symbol, seen: Sequence[Symbol] = ()
+) -> Number:
+    """Probability of the symbol in an existing state or in the new one; `seen` came before it."""
     if symbol is None:
         return 1
+    if rule.emission is not None:
+        prior = rule.emission.concentration
+        base = rule.emission.base(seen, symbol)
+        observed = total(n for (c, _), n in counts.emissions.items() if c == state)
+        return (counts.emissions[state, symbol] + prior * base) / (observed + prior)
     e = [counts.emissions[state, y] for y in range(rule.n_symbols)]
     return (e[symbol] + rule.beta) / (total(e) + rule.n_symbols * rule.beta)
 
 
-def potentials(rule: Rule, counts: Tally, symbol: Symbol) -> list[Number]:
+def potentials(
+    rule: Rule, counts: Tally, symbol: Symbol, seen: Sequence[Symbol] = ()
+) -> list[Number]:
     """Joint probability of the symbol and of each label; 0 for a state that is not offered."""
     return [
-        probability * emission_probability(rule, counts, state, symbol)
+        probability * emission_probability(rule, counts, state, symbol, seen)
         for state, probability in enumerate(transition_probabilities(rule, counts))
     ]
 
@@ -253,7 +279,9 @@ def histories(rule: Rule, sequences: Sequences) -> dict[Path, Number]:
         result = {
             (*path, state): probability * potential
             for path, probability in result.items()
-            for state, potential in enumerate(potentials(rule, tally(path, known, rule), symbol))
+            for state, potential in enumerate(
+                potentials(rule, tally(path, known, rule), symbol, flat(known))
+            )
             if potential > 0
         }
     return result
@@ -273,4 +301,7 @@ def predictive(rule: Rule, sequences: Sequences) -> list[Number]:
     """Distribution of the symbol after the last one: a ratio of evidences for each symbol."""
     before, last = list(sequences[:-1]), list(sequences[-1]) if sequences else []
     seen = evidence(rule, sequences)
-    return [evidence(rule, [*before, [*last, y]]) / seen for y in range(rule.n_symbols)]
+    n_symbols = rule.n_symbols
+    if rule.emission is not None:  # those seen, and one that was not
+        n_symbols = 1 + len({y for y in flat(sequences) if y is not None})
+    return [evidence(rule, [*before, [*last, y]]) / seen for y in range(n_symbols)]

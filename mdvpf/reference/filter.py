@@ -135,18 +135,25 @@ class ReferenceFilter:
         """Particles of the shown set, in order: of MDVPA, the provisional one if there is one."""
         return list(self._committed if self._pending is None else self._pending.provisional)
 
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet; of an open one, how many symbols were seen."""
+        return len(self.particles[0].seen) if self.model.is_open else self.model.n_symbols
+
     def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
+        """Return the distribution of the next symbol; of an open alphabet the last is a new one."""
         particles = self.particles
         log_probabilities = [
-            log_predictive(self.model, particles, symbol) for symbol in range(self.model.n_symbols)
+            log_predictive(self.model, particles, symbol)
+            for symbol in range(self.n_symbols + self.model.is_open)
         ]
         return np.array([math.exp(value) for value in log_probabilities])
 
     def update(self, symbol: Symbol) -> Step:
         """Absorb one symbol, None if it is missing, and report on the set shown after it."""
         if symbol is not None:
-            symbol = validate.integer("symbol", symbol, low=0, high=self.model.n_symbols - 1)
+            most = self.n_symbols if self.model.is_open else self.n_symbols - 1
+            symbol = validate.integer("symbol", symbol, low=0, high=most)
         before = log_predictive(self.model, self.particles, symbol)
         if type(self.algorithm) is MDVPA:
             after = self._wait_for_lookahead(self.algorithm, symbol)
