@@ -15,7 +15,7 @@ from mdvpf.mixture import Mixture, Restart
 from mdvpf.mixture import restart as _restart
 from mdvpf.mixture.auto import auto
 from mdvpf.mixture.evidence import by_evidence
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import Categorical, InfiniteHMM, OpenVocabulary
 from mdvpf.model import algorithms as _algorithms
 from mdvpf.model.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.predictor import (
@@ -51,6 +51,8 @@ __version__ = _version("mdvpf")
 
 __all__ = [
     "InfiniteHMM",
+    "Categorical",
+    "OpenVocabulary",
     "MDVPA",
     "VPA",
     "SMC",

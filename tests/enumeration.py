@@ -59,6 +59,22 @@ RECOUNTED = (
 
 
 @dataclass(frozen=True)
+class Open:
+    """An open alphabet, under the names that ``mdvpf.OpenVocabulary`` gives its parameters."""
+
+    concentration: Number = 1.0
+    strength: Number = 1.0
+    discount: Number = 0.5
+
+    def base(self, seen: Sequence[Symbol], symbol: int) -> Number:
+        """q of a symbol, given all that was observed before it."""
+        times = Counter(y for y in seen if y is not None)
+        if times[symbol] == 0:
+            return (self.strength + self.discount * len(times)) / (times.total() + self.strength)
+        return (times[symbol] - self.discount) / (times.total() + self.strength)
+
+
+@dataclass(frozen=True)
 class Rule:
     """The hyper-parameters, under the names that ``mdvpf.InfiniteHMM`` gives them."""
 
@@ -72,6 +88,7 @@ class Rule:
     kappa: Number = 0
     forget: Number = 0
     half_life: Number | None = None
+    emission: Open | None = None  # an open alphabet: `n_symbols` and `beta` are not used
 
     @property
     def forgets(self) -> bool:
@@ -259,18 +276,27 @@ def transition_probabilities(rule: Rule, counts: Tally) -> list[Number]:
     return [*by_label, ask_oracle * rule.gamma / (pool + rule.gamma)]
 
 
-def emission_probability(rule: Rule, counts: Tally, state: int, symbol: Symbol) -> Number:
-    """Probability of the symbol in an existing state or in the new one."""
+def emission_probability(
+    rule: Rule, counts: Tally, state: int, symbol: Symbol, seen: Sequence[Symbol] = ()
+) -> Number:
+    """Probability of the symbol in an existing state or in the new one; `seen` came before it."""
     if symbol is None:
         return 1
+    if rule.emission is not None:
+        prior = rule.emission.concentration
+        base = rule.emission.base(seen, symbol)
+        observed = total(n for (c, _), n in counts.emissions.items() if c == state)
+        return (counts.emissions[state, symbol] + prior * base) / (observed + prior)
     e = [counts.emissions[state, y] for y in range(rule.n_symbols)]
     return (e[symbol] + rule.beta) / (total(e) + rule.n_symbols * rule.beta)
 
 
-def potentials(rule: Rule, counts: Tally, symbol: Symbol) -> list[Number]:
+def potentials(
+    rule: Rule, counts: Tally, symbol: Symbol, seen: Sequence[Symbol] = ()
+) -> list[Number]:
     """Joint probability of the symbol and of each label; 0 for a state that is not offered."""
     return [
-        probability * emission_probability(rule, counts, state, symbol)
+        probability * emission_probability(rule, counts, state, symbol, seen)
         for state, probability in enumerate(transition_probabilities(rule, counts))
     ]
 
@@ -289,11 +315,12 @@ def histories(rule: Rule, sequences: Sequences) -> dict[Path, Number]:
     events = events_of(sequences)
     for i, event in enumerate(events):
         if isinstance(event, Seen):
+            known = flat(events[:i])
             result = {
                 (*path, state): probability * potential
                 for path, probability in result.items()
                 for state, potential in enumerate(
-                    potentials(rule, tally(path, events[:i], rule, event.key), event.symbol)
+                    potentials(rule, tally(path, events[:i], rule, event.key), event.symbol, known)
                 )
                 if potential > 0
             }
@@ -314,4 +341,7 @@ def predictive(rule: Rule, sequences: Sequences, key: Key = None) -> list[Number
     """Distribution of a key's symbol after the last one: a ratio of evidences for each symbol."""
     events = events_of(sequences)
     seen = evidence(rule, events)
-    return [evidence(rule, [*events, Seen(y, key)]) / seen for y in range(rule.n_symbols)]
+    n_symbols = rule.n_symbols
+    if rule.emission is not None:  # those seen, and one that was not
+        n_symbols = 1 + len({y for y in flat(events) if y is not None})
+    return [evidence(rule, [*events, Seen(y, key)]) / seen for y in range(n_symbols)]

@@ -1,8 +1,20 @@
 """What is configured: the model and the algorithms, as frozen dataclasses without any state.
 
-`infinite_hmm` has the model with its hyper-parameters, `algorithms` the five filters.
+`infinite_hmm` has the model with its hyper-parameters, `emissions` what its states emit,
+`algorithms` the five filters.
 """
 
+from mdvpf.model.emissions import Categorical, Emission, OpenVocabulary
 from mdvpf.model.infinite_hmm import MACHINES, ORACLES, InfiniteHMM, Machine, Oracle, extensions
 
-__all__ = ["MACHINES", "ORACLES", "InfiniteHMM", "Machine", "Oracle", "extensions"]
+__all__ = [
+    "MACHINES",
+    "ORACLES",
+    "Categorical",
+    "Emission",
+    "InfiniteHMM",
+    "Machine",
+    "OpenVocabulary",
+    "Oracle",
+    "extensions",
+]

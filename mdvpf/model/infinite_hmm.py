@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mdvpf._support import validate
+from mdvpf.model.emissions import Categorical, Emission, OpenVocabulary
 
 Oracle = Literal["unvisited", "any", "rows"]
 ORACLES: tuple[Oracle, ...] = ("unvisited", "any", "rows")
@@ -23,15 +24,16 @@ MACHINES: tuple[Machine, ...] = ("moore", "mealy")
 
 @dataclass(frozen=True, slots=True)
 class InfiniteHMM:
-    """Infinite hidden Markov model over a fixed alphabet of symbols.
+    """Infinite hidden Markov model over an alphabet of symbols, fixed or open.
 
     Write ``t[j, c]`` for the transitions from state j to c so far, ``t[j]`` for their sum,
     ``into[c]`` for how often c was entered and ``e[c, y]`` for how often it emitted y.
 
     Parameters
     ----------
-    n_symbols : int
-        Size V of the alphabet; symbols are 0, 1, ..., V - 1.
+    n_symbols : int, optional
+        Size V of the alphabet; symbols are 0, 1, ..., V - 1. With `beta` it is short for
+        ``emission=Categorical(n_symbols, beta)``. None where the alphabet is open.
     alpha : float, default 1.0
         Weight of the oracle against the transitions seen: it is asked with probability
         ``alpha / (t[j] + alpha)``.
@@ -41,13 +43,17 @@ class InfiniteHMM:
         Pseudo-count of every symbol in every state: the emission of y in c has probability
         ``(e[c, y] + beta) / (e[c] + V * beta)``. Smaller values make states more specific;
         this is the parameter that matters most. The default is 1 / V (Perks' prior: all symbols
-        together count as one observation). The attribute is always the number in force.
+        together count as one observation). The attribute is always the number in force, None
+        where the alphabet is open.
     oracle : {"unvisited", "any", "rows"}, default "unvisited"
         Whether the oracle offers only the states never reached from j (the paper's Appendix I
         as printed), or any state; "rows" offers any, in proportion to the number of rows that
         reach it instead of the number of transitions.
     max_states : int, optional
         A particle that has this many states is not offered a new one. Unbounded by default.
+    emission : Categorical or OpenVocabulary, optional
+        What states emit, instead of `n_symbols` and `beta`. The attribute is None for a
+        `Categorical`, whose parameters are those two attributes.
     machine : {"moore", "mealy"}, default "moore"
         Whether the row of the next transition is chosen by the state alone, or by the state and
         the symbol that it emitted; a missing symbol has a row of its own.
@@ -67,15 +73,22 @@ class InfiniteHMM:
     (1.0, 0.01, 'unvisited')
     >>> mdvpf.InfiniteHMM(n_symbols=4).beta
     0.25
+
+    An alphabet that nobody listed:
+
+    >>> model = mdvpf.InfiniteHMM(emission=mdvpf.OpenVocabulary(concentration=2.0))
+    >>> model.n_symbols is None, model.is_open
+    (True, True)
     """
 
-    n_symbols: int
+    n_symbols: int = None  # type: ignore[assignment]  # None only if the alphabet is open
     alpha: float = 1.0
     gamma: float = 1.0
     beta: float = None  # type: ignore[assignment]  # a number once `__post_init__` is through
     oracle: Oracle = "unvisited"
     max_states: int | None = None
     _: KW_ONLY
+    emission: OpenVocabulary | None = None
     machine: Machine = "moore"
     kappa: float = 0.0
     forget: float = 0.0
@@ -85,13 +98,14 @@ class InfiniteHMM:
 
         def __init__(
             self,
-            n_symbols: int,
+            n_symbols: int | None = None,
             alpha: float = 1.0,
             gamma: float = 1.0,
             beta: float | None = None,
             oracle: Oracle = "unvisited",
             max_states: int | None = None,
             *,
+            emission: Emission | None = None,
             machine: Machine = "moore",
             kappa: float = 0.0,
             forget: float = 0.0,
@@ -100,13 +114,9 @@ class InfiniteHMM:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "n_symbols", validate.integer("n_symbols", self.n_symbols, low=1))
+        self._read_emission()
         put(self, "alpha", validate.hyper_parameter("alpha", self.alpha))
         put(self, "gamma", validate.hyper_parameter("gamma", self.gamma))
-        beta: float | None = self.beta
-        if beta is None:
-            beta = 1.0 / self.n_symbols
-        put(self, "beta", validate.hyper_parameter("beta", beta, also=", or None"))
         validate.choice("oracle", self.oracle, ORACLES)
         if self.max_states is not None:
             most = validate.integer("max_states", self.max_states, low=1, also=", or None")
@@ -126,6 +136,52 @@ class InfiniteHMM:
                     f"half_life={half_life!r}: expected None together with "
                     f"forget={self.forget!r}: counts fade in one way only"
                 )
+
+    def _read_emission(self) -> None:
+        """Check what states emit; a `Categorical` becomes `n_symbols` and `beta`."""
+        put = object.__setattr__
+        family: Emission | None = self.emission
+        if family is not None:
+            if not isinstance(family, (Categorical, OpenVocabulary)):
+                raise TypeError(
+                    f"emission={family!r}: expected a Categorical, an OpenVocabulary, or None"
+                )
+            for name in ("n_symbols", "beta"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name}={getattr(self, name)!r}: expected None together with "
+                        f"emission={family!r}, which says it"
+                    )
+        if isinstance(family, OpenVocabulary):
+            return
+        if family is None:
+            family = Categorical(self.n_symbols, self.beta)
+        put(self, "n_symbols", family.n_symbols)
+        put(self, "beta", family.beta)
+        put(self, "emission", None)
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if field.name not in self._unsaid
+        ]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    @property
+    def _unsaid(self) -> tuple[str, ...]:
+        """Fields that say nothing: those of the other kind of alphabet."""
+        return ("n_symbols", "beta") if self.is_open else ("emission",)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: symbols are numbered as they appear."""
+        return self.emission is not None
+
+    @property
+    def has_real_counts(self) -> bool:
+        """Whether the core holds counts as 32-bit floats: not in the model of the paper."""
+        return bool(extensions(self).keys() - {"emission"})
 
     @property
     def fades(self) -> bool:

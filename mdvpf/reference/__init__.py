@@ -18,6 +18,7 @@ The symbols of the paper, and what they are called here:
 ``w_n``               ``particle.memory.weight(n)``
 ``w_n / w_{n+1}``     ``particle.memory.left_after(n)``
 ``e[c, y]``           ``particle.emission[c, y]``
+``g[y]``              ``particle.seen[y]``
 ``y_n``               ``symbol``; None if it is missing
 ``y_{n+1}``           ``lookahead``; None if it is missing or the sequence ends
 ``p(m | x_k)``        `transition_probabilities`
@@ -48,6 +49,7 @@ from mdvpf.reference.particle import (
     faded,
     log_potentials,
     move,
+    seeing,
     standing,
     transition_probabilities,
 )
@@ -132,6 +134,7 @@ __all__ = [
     "resample",
     "residual_resample",
     "round24",
+    "seeing",
     "select_optimal",
     "select_top",
     "selection_keys",

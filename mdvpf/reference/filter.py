@@ -159,18 +159,28 @@ class ReferenceFilter:
         """How many keys were updated and not ended since."""
         return len(self._keys)
 
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet; of an open one, how many symbols were seen."""
+        return len(self.particles[0].seen) if self.model.is_open else self.model.n_symbols
+
     def predict_proba(self, key: Key = None) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol of a key."""
+        """Return the distribution of the next symbol of a key.
+
+        Of an open alphabet the last entry is for a symbol that was never seen.
+        """
         particles = [standing(particle, key) for particle in self.particles]
         log_probabilities = [
-            log_predictive(self.model, particles, symbol) for symbol in range(self.model.n_symbols)
+            log_predictive(self.model, particles, symbol)
+            for symbol in range(self.n_symbols + self.model.is_open)
         ]
         return np.array([math.exp(value) for value in log_probabilities])
 
     def update(self, symbol: Symbol, key: Key = None) -> Step:
         """Absorb one symbol, None if it is missing, and report on the set shown after it."""
         if symbol is not None:
-            symbol = validate.integer("symbol", symbol, low=0, high=self.model.n_symbols - 1)
+            most = self.n_symbols if self.model.is_open else self.n_symbols - 1
+            symbol = validate.integer("symbol", symbol, low=0, high=most)
         if self.max_keys is not None and key not in self._keys and self.n_keys == self.max_keys:
             self.new_sequence(next(iter(self._keys)))
         shown = [standing(particle, key) for particle in self.particles]

@@ -65,6 +65,8 @@ class Memory:
         As in `InfiniteHMM`.
     rounding : bool
         Whether counts are rounded as in the compiled core.
+    is_open : bool
+        Whether the alphabet is open: what was seen in the whole stream is counted too.
 
     Examples
     --------
@@ -86,11 +88,12 @@ class Memory:
     forget: float = 0.0
     half_life: float | None = None
     rounding: bool = False
+    is_open: bool = False
 
     @classmethod
     def of(cls, model: InfiniteHMM, *, rounding: bool = False) -> Memory:
         """Return the memory that the particles of a model have."""
-        return cls(model.machine, model.forget, model.half_life, rounding)
+        return cls(model.machine, model.forget, model.half_life, rounding, model.is_open)
 
     @property
     def fades(self) -> bool:

@@ -79,6 +79,9 @@ class Particle:
         The key that `state` and `symbol` are of.
     positions : dict of hashable to Position
         Where the sequence of each key stands, without those that stand in the start state.
+    seen : tuple of int
+        Of an open alphabet how often each symbol was seen so far, the same in all particles. It
+        does not fade, and has no missing symbols.
     memory : Memory
         How it counts.
     """
@@ -95,6 +98,7 @@ class Particle:
     symbol: Symbol = None
     key: Key = None
     positions: dict[Key, Position] = field(default_factory=dict)
+    seen: tuple[int, ...] = ()
     memory: Memory = field(default_factory=Memory)
 
     @property
@@ -169,6 +173,7 @@ def move(
         symbol=symbol,
         key=particle.key,
         positions={**particle.positions, particle.key: Position(state, symbol)},
+        seen=counted(particle.seen, symbol) if memory.is_open else (),
         memory=memory,
     )
     return faded(child) if memory.fades else child
@@ -192,6 +197,25 @@ def ended(particle: Particle, key: Key) -> Particle:
     """Return the particle with the sequence of a key ended: it stands in the start state."""
     positions = {other: at for other, at in particle.positions.items() if other != key}
     return standing(replace(particle, positions=positions), particle.key)
+
+
+def counted(seen: tuple[int, ...], symbol: Symbol) -> tuple[int, ...]:
+    """Return how often each symbol was seen, with one more; a missing one is not counted."""
+    if symbol is None:
+        return seen
+    times = seen[symbol] if symbol < len(seen) else 0
+    return (*seen[:symbol], times + 1, *seen[symbol + 1 :])
+
+
+def seeing(particle: Particle, symbol: Symbol) -> Particle:
+    """Return the particle as it stands, with a symbol counted as seen and nowhere else.
+
+    The look-ahead of MD-VPA is scored from the counts before the pending symbol, which was seen
+    all the same.
+    """
+    if not particle.memory.is_open:
+        return particle
+    return replace(particle, seen=counted(particle.seen, symbol))
 
 
 def faded(particle: Particle) -> Particle:
@@ -259,19 +283,29 @@ def emission_probability(
 
     With rounding the emissions of a state are not added up: they are how often it was entered,
     less how often its symbol was missing.
+
+    Of an open alphabet a symbol that was never seen is the number of those that were.
     """
     if symbol is None:
         return 1.0
+    if model.emission is None:
+        prior, base = model.n_symbols * model.beta, 1.0 / model.n_symbols
+    else:
+        prior = model.emission.concentration
+        base = model.emission.base_probability(particle.seen, symbol)
     if state == particle.n_states:
-        return 1.0 / model.n_symbols
+        return base
     if particle.memory.rounding:
         missing = particle.emission.get((state, None), 0)
         total = max(0.0, particle.into.get(state, 0) - missing)
     else:
-        total = sum(particle.emission.get((state, y), 0) for y in range(model.n_symbols))
+        total = sum(
+            times for (c, y), times in particle.emission.items() if c == state and y is not None
+        )
     unit = particle.unit
     times = particle.emission.get((state, symbol), 0) / unit
-    return (times + model.beta) / (total / unit + model.n_symbols * model.beta)
+    pseudo_count = model.beta if model.emission is None else prior * base
+    return (times + pseudo_count) / (total / unit + prior)
 
 
 def log_potentials(model: InfiniteHMM, particle: Particle, symbol: Symbol) -> list[float]:

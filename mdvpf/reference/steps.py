@@ -18,6 +18,7 @@ from mdvpf.reference.particle import (
     Symbol,
     emission_probability,
     move,
+    seeing,
     transition_probabilities,
 )
 from mdvpf.reference.selection import (
@@ -126,7 +127,8 @@ def mdvpa_step(
     candidates = expand(model, particles, symbol, carry_weights=algorithm.carry_weights)
     log_scores = [candidate.log_score for candidate in candidates]
     if lookahead is not None:
-        terms = lookahead_terms(model, particles, lookahead, algorithm.normalizer, n_particles)
+        seen = [seeing(particle, symbol) for particle in particles]
+        terms = lookahead_terms(model, seen, lookahead, algorithm.normalizer, n_particles)
         log_scores = [
             score + discount * term for score, term in zip(log_scores, terms, strict=True)
         ]

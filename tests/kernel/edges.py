@@ -96,9 +96,8 @@ def edge_of_completion(
     scores = [candidate.log_score for candidate in candidates]
     if lookahead is not None:
         discount = float(algorithm.discounts([step])[0])
-        terms = reference.lookahead_terms(
-            model, particles, lookahead, algorithm.normalizer, n_particles
-        )
+        seen = [reference.seeing(particle, symbol) for particle in particles]
+        terms = reference.lookahead_terms(model, seen, lookahead, algorithm.normalizer, n_particles)
         scores = [score + discount * term for score, term in zip(scores, terms, strict=True)]
         # The mean over particles rounds once a particle.
         slack += discount * EPSILON * (len(particles) + 8.0 * max(map(abs, terms)) + 8.0)

@@ -1,0 +1,126 @@
+"""What the states of a model emit: symbols of a known alphabet, or of one that grows.
+
+`Categorical` is the Dirichlet-multinomial over V symbols. `OpenVocabulary` is for alphabets that
+nobody listed: symbols are numbered by first appearance, and one that was never seen is always
+possible. A family is a frozen dataclass: its parameters, and nothing that was counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mdvpf._support import validate
+
+# What an open vocabulary adds to the smallest probabilities: the count of a symbol less the
+# discount may be 1e-16 of 1e16 symbols, and both parameters are factors. Within these limits a
+# product of probabilities stays above the floor that `validate` sets for closed alphabets.
+_SMALLEST = 1e-20
+_LARGEST = 1e20
+
+
+@dataclass(frozen=True, slots=True)
+class Categorical:
+    """Symbols of a fixed alphabet: a symmetric Dirichlet-multinomial in every state.
+
+    With ``e[c, y]`` for how often state c emitted y, its next symbol is y with probability
+    ``(e[c, y] + beta) / (e[c] + V * beta)``.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size V of the alphabet; symbols are 0, 1, ..., V - 1.
+    beta : float, optional
+        Pseudo-count of every symbol; 1 / V by default.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> family = mdvpf.Categorical(n_symbols=4)
+    >>> family.beta
+    0.25
+    >>> mdvpf.InfiniteHMM(emission=family) == mdvpf.InfiniteHMM(n_symbols=4)
+    True
+    """
+
+    n_symbols: int
+    beta: float | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "n_symbols", validate.integer("n_symbols", self.n_symbols, low=1))
+        beta = 1.0 / self.n_symbols if self.beta is None else self.beta
+        put(self, "beta", validate.hyper_parameter("beta", beta, also=", or None"))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVocabulary:
+    """Symbols of an alphabet that is not known: they are numbered as they appear.
+
+    The number D of symbols seen so far stands for one that was never seen. With ``g[y]`` for how
+    often y was seen in the whole stream and G for their sum, the base distribution is
+    ``q(y) = (g[y] - discount) / (G + strength)``, and ``(strength + discount * D) / (G + strength)``
+    for a new symbol. A state emits y with probability
+    ``(e[c, y] + concentration * q(y)) / (e[c] + concentration)``, a new state with ``q(y)``. A
+    missing symbol is not counted, and forgetting does not touch g.
+
+    Parameters
+    ----------
+    concentration : float, default 1.0
+        Weight of the base distribution in every state: so many observations. From 1e-20 to 1e20.
+    strength : float, default 1.0
+        Weight of new symbols beside those that the discount sets aside. From 1e-20 to 1e20.
+    discount : float, default 0.5
+        What every symbol seen gives to new ones, at least 0 and less than 1. The larger it is, the
+        more new symbols are expected late in the stream.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> model = mdvpf.InfiniteHMM(emission=mdvpf.OpenVocabulary())
+    >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
+    >>> pf.n_symbols, pf.predict_proba().tolist()
+    (0, [1.0])
+    >>> _ = pf.run([0, 0, 1, 0])
+    >>> pf.n_symbols, len(pf.predict_proba())
+    (2, 3)
+    """
+
+    concentration: float = 1.0
+    strength: float = 1.0
+    discount: float = 0.5
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        for name in ("concentration", "strength"):
+            value = validate.real(name, getattr(self, name), low=_SMALLEST, high=_LARGEST)
+            put(self, name, value)
+        discount = validate.real("discount", self.discount, low=0.0, high=1.0)
+        if discount == 1.0:
+            raise ValueError(f"discount={self.discount!r}: expected a number from 0, less than 1")
+        put(self, "discount", discount)
+
+    def base_probability(self, seen: Sequence[int], symbol: int) -> float:
+        """Return q(symbol), given how often each symbol was seen.
+
+        Parameters
+        ----------
+        seen : sequence of int
+            How often each of the D symbols was seen.
+        symbol : int
+            One of them, or D for one that was never seen.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> family = mdvpf.OpenVocabulary(strength=1.0, discount=0.5)
+        >>> [family.base_probability([3, 1], symbol) for symbol in range(3)]
+        [0.5, 0.1, 0.4]
+        """
+        total = sum(seen) + self.strength
+        if symbol == len(seen):
+            return (self.strength + self.discount * len(seen)) / total
+        return (seen[symbol] - self.discount) / total
+
+
+Emission = Categorical | OpenVocabulary
