@@ -17,6 +17,7 @@ class ParticleSystem:
         kappa: float,
         forget: float,
         rate: float,
+        by_time: bool,
         max_states: int,
         algorithm: int,
         duplicating: bool,
@@ -48,11 +49,15 @@ class ParticleSystem:
         uniforms: NDArray[np.float64],
         reports: NDArray[np.float64],
         progress: NDArray[np.int64],
+        times: NDArray[np.float64] | None = None,
     ) -> None: ...
     def absorb(
         self, symbol: int, discount: float, uniforms: NDArray[np.float64]
     ) -> tuple[float, float, float, int, float, int]: ...
     def new_sequence(self, uniforms: NDArray[np.float64]) -> int: ...
+    def tell_time(self, elapsed: float) -> None: ...
+    @property
+    def elapsed(self) -> float: ...
     def copy(self) -> ParticleSystem: ...
     def snapshot(self) -> tuple[int, float, float, int | None, tuple[bytes, ...]]: ...
     def restored(

@@ -15,7 +15,7 @@ from mdvpf._kernel.buffers cimport (
     BufferGroup,
     allocated_bytes, copy_system, group_of, pending_bytes, release_buffers,
 )
-from mdvpf._kernel.clock cimport set_clocks
+from mdvpf._kernel.clock cimport set_clocks, tell_time
 from mdvpf._kernel.constants cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
     GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
@@ -140,7 +140,7 @@ cdef class ParticleSystem:
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
-        bint by_rows, bint mealy, double kappa, double forget, double rate,
+        bint by_rows, bint mealy, double kappa, double forget, double rate, bint by_time,
         int64_t max_states, int algorithm, bint duplicating, int64_t budget, bint carry_weights,
         int normalizer, bint select_optimal, int resampling, double ess_threshold, int64_t lag,
         int n_threads,
@@ -161,6 +161,7 @@ cdef class ParticleSystem:
         system.model.kappa = kappa
         system.model.forget = forget
         system.model.rate = rate
+        system.model.by_time = by_time
         system.model.real = by_rows or mealy or kappa > 0.0 or forget > 0.0 or rate > 0.0
         system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
         system.algorithm = <AlgorithmKind>algorithm
@@ -228,7 +229,7 @@ cdef class ParticleSystem:
     def advance(
         self, const int32_t[::1] symbols, const unsigned char[::1] starts,
         const double[::1] discounts, const double[::1] uniforms,
-        double[:, ::1] reports, int64_t[::1] progress,
+        double[:, ::1] reports, int64_t[::1] progress, const double[::1] times=None,
     ):
         """Absorb a chunk of symbols.
 
@@ -246,14 +247,20 @@ cdef class ParticleSystem:
             Receives log predictive, log evidence, mean states, ESS, particles and discarded.
         progress : int64 buffer of length 2
             Receives the number of symbols absorbed and of uniforms used, also on an error.
+        times : float64 buffer, optional
+            Half-lives that have passed at each symbol, for forgetting by time.
         """
         cdef System* system = &self.system
         cdef int64_t n = symbols.shape[0]
         cdef int64_t i = 0
         cdef int64_t work = 0
+        cdef bint timed = times is not None
+        cdef double elapsed
         cdef Uniforms given
         cdef Report report
         cdef Status status = OK
+        if timed and times.shape[0] != n:
+            raise ValueError("times: expected one a symbol")
         if starts.shape[0] != n or discounts.shape[0] != n or reports.shape[0] != n \
                 or reports.shape[1] != 6 or progress.shape[0] != 2:
             raise ValueError("symbols, starts, discounts, reports: expected the same length")
@@ -273,8 +280,13 @@ cdef class ParticleSystem:
                     if starts[i]:
                         status = start_sequence(system, &given)
                         progress[1] = given.used
+                    elapsed = system.elapsed
                     if status == OK:
+                        if timed:
+                            tell_time(system, times[i])
                         status = step(system, symbols[i], discounts[i], &given, &report)
+                        if status != OK and timed:
+                            tell_time(system, elapsed)
                     if status == OK:
                         reports[i, 0] = report.log_predictive
                         reports[i, 1] = report.log_evidence
@@ -335,6 +347,16 @@ cdef class ParticleSystem:
             return given.used
         finally:
             self.busy = False
+
+    def tell_time(self, double elapsed):
+        """Note how many half-lives have passed, for forgetting by time."""
+        self.check_idle()
+        tell_time(&self.system, elapsed)
+
+    @property
+    def elapsed(self):
+        """Half-lives that had passed at the latest time told."""
+        return self.system.elapsed
 
     def copy(self):
         """A copy that shares nothing with this system."""

@@ -23,8 +23,8 @@ cdef enum:
     FARTHEST = 1073741824   # binades: a scale that is so far behind does not fall back further
 
 
-cdef inline Clock clock_at(const Model* model, int64_t step) noexcept nogil:
-    """The weight of a step, numbered from 1."""
+cdef inline Clock clock_at(const Model* model, int64_t step, double elapsed) noexcept nogil:
+    """The weight of a step, numbered from 1, after so many half-lives if they go by time."""
     cdef Clock clock
     cdef double power
     cdef int exponent = 0
@@ -32,6 +32,8 @@ cdef inline Clock clock_at(const Model* model, int64_t step) noexcept nogil:
     clock.mantissa = 1.0
     if model.rate > 0.0:
         power = step * (model.rate if model.rate < FASTEST else <double>FASTEST)
+        if model.by_time:
+            power = elapsed
         clock.exponent = <int64_t>floor(power)
         clock.mantissa = exp2(power - floor(power))
     elif model.forget > 0.0:
@@ -51,8 +53,17 @@ cdef inline Clock clock_at(const Model* model, int64_t step) noexcept nogil:
 cdef inline void set_clocks(System* system) noexcept nogil:
     """Set the clocks by the number of completed steps."""
     if system.model.real:
-        system.now = clock_at(&system.model, system.n_steps + 1)
-        system.after = clock_at(&system.model, system.n_steps + 2)
+        system.now = clock_at(&system.model, system.n_steps + 1, system.elapsed)
+        system.after = clock_at(&system.model, system.n_steps + 2, system.elapsed)
+
+
+cdef inline void tell_time(System* system, double elapsed) noexcept nogil:
+    """Note the time of the symbol that comes next. What is pending keeps its own."""
+    cdef Clock now = system.now
+    system.elapsed = elapsed
+    set_clocks(system)
+    if system.pending:
+        system.now = now
 
 
 # ---- scales ------------------------------------------------------------------------------

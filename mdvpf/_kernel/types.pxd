@@ -81,6 +81,7 @@ cdef struct Model:
     double kappa            # stickiness
     double forget           # exponent of the weight of a step; 0: no forgetting of this form
     double rate             # 1 / half-life; 0: no forgetting of this form
+    bint by_time            # half-lives are those of System.elapsed, not of steps
     double prior            # V * beta
     double new_state        # gamma / V
     const double* inverse   # 1 / (n + prior) of every n < TABLED
@@ -256,6 +257,7 @@ cdef struct System:
 
     History history
     int64_t n_steps         # completed steps
+    double elapsed          # forgetting by time: half-lives up to the latest time that was told
     Clock now               # real counts: of the step that comes next,
     Clock after             # and of the one after it
     uint32_t last_symbol    # of the latest completed step; V: missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from mdvpf.model import InfiniteHMM
@@ -43,9 +44,17 @@ def model_codes(model: InfiniteHMM) -> dict[str, Any]:
         "mealy": model.machine == "mealy",
         "kappa": model.kappa,
         "forget": model.forget,
-        "rate": 0.0 if model.half_life is None else 1.0 / model.half_life,
+        "rate": _rate(model.half_life),
+        "by_time": isinstance(model.half_life, timedelta),
         "max_states": model.max_states or 0,
     }
+
+
+def _rate(half_life: float | timedelta | None) -> float:
+    """Return half-lives a step, or a unit of the core's clock where counts fade by time."""
+    if half_life is None:
+        return 0.0
+    return 1.0 if isinstance(half_life, timedelta) else 1.0 / half_life
 
 
 def algorithm_codes(algorithm: Algorithm) -> dict[str, Any]:

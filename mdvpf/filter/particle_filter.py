@@ -8,8 +8,10 @@ and the compiled core does the rest (`_absorb`): predict, score, select, commit,
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +46,23 @@ History = int | Literal["full"] | None
 _MAX_THREADS = 1024  # more would only wait for each other
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
 _LONG_RUN = 256  # symbols: after fewer, to make the work space of steps anew costs too much
+
+
+class Plan(NamedTuple):
+    """What a run needs beforehand, of each symbol.
+
+    Attributes
+    ----------
+    discounts : ndarray of float64
+        Discount of the step that the symbol completes.
+    latest, elapsed : ndarray of float64 or None
+        The latest time up to the symbol and the half-lives that have passed, where counts fade by
+        time.
+    """
+
+    discounts: NDArray[np.float64]
+    latest: NDArray[np.float64] | None
+    elapsed: NDArray[np.float64] | None
 
 
 @register("ParticleFilter")
@@ -116,6 +135,7 @@ class ParticleFilter(Forecasts):
         self.history = _read_history(history)
         self.rng = validate.generator("rng", rng)
         self.max_keys = max_keys
+        self._clock = model.clock
         self._draws = uniforms_per_step(algorithm, self.n_particles)
         self._core = ParticleSystem(
             **model_codes(model),
@@ -266,7 +286,13 @@ class ParticleFilter(Forecasts):
 
     # -- one run ---------------------------------------------------------------------------
 
-    def _plan(self, stream: Stream) -> NDArray[np.float64]:
+    def _tell_time(self, time: float) -> None:
+        if self._clock is not None:
+            clock = self._clock.at(time)
+            self._core.tell_time(clock.elapsed)
+            self._clock = clock
+
+    def _plan(self, stream: Stream) -> Plan:
         """Return the discount of the step that each symbol completes: 0 where none is used."""
         discounts = np.zeros(len(stream))
         if isinstance(self.algorithm, MDVPA):
@@ -276,7 +302,9 @@ class ParticleFilter(Forecasts):
             needed &= stream.is_continued(self._core.number)
             needed &= step > self._core.n_steps
             discounts[needed] = self.algorithm.discounts(step[needed])
-        return discounts
+        if self._clock is None or stream.times is None:
+            return Plan(discounts, None, None)
+        return Plan(discounts, *self._clock.through(stream.times))
 
     @property
     def _may_reject(self) -> bool:
@@ -291,21 +319,36 @@ class ParticleFilter(Forecasts):
     def _absorb(
         self,
         stream: Stream,
-        plan: NDArray[np.float64],
+        plan: Plan,
         part: slice,
         reports: NDArray[np.float64],
     ) -> None:
         most = self._draws * (part.stop - part.start)
         with drawn_uniforms(self.rng, most) as (uniforms, progress):
-            self._core.advance(
-                stream.symbols[part],
-                stream.ended[part],
-                plan[part],
-                uniforms,
-                reports,
-                progress,
-                None if stream.numbers is None else stream.numbers[part],
-            )
+            try:
+                self._core.advance(
+                    stream.symbols[part],
+                    stream.ended[part],
+                    plan.discounts[part],
+                    uniforms,
+                    reports,
+                    progress,
+                    None if stream.numbers is None else stream.numbers[part],
+                    None if plan.elapsed is None else plan.elapsed[part],
+                )
+            finally:
+                self._note_time(plan, part.start + int(progress[0]))
+
+    def _note_time(self, plan: Plan, n: int) -> None:
+        """Set the clock to the time of the latest of the first n symbols."""
+        if self._clock is None or plan.latest is None or plan.elapsed is None or n == 0:
+            return
+        time = float(plan.latest[n - 1])
+        self._clock = replace(
+            self._clock,
+            time=None if math.isnan(time) else time,
+            elapsed=float(plan.elapsed[n - 1]),
+        )
 
     def _settle(self, n: int) -> None:
         if n >= _LONG_RUN:

@@ -10,6 +10,7 @@ oracles, Mealy rows, stickiness, forgetting, `max_states`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,8 @@ class Continuations:
 
     def _left_of(self, steps: Any) -> Any:
         """Return what is left now of a count of one at the given steps."""
+        if isinstance(self.model.half_life, timedelta):
+            return np.ones(np.shape(steps))  # nobody knows how much time passes
         if self.model.half_life is not None:
             return np.exp2((steps - self.step) / self.model.half_life)
         if self.model.forget > 0.0:

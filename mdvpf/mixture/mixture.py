@@ -328,6 +328,10 @@ class Mixture(Predictor):
             weights.replace(born, self.restart.mass_at(self._members.time))
         return log_predictive, *fields[0].tolist()
 
+    def _tell_time(self, time: float) -> None:
+        for member in self.living:
+            member._tell_time(time)
+
     def new_sequence(self) -> None:
         """End the sequence: the next symbol starts a new one, for all members.
 

@@ -4,6 +4,7 @@
 `algorithms` the five filters.
 """
 
+from mdvpf.model.clock import Clock, Time, read_time, read_times
 from mdvpf.model.emissions import Categorical, Emission, OpenVocabulary
 from mdvpf.model.infinite_hmm import MACHINES, ORACLES, InfiniteHMM, Machine, Oracle, extensions
 
@@ -11,10 +12,14 @@ __all__ = [
     "MACHINES",
     "ORACLES",
     "Categorical",
+    "Clock",
     "Emission",
     "InfiniteHMM",
     "Machine",
     "OpenVocabulary",
     "Oracle",
+    "Time",
     "extensions",
+    "read_time",
+    "read_times",
 ]

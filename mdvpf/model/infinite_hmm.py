@@ -10,9 +10,11 @@ live in the compiled core; this module only says how they become probabilities.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from mdvpf._support import validate
+from mdvpf.model.clock import Clock, read_half_life
 from mdvpf.model.emissions import Categorical, Emission, OpenVocabulary
 
 Oracle = Literal["unvisited", "any", "rows"]
@@ -61,9 +63,10 @@ class InfiniteHMM:
         Stickiness: added to the transitions of every state to itself.
     forget : float, default 0.0
         Counts fade by a power: at step n, what was counted at step i weighs ``(i / n)**forget``.
-    half_life : float, optional
-        Counts fade at a fixed rate: half of a count is left after so many symbols. At most one
-        of `forget` and `half_life` may be given.
+    half_life : float or timedelta, optional
+        Counts fade at a fixed rate: half of a count is left after so many symbols or, if it is a
+        time span, after that time by the time stamps of the symbols. At most one of `forget` and
+        `half_life` may be given.
 
     Examples
     --------
@@ -92,7 +95,7 @@ class InfiniteHMM:
     machine: Machine = "moore"
     kappa: float = 0.0
     forget: float = 0.0
-    half_life: float | None = None
+    half_life: float | timedelta | None = None
 
     if TYPE_CHECKING:  # what `dataclass` makes, but for beta, which may be given as None
 
@@ -109,7 +112,7 @@ class InfiniteHMM:
             machine: Machine = "moore",
             kappa: float = 0.0,
             forget: float = 0.0,
-            half_life: float | None = None,
+            half_life: float | timedelta | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -126,10 +129,7 @@ class InfiniteHMM:
         put(self, "kappa", validate.real("kappa", self.kappa, low=0.0, high=most_real))
         put(self, "forget", validate.real("forget", self.forget, low=0.0, high=most_real))
         if self.half_life is not None:
-            low = validate.SMALLEST_PARAMETER
-            half_life = validate.real(
-                "half_life", self.half_life, low=low, high=most_real, also=", or None"
-            )
+            half_life = read_half_life(self.half_life)
             put(self, "half_life", half_life)
             if self.forget > 0.0:
                 raise ValueError(
@@ -187,6 +187,11 @@ class InfiniteHMM:
     def fades(self) -> bool:
         """Whether counts fade: `forget` or `half_life` is given."""
         return self.forget > 0.0 or self.half_life is not None
+
+    @property
+    def clock(self) -> Clock | None:
+        """A clock for time stamps, if counts fade by them; None otherwise."""
+        return Clock(self.half_life) if isinstance(self.half_life, timedelta) else None
 
     @classmethod
     def paper(cls, n_symbols: int) -> Self:

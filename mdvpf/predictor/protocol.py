@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
+from mdvpf.model import Time, read_time
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_key, read_max_keys
 from mdvpf.predictor.results import N_FIELDS, FilterResult, Step, read_reports
 from mdvpf.predictor.stream import MISSING, Stream
@@ -71,6 +72,36 @@ class Predictor(checkpoint.Saveable):
     def freeze(self) -> Predictor:
         """Return a predictor that predicts as this one does now, and no longer learns."""
         raise TypeError(f"{type(self).__name__} cannot be frozen")
+
+    def tell_time(self, time: Time) -> None:
+        """Say what time it is: that of the symbol which comes next.
+
+        Counts of a model whose half-life is a time span fade up to then; all others take no
+        notice. Time does not run backwards: a symbol that comes late counts as one of the latest
+        time told.
+
+        Parameters
+        ----------
+        time : float, datetime or datetime64
+            Seconds since 1970, or a date; a datetime has to have a time zone.
+
+        Examples
+        --------
+        >>> from datetime import timedelta
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(n_symbols=2, half_life=timedelta(hours=1))
+        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
+        >>> pf.tell_time(0.0)
+        >>> _ = pf.run([1] * 20)
+        >>> before = pf.predict_proba()[1]
+        >>> pf.tell_time(5 * 3600.0)
+        >>> bool(pf.predict_proba()[1] < before)
+        True
+        """
+        self._tell_time(read_time("time", time))
+
+    def _tell_time(self, time: float) -> None:
+        """Let counts that fade by time fade up to a time."""
 
     # -- keys ------------------------------------------------------------------------------
 
@@ -232,6 +263,8 @@ class Predictor(checkpoint.Saveable):
         lengths: ArrayLike | None = None,
         keys: Sequence[Label | None] | ArrayLike | None = None,
         progress: bool = False,
+        *,
+        times: Sequence[Time | None] | ArrayLike | None = None,
     ) -> FilterResult:
         """Absorb many symbols.
 
@@ -250,6 +283,8 @@ class Predictor(checkpoint.Saveable):
             stood. Not together with `lengths`.
         progress : bool, default False
             Show a progress bar, if the output is a terminal.
+        times : sequence of float, datetime or datetime64, optional
+            The time of each symbol, as `tell_time` takes it; None where it is not known.
 
         Returns
         -------
@@ -265,7 +300,7 @@ class Predictor(checkpoint.Saveable):
         >>> float(result.log_predictive[2])
         0.0
         """
-        stream = Stream.read(symbols, lengths, self.n_symbols, keys, self.is_open)
+        stream = Stream.read(symbols, lengths, self.n_symbols, keys, self.is_open, times)
         show = validate.flag("progress", progress)
         if keys is not None:
             self._check_keys()
@@ -310,12 +345,14 @@ class Predictor(checkpoint.Saveable):
         symbols: ArrayLike,
         lengths: ArrayLike | None = None,
         keys: Sequence[Label | None] | ArrayLike | None = None,
+        *,
+        times: Sequence[Time | None] | ArrayLike | None = None,
     ) -> NDArray[np.float64]:
         """Return the log predictives of a continuation; the predictor is left unchanged.
 
         Parameters
         ----------
-        symbols, lengths, keys
+        symbols, lengths, keys, times
             As for `run`.
 
         Examples
@@ -327,7 +364,7 @@ class Predictor(checkpoint.Saveable):
         >>> bool(usual > strange)
         True
         """
-        return self.copy().run(symbols, lengths, keys).log_predictive
+        return self.copy().run(symbols, lengths, keys, times=times).log_predictive
 
     # -- what the symbols stand for --------------------------------------------------------
 

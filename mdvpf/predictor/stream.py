@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
+from mdvpf.model import read_times
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_keys
 from mdvpf.predictor.vocabulary import Label
 
@@ -29,12 +30,15 @@ class Stream:
         The number of the key of each symbol; None if all belong to key=None.
     keys : list of labels or None
         The keys as the user gave them; None without, and in what members of a mixture are given.
+    times : ndarray of float64 or None
+        The time stamp of each symbol in seconds, NaN where there is none.
     """
 
     symbols: NDArray[np.int32]
     ended: NDArray[np.int32]
     numbers: NDArray[np.int32] | None = None
     keys: list[Label | None] | None = None
+    times: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -42,7 +46,8 @@ class Stream:
     def __getitem__(self, part: slice) -> Stream:
         """Return a part of the stream, as members of a mixture take it."""
         numbers = None if self.numbers is None else self.numbers[part]
-        return Stream(self.symbols[part], self.ended[part], numbers)
+        times = None if self.times is None else self.times[part]
+        return Stream(self.symbols[part], self.ended[part], numbers, None, times)
 
     @property
     def starts(self) -> NDArray[np.uint8]:
@@ -57,6 +62,7 @@ class Stream:
         n_symbols: int,
         keys: Any = None,
         is_open: bool = False,
+        times: Any = None,
     ) -> Self:
         """Check the symbols and the lengths of their sequences or their keys, all of them.
 
@@ -69,7 +75,8 @@ class Stream:
                 raise ValueError("lengths and keys: expected one of them")
             ended[_read_starts(lengths, len(array))] = NO_KEY
         found = None if keys is None else read_keys(keys, len(array))
-        return cls(array, ended, None, found)
+        stamps = None if times is None else read_times(times, len(array))
+        return cls(array, ended, None, found, stamps)
 
     @classmethod
     def one(cls, symbol: int, number: int = NO_KEY) -> Self:
@@ -85,9 +92,8 @@ class Stream:
             table.use(None)
             return self
         numbers, ended = table.assign([None] * len(self) if self.keys is None else self.keys)
-        return Stream(
-            self.symbols, np.where(ended == NONE_ENDS, self.ended, ended), numbers, self.keys
-        )
+        both = np.where(ended == NONE_ENDS, self.ended, ended)
+        return Stream(self.symbols, both, numbers, self.keys, self.times)
 
     def is_continued(self, last: int) -> NDArray[np.bool_]:
         """Return whether each symbol follows one of the same sequence; `last` is the key before."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import Clock, InfiniteHMM
 from mdvpf.model.algorithms import (
     DUPLICATING,
     MDVPA,
@@ -22,7 +22,7 @@ from mdvpf.model.algorithms import (
 )
 from mdvpf.predictor import Step
 from mdvpf.reference.memory import Memory
-from mdvpf.reference.particle import Key, Particle, Symbol, ended, standing
+from mdvpf.reference.particle import Key, Particle, Symbol, at_clock, ended, standing
 from mdvpf.reference.rule import SelectionRule, checked_algorithm, run_rule
 from mdvpf.reference.selection import log_predictive
 from mdvpf.reference.steps import (
@@ -136,6 +136,7 @@ class ReferenceFilter:
         self.n_steps = 0
         self._rng = validate.generator("rng", rng)
         self._committed = self._empty_particles()
+        self._clock = model.clock
         self._pending: Pending | None = None
         self._keys: OrderedDict[Key, None] = OrderedDict()  # the one updated longest ago first
 
@@ -164,27 +165,37 @@ class ReferenceFilter:
         """Size of the alphabet; of an open one, how many symbols were seen."""
         return len(self.particles[0].seen) if self.model.is_open else self.model.n_symbols
 
-    def predict_proba(self, key: Key = None) -> NDArray[np.float64]:
+    def predict_proba(self, key: Key = None, *, time: float | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key.
 
         Of an open alphabet the last entry is for a symbol that was never seen.
         """
-        particles = [standing(particle, key) for particle in self.particles]
+        particles = self._shown(key, self._clock_at(time))
         log_probabilities = [
             log_predictive(self.model, particles, symbol)
             for symbol in range(self.n_symbols + self.model.is_open)
         ]
         return np.array([math.exp(value) for value in log_probabilities])
 
-    def update(self, symbol: Symbol, key: Key = None) -> Step:
+    def _clock_at(self, time: float | None) -> Clock | None:
+        return None if self._clock is None else self._clock.at(time)
+
+    def _shown(self, key: Key, clock: Clock | None) -> list[Particle]:
+        """Return the particles shown, where a key stands, at the time of a clock."""
+        elapsed = 0.0 if clock is None else clock.elapsed
+        return [standing(at_clock(particle, elapsed), key) for particle in self.particles]
+
+    def update(self, symbol: Symbol, key: Key = None, *, time: float | None = None) -> Step:
         """Absorb one symbol, None if it is missing, and report on the set shown after it."""
         if symbol is not None:
             most = self.n_symbols if self.model.is_open else self.n_symbols - 1
             symbol = validate.integer("symbol", symbol, low=0, high=most)
         if self.max_keys is not None and key not in self._keys and self.n_keys == self.max_keys:
             self.new_sequence(next(iter(self._keys)))
-        shown = [standing(particle, key) for particle in self.particles]
-        before = log_predictive(self.model, shown, symbol)
+        self._clock = self._clock_at(time)
+        before = log_predictive(self.model, self._shown(key, self._clock), symbol)
+        if self._pending is None:
+            self._committed = self._at_clock(self._committed)
         if type(self.algorithm) is MDVPA:
             after = self._wait_for_lookahead(self.algorithm, symbol, key)
         else:
@@ -208,8 +219,14 @@ class ReferenceFilter:
         self._committed = [ended(particle, key) for particle in self._committed]
         self._keys.pop(key, None)
 
+    def _at_clock(self, particles: list[Particle]) -> list[Particle]:
+        """Return particles with their counts as of the latest time."""
+        if self._clock is None:
+            return particles
+        return [at_clock(particle, self._clock.elapsed) for particle in particles]
+
     def _commit(self, particles: list[Particle]) -> None:
-        self._committed = particles
+        self._committed = self._at_clock(particles)
         self._pending = None
         self.n_steps += 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from datetime import timedelta
 
 from mdvpf.model import InfiniteHMM, Machine
 
@@ -51,7 +52,8 @@ class Memory:
     """The part of a model that says how a particle counts.
 
     Step i, numbered from 1 over the life of the filter, has the weight ``w_i = i**forget`` or
-    ``2**(i / half_life)``. A count at step n is the sum of ``w_i / w_n`` over what was counted.
+    ``2**(i / half_life)``; if the half-life is a time span, ``2**c`` where c is the `clock` of a
+    particle, the half-lives that have passed. A count at step n is the sum of ``w_i / w_n`` over what was counted.
 
     There are two ways to keep that. Without `rounding` a particle keeps the counts themselves,
     which are multiplied by ``w_n / w_{n+1}`` after step n. With it a particle keeps what the
@@ -86,7 +88,7 @@ class Memory:
 
     machine: Machine = "moore"
     forget: float = 0.0
-    half_life: float | None = None
+    half_life: float | timedelta | None = None
     rounding: bool = False
     is_open: bool = False
 
@@ -100,30 +102,45 @@ class Memory:
         """Whether counts fade at all; if not, they are integers."""
         return self.forget > 0.0 or self.half_life is not None
 
+    @property
+    def by_time(self) -> bool:
+        """Whether counts fade by time, not by the number of steps."""
+        return isinstance(self.half_life, timedelta)
+
     def left_after(self, step: int) -> float:
         """Return what is left at the next step of a count of one at `step`: w_n / w_{n+1}."""
+        if isinstance(self.half_life, timedelta):
+            return 1.0  # until the clock is moved
         if self.half_life is not None:
             return math.pow(2.0, -1.0 / self.half_life)
         return math.pow(step / (step + 1), self.forget)
 
-    def weight(self, step: int) -> tuple[float, int]:
+    def weight(self, step: int, clock: float = 0.0) -> tuple[float, int]:
         """Return w_n as a significand from 1 to 2 and an exponent of two."""
         logarithm = self.forget * math.log2(step)
-        if self.half_life is not None:
+        if isinstance(self.half_life, timedelta):
+            logarithm = clock
+        elif self.half_life is not None:
             logarithm = step / self.half_life
         exponent = math.floor(logarithm)
         return math.pow(2.0, logarithm - exponent), exponent
 
-    def unit(self, step: int) -> float:
+    def unit(self, step: int, clock: float = 0.0) -> float:
         """Return what a particle keeps for a count of one at `step`."""
-        return self.weight(step)[0] if self.rounding else 1.0
+        return self.weight(step, clock)[0] if self.rounding else 1.0
+
+    def scale_between(self, clock: float, later: float) -> float:
+        """Return the factor for all that a particle keeps when its clock is moved."""
+        if self.rounding:
+            return math.ldexp(1.0, self.weight(1, clock)[1] - self.weight(1, later)[1])
+        return math.pow(2.0, clock - later)
 
     def scale_after(self, step: int) -> float:
         """Return the factor by which all that a particle keeps is multiplied after `step`."""
-        if self.rounding:
+        if self.rounding and not self.by_time:
             return math.ldexp(1.0, self.weight(step)[1] - self.weight(step + 1)[1])
         return self.left_after(step)
 
-    def increased(self, kept: float, step: int) -> float:
+    def increased(self, kept: float, step: int, clock: float = 0.0) -> float:
         """Return what a particle keeps of a count that `step` increases by one."""
-        return round24(kept + self.unit(step), step) if self.rounding else kept + 1
+        return round24(kept + self.unit(step, clock), step) if self.rounding else kept + 1

@@ -82,6 +82,8 @@ class Particle:
     seen : tuple of int
         Of an open alphabet how often each symbol was seen so far, the same in all particles. It
         does not fade, and has no missing symbols.
+    clock : float
+        Where counts fade by time: the half-lives that had passed when they were as they are.
     memory : Memory
         How it counts.
     """
@@ -99,6 +101,7 @@ class Particle:
     key: Key = None
     positions: dict[Key, Position] = field(default_factory=dict)
     seen: tuple[int, ...] = ()
+    clock: float = 0.0
     memory: Memory = field(default_factory=Memory)
 
     @property
@@ -116,7 +119,7 @@ class Particle:
     @property
     def unit(self) -> float:
         """What the dictionaries have for a count of one: 1 without rounding."""
-        return self.memory.unit(len(self.path) + 1)
+        return self.memory.unit(len(self.path) + 1, self.clock)
 
     def counts(self, n_symbols: int) -> Counts:
         """Return the counts as dense arrays, in which states that faded away have zeros.
@@ -154,12 +157,13 @@ def move(
     entry = particle.row, state
     if entry not in transition:
         rows_into[state] = rows_into.get(state, 0) + 1
-    transition[entry] = memory.increased(transition.get(entry, 0), step)
+    transition[entry] = memory.increased(transition.get(entry, 0), step, particle.clock)
     into = dict(particle.into)
-    into[state] = memory.increased(into.get(state, 0), step)
+    into[state] = memory.increased(into.get(state, 0), step, particle.clock)
     emission = dict(particle.emission)
     if symbol is not None or memory.rounding:
-        emission[state, symbol] = memory.increased(emission.get((state, symbol), 0), step)
+        times = emission.get((state, symbol), 0)
+        emission[state, symbol] = memory.increased(times, step, particle.clock)
     child = Particle(
         state=state,
         n_states=max(particle.n_states, state + 1),
@@ -174,6 +178,7 @@ def move(
         key=particle.key,
         positions={**particle.positions, particle.key: Position(state, symbol)},
         seen=counted(particle.seen, symbol) if memory.is_open else (),
+        clock=particle.clock,
         memory=memory,
     )
     return faded(child) if memory.fades else child
@@ -224,8 +229,20 @@ def faded(particle: Particle) -> Particle:
     `into` fades by itself, not with the transitions: it keeps all that was ever counted. A
     sequence that stands in a state that is released stands in the start state.
     """
+    return _scaled(particle, particle.memory.scale_after(len(particle.path)))
+
+
+def at_clock(particle: Particle, clock: float) -> Particle:
+    """Return the particle with its counts as of a later time, where they fade by time."""
+    if not particle.memory.by_time or clock == particle.clock:
+        return particle
+    scale = particle.memory.scale_between(particle.clock, clock)
+    return _scaled(replace(particle, clock=clock), scale)
+
+
+def _scaled(particle: Particle, scale: float) -> Particle:
+    """Return the particle with all that it keeps multiplied, without what has faded away then."""
     step = len(particle.path)  # the one that was just made
-    scale = particle.memory.scale_after(step)
     gone = GONE * particle.unit
     into = {c: n * scale for c, n in particle.into.items() if n * scale >= gone}
     transition = {entry: n * scale for entry, n in particle.transition.items() if n * scale >= gone}
