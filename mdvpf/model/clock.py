@@ -66,7 +66,9 @@ def read_times(times: Any, n: int) -> NDArray[np.float64]:
 
 def read_half_life(half_life: Any) -> float | timedelta:
     """Return a half-life in symbols or as a time span, or raise."""
-    if isinstance(half_life, np.timedelta64) and not np.isnat(half_life):
+    if isinstance(half_life, np.timedelta64):
+        if np.isnat(half_life):
+            raise ValueError(f"half_life={half_life!r}: expected a positive time span")
         half_life = timedelta(seconds=float(half_life / np.timedelta64(1, "s")))
     if isinstance(half_life, timedelta):
         if half_life <= timedelta(0):

@@ -53,7 +53,8 @@ class Memory:
 
     Step i, numbered from 1 over the life of the filter, has the weight ``w_i = i**forget`` or
     ``2**(i / half_life)``; if the half-life is a time span, ``2**c`` where c is the `clock` of a
-    particle, the half-lives that have passed. A count at step n is the sum of ``w_i / w_n`` over what was counted.
+    particle, the half-lives that have passed. A count at step n is the sum of ``w_i / w_n`` over
+    what was counted.
 
     There are two ways to keep that. Without `rounding` a particle keeps the counts themselves,
     which are multiplied by ``w_n / w_{n+1}`` after step n. With it a particle keeps what the
