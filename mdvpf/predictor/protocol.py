@@ -162,6 +162,8 @@ class Predictor(checkpoint.Saveable):
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin._key_table = self._table.copy()
+        if self._vocabulary is not None:
+            twin._vocabulary = self._vocabulary.copy()
         return twin
 
     def _number(self, key: Label | None) -> int:
@@ -355,11 +357,7 @@ class Predictor(checkpoint.Saveable):
         if vocabulary is not None:
             if not isinstance(vocabulary, Vocabulary):
                 raise TypeError(f"vocabulary={vocabulary!r}: expected a Vocabulary, or None")
-            if vocabulary.n_symbols != self.n_symbols:
-                raise ValueError(
-                    f"vocabulary={vocabulary!r} of {vocabulary.n_symbols} symbols: "
-                    f"expected {self.n_symbols}, as the predictor has"
-                )
+            _check_size(vocabulary, self.n_symbols, self.is_open)
         self._vocabulary = vocabulary
 
     # -- checkpoints -----------------------------------------------------------------------
@@ -393,6 +391,27 @@ class Predictor(checkpoint.Saveable):
         else:
             predictor._table.use(None)
         return predictor
+
+
+def _check_size(vocabulary: Vocabulary, n_symbols: int, is_open: bool) -> None:
+    """Check that a vocabulary goes with an alphabet of so many symbols, open or not."""
+    n = vocabulary.n_symbols
+    if is_open:
+        if not vocabulary.is_open or n != n_symbols:
+            raise ValueError(
+                f"vocabulary={vocabulary!r} of {n} symbols: expected one that is open "
+                f"(Vocabulary.open) and has the {n_symbols} symbols that the predictor has seen"
+            )
+    elif (
+        vocabulary.capacity is None
+        or vocabulary.capacity > n_symbols
+        or (not vocabulary.is_open and n < n_symbols)
+    ):
+        raise ValueError(
+            f"vocabulary={vocabulary!r} of {n} symbols: expected {n_symbols}, as the predictor "
+            "has; what it has learnt depends on the size of its alphabet, so it cannot be carried "
+            "over to another one: make a new predictor, or one whose alphabet is open"
+        )
 
 
 @cache
