@@ -425,7 +425,7 @@ class Mixture(Predictor):
         members = [member.freeze() for _, member in pairs]
         frozen = FrozenMixture._of(members, [weight for weight, _ in pairs])
         frozen._key_table = self._table.copy()
-        frozen.vocabulary = self.vocabulary
+        frozen.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()
         return frozen
 
     # -- checkpoints -----------------------------------------------------------------------
