@@ -57,7 +57,8 @@ def auto(
     Parameters
     ----------
     n_symbols : int
-        Size of the alphabet.
+        Size of the alphabet. It cannot be open: copies that start afresh would not know the
+        symbols that came before them.
     n_particles : int, default 8,400
         How many particles there are at the most, in all filters together, 84 of them.
     baselines : bool, default True
@@ -77,6 +78,11 @@ def auto(
     >>> int(predictor.predict_proba().argmax())
     0
     """
+    if n_symbols is None:
+        raise ValueError(
+            "n_symbols=None: expected an integer, as members of auto start afresh, which those "
+            "with open alphabets cannot; a Mixture without restart takes those"
+        )
     n_particles = validate.integer("n_particles", n_particles, low=N_FILTERS)
     each = n_particles // N_FILTERS
     generator = validate.generator("rng", rng)

@@ -35,7 +35,7 @@ def by_evidence(
     Parameters
     ----------
     n_symbols : int
-        Size of the alphabet.
+        Size of the alphabet. It cannot be open.
     n_seeds : int, default 8
         Seeds of `SoftHMM`.
     n_particles : int, default 100
@@ -53,6 +53,11 @@ def by_evidence(
     >>> int(mixture.predict_proba().argmax())
     0
     """
+    if n_symbols is None:
+        raise ValueError(
+            "n_symbols=None: expected an integer, as not all members take open alphabets; "
+            "a Mixture of those that do takes them"
+        )
     generator = validate.generator("rng", rng)
     soft, drawn = (int(seed) for seed in generator.integers(2**63, size=2))
     model = InfiniteHMM(n_symbols, gamma=10.0, beta=0.1)

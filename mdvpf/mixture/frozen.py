@@ -15,9 +15,19 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
-from mdvpf.mixture.members import read_members
+from mdvpf.mixture.members import check_keys, check_members, read_members
 from mdvpf.mixture.weights import Weights, weighted_fields
-from mdvpf.predictor import MISSING, N_FIELDS, NO_KEY, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import (
+    MISSING,
+    N_FIELDS,
+    NO_KEY,
+    NONE_ENDS,
+    Label,
+    Predictor,
+    Step,
+    Stream,
+    read_symbol,
+)
 
 _CHUNK = 4096  # symbols that each member runs over before the predictions are combined
 _TOLERANCE = 1e-6  # of the sum of the weights in a checkpoint
@@ -28,12 +38,14 @@ class FrozenMixture(Predictor):
     """Frozen predictors with the weights of a mixture: what `Mixture.freeze` returns.
 
     Within a sequence the weights follow Bayes' rule, without a share. A new sequence starts from
-    the weights that were passed.
+    the weights that were passed. So every key has weights of its own, which are part of its
+    position.
 
     Parameters
     ----------
     members : sequence of Predictor
-        At least one, all with the same alphabet. They are frozen.
+        At least one, all with the same alphabet. They are frozen; sequences of keys that they are
+        in are ended.
     weights : array_like of float
         The weight of each at the start of a sequence. They are divided by their sum.
 
@@ -52,18 +64,41 @@ class FrozenMixture(Predictor):
     _may_reject = False
 
     def __init__(self, members: Sequence[Predictor], weights: Any) -> None:
-        self._members = [member.freeze() for member in read_members(members)]
-        self._log_weight = _read_weights("weights", weights, len(self._members))
-        self._weights = Weights(len(self._members), 0.0)
-        self._weights.log = self._log_weight[np.newaxis].copy()
+        self._set([member.freeze() for member in read_members(members)], weights)
+
+    @classmethod
+    def _of(cls, members: Sequence[Predictor], weights: Any) -> Self:
+        """Return the mixture of members that are frozen, which stand where keys stand by number."""
+        self = object.__new__(cls)
+        self._set(check_members(members), weights)
+        return self
+
+    def _set(self, members: list[Predictor], weights: Any) -> None:
+        self._members = members
+        self._log_weight = _read_weights("weights", weights, len(members))
+        # The present log weights, by number of the key; without an entry, those of the start. The
+        # arrays are never written to, so copies share them.
+        self._present: dict[int, NDArray[np.float64]] = {}
 
     def __repr__(self) -> str:
         return f"FrozenMixture({self._members!r})"
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet."""
+        """Size of the alphabet; if it is open, how many symbols were seen."""
         return self._members[0].n_symbols
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
+        return self._members[0].is_open
+
+    @property
+    def _takes_keys(self) -> bool:
+        return all(member._takes_keys for member in self._members)
+
+    def _check_keys(self) -> None:
+        check_keys(self._members)
 
     @property
     def members(self) -> tuple[Predictor, ...]:
@@ -72,41 +107,63 @@ class FrozenMixture(Predictor):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Weight of each member in the prediction of the next symbol."""
-        weights: NDArray[np.float64] = np.exp(self._weights.log[0])
+        """Weight of each member in the prediction of the next symbol, for key=None."""
+        return self._weights_of(NO_KEY)
+
+    def _weights_of(self, number: int) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = np.exp(self._present.get(number, self._log_weight))
         return weights
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
-        out = np.zeros(self.n_symbols)
-        for weight, member in zip(self.weights.tolist(), self._members, strict=True):
-            out += weight * member.predict_proba()
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key."""
+        return self._predict(self._number(key))
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
+        out = np.zeros(self.n_symbols + self.is_open)
+        for weight, member in zip(self._weights_of(number).tolist(), self._members, strict=True):
+            out += weight * member._predict(number)
         return out
 
-    def update(self, symbol: int | None) -> Step:
-        """Follow one symbol; None is a missing one. Nothing is learnt."""
-        code = read_symbol(symbol, self.n_symbols)
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+        """Follow one symbol of a key; None is a missing one. Nothing is learnt."""
+        code = read_symbol(symbol, self.n_symbols + self.is_open)
         with interrupts_held():
-            log_predictive, mean_states, ess, n_particles, discarded = self._update(code, None)
+            log_predictive, mean_states, ess, n_particles, discarded = self._update(code, key)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        found = np.array([[member._step(symbol) for member in self._members]], dtype=np.float64)
-        log_predictive = 0.0 if symbol == MISSING else self._weights.absorb(found[..., 0])
-        fields = weighted_fields(np.exp(self._weights.log)[np.newaxis], found[np.newaxis])
+        steps = [member._step(symbol, number) for member in self._members]
+        found = np.array([steps], dtype=np.float64)
+        log_predictive = self._follow(symbol, number, found[0, :, 0])
+        fields = weighted_fields(
+            self._weights_of(number)[np.newaxis, np.newaxis], found[np.newaxis]
+        )
         return log_predictive, *fields[0].tolist()
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next starts from the weights at freezing."""
+    def _follow(self, symbol: int, number: int, log_predictive: NDArray[np.float64]) -> float:
+        """Weigh the members by their log predictives of a symbol; return that of the mixture."""
+        if symbol == MISSING:
+            return 0.0
+        weights = Weights(len(self._members), 0.0)
+        weights.log = self._present.get(number, self._log_weight)[np.newaxis]
+        mixed = weights.absorb(log_predictive)
+        self._present[number] = weights.log[0]
+        return mixed
+
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next starts from the weights at freezing."""
+        self._new_sequence(key)
+
+    def _end(self, number: int = NO_KEY) -> None:
         for member in self._members:
-            member.new_sequence()
-        self._weights.log = self._log_weight[np.newaxis].copy()
+            member._end(number)
+        self._present.pop(number, None)
 
     def copy(self) -> Self:
         """Return an independent copy."""
         other = self._twin()
         other._members = [member.copy() for member in self._members]
-        other._weights = self._weights.copy()
+        other._present = self._present.copy()
         return other
 
     def __copy__(self) -> Self:
@@ -131,21 +188,25 @@ class FrozenMixture(Predictor):
                 [m._run(now, m._plan(now))[:, :N_FIELDS] for m in self._members], axis=1
             )
             after = np.empty((len(now), 1, len(self._members)))
-            each = zip(now.symbols.tolist(), now.starts.tolist(), strict=True)
-            for t, (symbol, is_new) in enumerate(each):
-                if is_new:
-                    self._weights.log = self._log_weight[np.newaxis].copy()
-                reports[t, 0] = 0.0
-                if symbol != MISSING:
-                    reports[t, 0] = self._weights.absorb(found[t, :, 0])
-                after[t] = self._weights.log
+            numbers = [NO_KEY] * len(now) if now.numbers is None else now.numbers.tolist()
+            each = zip(now.symbols.tolist(), now.ended.tolist(), numbers, strict=True)
+            for t, (symbol, ended, number) in enumerate(each):
+                if ended != NONE_ENDS:
+                    self._present.pop(ended, None)
+                reports[t, 0] = self._follow(symbol, number, found[t, :, 0])
+                after[t] = self._weights_of(number)
         reports[:, 1] = reports[:, 0]
-        reports[:, 2:] = weighted_fields(np.exp(after), found[:, np.newaxis])
+        reports[:, 2:] = weighted_fields(after, found[:, np.newaxis])
 
     # -- checkpoints -----------------------------------------------------------------------
 
     def _to_state(self) -> State:
-        arrays = {"log_weight": self._log_weight, "present_log_weight": self._weights.log[0]}
+        present = self._present.get(NO_KEY, self._log_weight)
+        arrays = {"log_weight": self._log_weight, "present_log_weight": present}
+        keyed = {number: log for number, log in self._present.items() if number != NO_KEY}
+        if keyed:
+            arrays["key_numbers"] = np.array(list(keyed), dtype=np.int32)
+            arrays["key_log_weights"] = np.stack(list(keyed.values()))
         parts = {f"member {i}": member for i, member in enumerate(self._members)}
         return State({}, arrays, parts)
 
@@ -155,15 +216,22 @@ class FrozenMixture(Predictor):
         parts = dict(state.parts)
         members = [parts.pop(f"member {i}") for i in range(len(parts))]
         require(all(isinstance(each, Predictor) for each in members), "a member predicts nothing")
-        shape = (len(members),)
-        logs = [taken(state, f"{name}log_weight", "<f8", shape) for name in ("", "present_")]
-        for log in logs:
+        n = len(members)
+        first, present = (
+            taken(state, f"{name}log_weight", "<f8", (n,)) for name in ("", "present_")
+        )
+        numbers, logs = np.empty(0, dtype=np.int32), np.empty((0, n))
+        if "key_numbers" in state.arrays:
+            numbers = taken(state, "key_numbers", "<i4", (None,))
+            logs = taken(state, "key_log_weights", "<f8", (len(numbers), n))
+        require(np.all(numbers > NO_KEY), "weights of a key without a number")
+        require(len(np.unique(numbers)) == len(numbers), "weights of a key that occurs twice")
+        for log in (first, present, *logs):
             require(np.all(log <= _TOLERANCE), "weights that are too large, or NaN")
             require(abs(np.exp(log).sum() - 1.0) < _TOLERANCE, "weights without sum")
-        self = object.__new__(cls)
-        FrozenMixture.__init__(self, members, np.ones(len(members)))
-        self._log_weight = logs[0]
-        self._weights.log = logs[1][np.newaxis]
+        self = cls._of([member.freeze() for member in members], np.ones(n))
+        self._log_weight = first
+        self._present = {NO_KEY: present, **dict(zip(numbers.tolist(), logs, strict=True))}
         return self
 
 

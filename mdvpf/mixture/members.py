@@ -33,17 +33,43 @@ _COPYING = Lock()
 
 
 def read_members(members: Any) -> list[Predictor]:
-    """Return copies of predictors with the same alphabet, at least one, or raise."""
+    """Return copies of predictors with the same alphabet, at least one, or raise.
+
+    In the copies, sequences of keys are ended: the mixture numbers keys anew.
+    """
+    found = [member.copy() for member in check_members(members)]
+    for member in found:
+        for key in member._table.labels():
+            if key is not None:
+                member.new_sequence(key)
+    return found
+
+
+def check_members(members: Any) -> list[Predictor]:
+    """Return predictors with the same alphabet, at least one, or raise."""
     found = validate.entries("members", members, of="predictors")
     for i, member in enumerate(found):
         if not isinstance(member, Predictor):
             raise TypeError(f"members[{i}]={member!r}: expected a predictor")
+        if member.is_open != found[0].is_open:
+            kinds = ["a closed alphabet", "an open one"]
+            own, first = kinds[member.is_open], kinds[found[0].is_open]
+            raise ValueError(f"members[{i}] has {own}: expected {first}, as members[0] has")
         if member.n_symbols != found[0].n_symbols:
             raise ValueError(
                 f"members[{i}] has {member.n_symbols} symbols: expected {found[0].n_symbols}, "
                 "as members[0] has"
             )
-    return [member.copy() for member in found]
+    return found
+
+
+def check_keys(members: Sequence[Predictor]) -> None:
+    """Raise if a member takes no keys, naming it."""
+    for i, member in enumerate(members):
+        try:
+            member._check_keys()
+        except TypeError as error:
+            raise TypeError(f"members[{i}]: {error}") from None
 
 
 class Members:
@@ -92,13 +118,13 @@ class Members:
 
     # -- one symbol ------------------------------------------------------------------------
 
-    def step(self, symbol: int) -> tuple[NDArray[np.float64], int]:
-        """Let all predictors absorb a symbol.
+    def step(self, symbol: int, number: int) -> tuple[NDArray[np.float64], int]:
+        """Let all predictors absorb a symbol of a key.
 
         Returns the fields of `Step` by restart level and member, and the level of the restarts
         that were born after it; 0 if none were.
         """
-        steps = [member._step(symbol) for row in self.rows for member in row]
+        steps = [member._step(symbol, number) for row in self.rows for member in row]
         found = np.fromiter(chain.from_iterable(steps), np.float64, _N_STEP * len(steps))
         found = found.reshape(len(self.rows), -1, _N_STEP)
         self.time += 1

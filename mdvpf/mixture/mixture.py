@@ -21,7 +21,7 @@ from mdvpf._support import validate
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.frozen import FrozenMixture
-from mdvpf.mixture.members import Members, read_members
+from mdvpf.mixture.members import Members, check_keys, read_members
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
 from mdvpf.mixture.saved_state import mixture_state, read_saved_members, read_weights
@@ -33,11 +33,13 @@ from mdvpf.predictor import (
     N_FIELDS,
     NO_KEY,
     FilterResult,
+    Label,
     MemoryReport,
     MixtureResult,
     Predictor,
     Step,
     Stream,
+    read_key,
     read_reports,
     read_symbol,
 )
@@ -53,6 +55,9 @@ class Mixture(Predictor):
     weights become ``w[i] p_i(y)``, normalised, and then ``(1 - a) w[i] + a / N`` for N members and
     a share a. A missing symbol leaves the weights as they are.
 
+    Keys are passed on to the members: each of them has a position for every key. The weights are
+    shared by all keys, as counts are. For copies that start afresh all keys stand at the start.
+
     On any stream, the sum of the log predictives of the mixture is below that of any one member by
     no more than ``log(N) - sum log(1 - a)`` over the symbols but the last: ``log(N)`` without a
     share, ``log(N) + log(n)`` after n symbols with the decreasing one, ``log(N) + 0.01005 (n - 1)``
@@ -62,13 +67,15 @@ class Mixture(Predictor):
     Parameters
     ----------
     members : sequence of Predictor
-        At least one, all with the same alphabet. They are copied.
+        At least one, all with the same alphabet, or all with open ones. They are copied. Sequences
+        of keys that they are in are ended.
     share : float or "1/n", default 0.01
         The share a: constant, or 1/(n + 1) after the n-th symbol that is not missing.
     restart : Restart or int, optional
         Add copies of all members that start afresh, from the state in which the members are passed,
         on a geometric cover of time; an integer is its `every`. N is then the number of all that
-        live. Copies that draw random numbers get generators of their own.
+        live. Copies that draw random numbers get generators of their own. Not with open alphabets:
+        a copy would not know the symbols that came before it.
     n_threads : int, default 1
         How many threads run the members. Results do not depend on it.
 
@@ -100,8 +107,15 @@ class Mixture(Predictor):
         found = read_members(members)
         self.share = read_rate("share", share)
         self.restart = read_restart(restart)
+        if self.restart is not None and found[0].is_open:
+            raise ValueError(
+                f"restart={restart!r}: expected None, as the members have open alphabets: copies "
+                "that start afresh would not know the symbols that came before them"
+            )
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
         self._members = Members.first(found, self.restart)
+        if any(None in member._table for member in found):
+            self._table.use(None)
         self.recipe: dict[str, Any] | None = None
         self._weights = Weights(len(found), self.share)
 
@@ -279,11 +293,23 @@ class Mixture(Predictor):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet."""
+        """Size of the alphabet; if it is open, how many symbols were seen."""
         return self._members.rows[0][0].n_symbols
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol.
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
+        return self._members.rows[0][0].is_open
+
+    @property
+    def _takes_keys(self) -> bool:
+        return all(member._takes_keys for member in self.members)
+
+    def _check_keys(self) -> None:
+        check_keys(self.members)
+
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key.
 
         Examples
         --------
@@ -292,14 +318,17 @@ class Mixture(Predictor):
         >>> mixture.predict_proba().tolist()
         [0.25, 0.25, 0.25, 0.25]
         """
+        return self._predict(self._number(key))
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         self._members.check_whole()
-        out = np.zeros(self.n_symbols)
+        out = np.zeros(self.n_symbols + self.is_open)
         for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
-            out += weight * member.predict_proba()
+            out += weight * member._predict(number)
         return out
 
-    def update(self, symbol: int | None) -> Step:
-        """Absorb one symbol; None is a missing one.
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+        """Absorb one symbol of a key; None is a missing one.
 
         Examples
         --------
@@ -309,17 +338,20 @@ class Mixture(Predictor):
         -1.386294
         """
         self._members.check_whole()
-        code = read_symbol(symbol, self.n_symbols)
+        code = read_symbol(symbol, self.n_symbols + self.is_open)
+        key = read_key("key", key)
+        if key is not None:
+            self._check_keys()
         if self._members.may_reject:
-            one = Stream.one(code)
+            one = Stream.one(code, *self._table.next_use(key))
             for member in self._members.may_reject:
                 member._plan(one)  # refuses what `update` would, before anything has changed
         with self._members.together():
-            log_predictive, mean_states, ess, n_particles, discarded = self._update(code, None)
+            log_predictive, mean_states, ess, n_particles, discarded = self._update(code, key)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        found, born = self._members.step(symbol)
+        found, born = self._members.step(symbol, number)
         weights = self._weights
         log_predictive = 0.0 if symbol == MISSING else weights.absorb(found[..., 0])
         fields = weighted_fields(np.exp(weights.log)[np.newaxis], found[np.newaxis])
@@ -332,8 +364,8 @@ class Mixture(Predictor):
         for member in self.living:
             member._tell_time(time)
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol starts a new one, for all members.
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one, for all members.
 
         Examples
         --------
@@ -345,9 +377,12 @@ class Mixture(Predictor):
         True
         """
         self._members.check_whole()
+        self._new_sequence(key)
+
+    def _end(self, number: int = NO_KEY) -> None:
         with self._members.together():
             for member in self.living:
-                member.new_sequence()
+                member._end(number)
 
     def copy(self) -> Self:
         """Return an independent copy.
@@ -374,7 +409,7 @@ class Mixture(Predictor):
 
         All that live are frozen, copies that started afresh included. Within a sequence their
         weights go on by Bayes' rule, without a share, from those of this moment; when a new
-        sequence starts, they go back to these.
+        sequence starts, they go back to these. Each key has weights of its own then.
 
         Examples
         --------
@@ -391,8 +426,10 @@ class Mixture(Predictor):
             for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True)
             if weight > 0.0
         ]
-        frozen = FrozenMixture([member for _, member in pairs], [weight for weight, _ in pairs])
-        frozen.vocabulary = self.vocabulary
+        members = [member.freeze() for _, member in pairs]
+        frozen = FrozenMixture._of(members, [weight for weight, _ in pairs])
+        frozen._key_table = self._table.copy()
+        frozen.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()
         return frozen
 
     # -- checkpoints -----------------------------------------------------------------------

@@ -51,7 +51,7 @@ def read_saved_members(state: State) -> Members:
     require(not parts, "parts that no mixture has")
     everyone = [*templates, *(member for row in rows for member in row)]
     require(all(isinstance(each, Predictor) for each in everyone), "a member predicts nothing")
-    sizes = {each.n_symbols for each in everyone}
+    sizes = {(each.n_symbols, each.is_open) for each in everyone}
     require(len(sizes) == 1, "members with different alphabets")
     return Members(rows, restart, templates, time)
 

@@ -107,6 +107,15 @@ class KeyTable:
             return None
         return Surplus(*next(iter(self._numbers.items())))
 
+    def next_use(self, key: Label | None) -> tuple[int, int]:
+        """Return the number that a key will be used by, and that which ends, or `NONE_ENDS`."""
+        surplus = self.surplus(key)
+        if surplus is None:
+            return self.next_number(key), NONE_ENDS
+        if key is None or surplus.number == NO_KEY:
+            return self.next_number(key), surplus.number
+        return surplus.number, surplus.number
+
     def use(self, key: Label | None) -> int:
         """Note that a key is used, for which there is room; return its number."""
         number = self._numbers.pop(key, None)

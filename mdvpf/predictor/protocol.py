@@ -9,6 +9,7 @@ are made of can be saved, with their vocabulary (see `checkpoint.py`).
 
 from __future__ import annotations
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -182,6 +183,8 @@ class Predictor(checkpoint.Saveable):
     def _new_sequence(self, key: Label | None) -> None:
         """End the sequence of a key by its number: `new_sequence` of ours."""
         key = read_key("key", key)
+        if key is not None:
+            self._check_keys()
         self._end(self._table.next_number(key))
         self._table.end(key)
 
@@ -196,14 +199,22 @@ class Predictor(checkpoint.Saveable):
 
     def _number(self, key: Label | None) -> int:
         """Return the number of a key, or one that no key has, whose sequence has not begun."""
-        return NO_KEY if key is None else self._table.next_number(read_key("key", key))
+        if key is None:
+            return NO_KEY
+        self._check_keys()
+        return self._table.next_number(read_key("key", key))
 
     # What ours implement, by the number of the key. Members of a mixture are called by these.
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
         found = None if symbol == MISSING else symbol
-        return self.update(found) if number == NO_KEY else self.update(found, key=number)
+        step = self.update(found) if number == NO_KEY else self.update(found, key=number)
+        if not isinstance(step, Step):
+            raise TypeError(
+                f"{type(self).__name__}.update returned {reprlib.repr(step)}: expected a Step"
+            )
+        return step
 
     def _end(self, number: int = NO_KEY) -> None:
         """End the sequence of a key."""

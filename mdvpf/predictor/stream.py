@@ -79,12 +79,10 @@ class Stream:
         return cls(array, ended, None, found, stamps)
 
     @classmethod
-    def one(cls, symbol: int, number: int = NO_KEY) -> Self:
+    def one(cls, symbol: int, number: int = NO_KEY, ended: int = NONE_ENDS) -> Self:
         """Return a stream of one symbol that was checked."""
         numbers = np.array([number], dtype=np.int32) if number != NO_KEY else None
-        return cls(
-            np.array([symbol], dtype=np.int32), np.array([NONE_ENDS], dtype=np.int32), numbers
-        )
+        return cls(np.array([symbol], dtype=np.int32), np.array([ended], dtype=np.int32), numbers)
 
     def numbered(self, table: KeyTable) -> Stream:
         """Use the keys of the symbols; return the stream with their numbers."""
