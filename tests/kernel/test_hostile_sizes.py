@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -42,3 +43,38 @@ def test_a_soft_hmm_takes_memory_as_it_learns_and_not_as_it_is_loaded(
     )
     # Tables of all positions and pairs of states would take 100 times as much.
     assert int(done.stdout) < 20 * len(content) + 8 * MEGABYTE
+
+
+LARGEST = 2**31 - 2
+INSPECT = """
+    import resource, sys
+    resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))  # an alphabet would take 16 GiB
+    from mdvpf.cli import main
+    sys.exit(main(["inspect", sys.argv[1]]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
+@pytest.mark.parametrize("machine", ["moore", "mealy"])
+@pytest.mark.parametrize("symbols", [[], [0, 5, LARGEST - 1]])
+def test_inspecting_a_large_alphabet_takes_no_tables_of_it(
+    symbols: list[int], machine: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("typer")
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(LARGEST, machine=machine), n_particles=5)
+    if symbols:
+        pf.run(symbols)
+    content = saved(pf)
+    assert len(content) < 6000
+    file = tmp_path / "filter"
+    file.write_bytes(content)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(INSPECT), str(file)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "too many to show" in done.stdout
