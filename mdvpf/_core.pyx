@@ -217,6 +217,8 @@ cdef class ParticleSystem:
                 "this filter is in use by another thread; expected one call at a time "
                 "(copy() gives each thread its own)"
             )
+        if not self.system.n_shelves:  # made by __new__ alone: there is no memory to look at
+            raise RuntimeError("this ParticleSystem was never initialised; expected __init__ first")
         return 0
 
     cdef int enter(self) except -1:
@@ -702,6 +704,8 @@ cdef class ParticleSystem:
             self.busy = False
 
     def __sizeof__(self):
+        if not self.system.n_shelves:
+            return object.__sizeof__(self)
         return object.__sizeof__(self) - <int64_t>sizeof(System) + allocated_bytes(&self.system)
 
     def _fail_allocation_after(self, int64_t n):

@@ -200,6 +200,11 @@ cdef class CountTree:
                 "this predictor is in use by another thread; expected one call at a time "
                 "(copy() gives each thread its own)"
             )
+        return self.check_initialised()
+
+    cdef int check_initialised(self) except -1:
+        if not self.tree.n_nodes:  # made by __new__ alone: there is no memory to look at
+            raise RuntimeError("this CountTree was never initialised; expected __init__ first")
         return 0
 
     cdef int enter(self, Context context, bint learn) except -1:
@@ -292,6 +297,7 @@ cdef class CountTree:
 
     def start(self, Context context not None):
         """Begin a new sequence."""
+        self.check_initialised()
         context.check_idle()
         raise_for(start_past(&context.past, &self.rule))
 

@@ -7,6 +7,7 @@ What is saved of a class is said by that class.
 
 from mdvpf.checkpoint.file_format import CheckpointError
 from mdvpf.checkpoint.saveable import (
+    CallableNeeded,
     File,
     Saveable,
     State,
@@ -20,6 +21,7 @@ from mdvpf.checkpoint.saveable import (
 )
 
 __all__ = [
+    "CallableNeeded",
     "CheckpointError",
     "File",
     "Saveable",

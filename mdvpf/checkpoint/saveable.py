@@ -203,8 +203,13 @@ def load(
         raise TypeError(f"discount={discount!r}: expected a callable, or None")
     given = {} if discount is None else {"discount": discount}
     if isinstance(file, (str, bytes, os.PathLike)):
-        with open(file, "rb") as opened:
-            return _load(opened, wanted, given, ends=True)
+        try:
+            with open(file, "rb") as opened:
+                return _load(opened, wanted, given, ends=True)
+        except CheckpointError as error:
+            name = f"file={os.fsdecode(file)!r}"
+            message = str(error).removeprefix("file: ")
+            raise type(error)(f"{name}: {message}") from error.__cause__
     return _load(file, wanted, given, ends=False)
 
 
@@ -263,6 +268,10 @@ def _made(
     return thing
 
 
+class CallableNeeded(CheckpointError):
+    """A checkpoint was saved with a callable, which `load` must be given."""
+
+
 class _Given(dict[str, Any]):
     """What the caller of `load` gave, noting what is asked for."""
 
@@ -273,7 +282,7 @@ class _Given(dict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         self._asked.add(name)
         if name not in self:
-            raise CheckpointError(
+            raise CallableNeeded(
                 f"{name}: the checkpoint was saved with a callable, which files do not hold; "
                 f"expected load(file, {name}=...)"
             )

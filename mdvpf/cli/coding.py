@@ -9,6 +9,7 @@ import typer
 
 from mdvpf.checkpoint import atomic_write
 from mdvpf.cli import shared
+from mdvpf.coding import CodingError
 from mdvpf.coding.files import pack, unpack
 
 SUFFIX = ".mdvpf"
@@ -62,7 +63,10 @@ def decompress(file: _Source, out: _Target = None) -> int:
             raise typer.BadParameter(f"{str(file)!r} does not end in {SUFFIX}: expected --out")
         out = file.with_suffix("")
     target = _free(out)
-    content = unpack(file.read_bytes(), progress=True)
+    try:
+        content = unpack(file.read_bytes(), progress=True)
+    except CodingError as error:
+        raise CodingError(f"{file}: {str(error).removeprefix('data: ')}") from error
     atomic_write.replace(_free(target), [content])
     print(f"{target}: {len(content):,} bytes")
     return 0

@@ -12,13 +12,15 @@ import typer
 from numpy.typing import NDArray
 
 from mdvpf._support.tables import Cell, Column, Table
-from mdvpf.checkpoint import CheckpointError
+from mdvpf.checkpoint import CallableNeeded
 from mdvpf.cli import shared
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.predictor import Predictor, label_text
 from mdvpf.streams.methods import AUTO
 from mdvpf.streams.monitor import Monitor
+
+_MOST_ENTRIES = 20_000_000  # of the tables of counts, which are dense
 
 
 def inspect(
@@ -56,7 +58,7 @@ def inspect(
 def _load(file: Path) -> Monitor:
     try:
         return Monitor.load(file)
-    except CheckpointError:  # perhaps it asks for a callable discount: not needed here
+    except CallableNeeded:  # for a discount, of which nothing is shown
         return Monitor.load(file, discount=_not_in_the_file)
 
 
@@ -175,6 +177,12 @@ def _particles(pf: ParticleFilter) -> list[tuple[Cell, ...]]:
 
 
 def _counts(pf: ParticleFilter, top: int) -> list[Table]:
+    n_states, n_symbols = int(pf.n_states[pf.weights.argmax()]), pf.n_symbols
+    moves_by = n_symbols + 1 if pf.model.machine == "mealy" else 1
+    n_entries = max(n_states, 1) * (n_symbols + moves_by * n_states)
+    if n_entries > _MOST_ENTRIES:
+        size = f"{n_states:,} states and {n_symbols:,} symbols: {n_entries:,} entries"
+        return [_facts("counts of the heaviest particle", [("too many to show", size)])]
     counts = pf.counts()
     states = [str(i) for i in range(len(counts.transition))]
     moves = counts.transition

@@ -24,6 +24,7 @@ import re
 import struct
 import sys
 import zlib
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -217,13 +218,14 @@ class Opened:
         def choose(start: int, size: int, choices: NDArray[np.float64]) -> int:
             return int(decoder.decode(categorical(choices, perfect=False)))
 
-        symbols = np.empty(self.n, dtype=np.int64)
+        found = array("q")  # it grows: how many symbols there are, the data only claim
         with progress_bar(progress, self.n, "decompress") as advance:
-            for i in range(self.n):
+            for _ in range(self.n):
                 symbol = _by_digits(predictor.predict_proba(), choose)
-                symbols[i] = symbol
+                found.append(symbol)
                 predictor.update(symbol)
                 advance(1)
+        symbols = np.array(found, dtype=np.int64)
         if _crc(symbols) != self.checksum:
             raise CodingError("data: what was decoded is not what was encoded")
         return symbols

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.coding.coder import encode, opened
+from mdvpf.coding.coder import CodingError, encode, opened
 from mdvpf.mixture.auto import auto
 from mdvpf.predictor import Predictor
 
@@ -85,17 +85,24 @@ def unpack(data: bytes, progress: bool = False) -> bytes:
     b'3\n1\n4\n1\n5\n'
     """
     found = opened(data, MAGIC)
-    kind, rest = found.rest[0], found.rest[1:]
+    kind, rest = int.from_bytes(found.rest[:1], "little"), found.rest[1:]
     n_particles = None
     if kind & _BUDGET:
         n_particles = int.from_bytes(rest[:_BYTES_OF_NUMBER], "little")
         rest = rest[_BYTES_OF_NUMBER:]
+    if kind & _KINDS >= len(_SEPARATORS) or kind >= 2 * _BUDGET:
+        raise CodingError(f"data: a file of kind {kind}, which this mdvpf does not know")
     separator = _SEPARATORS[kind & _KINDS]
     size = _BYTES_OF_NUMBER if separator else _BYTES_OF_SET
     alphabet, rest = rest[:size], rest[size:]
     used = _used(alphabet)
     n_symbols = int.from_bytes(alphabet, "little") if separator else len(used)
-    predictor = _predictor(n_symbols, n_particles)
+    if len(alphabet) < size or n_symbols > _LARGEST_ALPHABET or (n_symbols == 0 and found.n):
+        raise CodingError("data: without an alphabet, or with one that is too large")
+    try:
+        predictor = _predictor(n_symbols, n_particles)
+    except ValueError as error:
+        raise CodingError(f"data: {error}") from error
     symbols = found.decode(predictor, n_extra=len(found.rest) - len(rest), progress=progress)
     if not separator:
         return used[symbols].astype(np.uint8).tobytes()

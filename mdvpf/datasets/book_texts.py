@@ -159,8 +159,8 @@ def books(
         text = _kept(text, alphabet)
         if skip + n_characters > len(text):
             raise ValueError(
-                f"{title} has {len(text)} characters of the alphabet: expected {n_characters} "
-                f"from offset {skip} on"
+                f"{title if file is None else file} has {len(text)} characters of the alphabet: "
+                f"expected {n_characters} from offset {skip} on"
             )
         parts.append(text[skip : skip + n_characters])
         titles.append(title)
@@ -178,7 +178,10 @@ def books(
 def _read_text(i: int, path: files.Named | None) -> tuple[str, str]:
     if path is not None:
         file = files.existing(path)
-        return file.name, _decoded(files.unpack(file))
+        try:
+            return file.name, _decoded(files.unpack(file))
+        except ValueError as error:
+            raise ValueError(f"paths[{i}]={str(path)!r}: {error}") from error
     book = _BOOKS[i]
     return book.title, files.load(book.source, None, book.parse)
 

@@ -339,7 +339,10 @@ def _file(folder: Path, name: str, number: int) -> Path:
 
 
 def _parsed(file: Path, parse: Callable[[str], T]) -> T:
-    (content,) = files.unpack(file).values()
+    contents = list(files.unpack(file).values())
+    if len(contents) != 1:
+        raise ValueError(f"{file}: {len(contents)} files; expected one")
+    content = contents[0]
     try:
         return parse(content.decode("ascii", errors="replace"))
     except ValueError as error:

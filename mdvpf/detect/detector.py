@@ -366,6 +366,12 @@ class SurpriseDetector(checkpoint.Saveable):
         self._judged = validate.integer("judged", values["judged"], low=-1, high=time - 1)
         from_values(self._threshold, values["threshold"])
         from_values(self._rise, values["rise"])
+        self._level.check()
+        self._threshold.check()
+        self._rise.check(time, self._threshold.seen)
+        levels = time if self.block is None else time // self.block
+        if self._threshold.seen > levels or (self._judged < 0) != (self._threshold.seen == 0):
+            raise ValueError(f"seen={self._threshold.seen}: not what {time} symbols can have made")
         self._belief.other = other
 
     def _to_checkpoint(self) -> checkpoint.State:

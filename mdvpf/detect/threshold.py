@@ -29,6 +29,8 @@ DRIFT = 0.5  # what Page's test takes off every score
 SMALLEST_DEVIATION = 1e-9
 LARGEST = 1000.0  # nats: what a symbol of probability zero counts for
 
+_ROUNDED = 1.0 + 1e-6  # by how much rounding may have raised a sum
+
 
 @dataclass(slots=True)
 class Level:
@@ -76,6 +78,13 @@ class Level:
         level = self.total / self.count if self.count else None
         self.total, self.count = 0.0, 0
         return level
+
+    def check(self) -> None:
+        """Raise unless a stream can have led here."""
+        most = self.time if self.block is None else self.time % self.block
+        largest = LARGEST * (self.count if self.block is not None else min(self.count, 1))
+        if self.count > most or not 0.0 <= self.total <= _ROUNDED * largest:
+            raise ValueError(f"sum={self.total}, count={self.count}: no such surprise is possible")
 
 
 @dataclass(slots=True)
@@ -138,8 +147,9 @@ class Threshold:
         if self.judges:
             score = min(max(self.score(level), -CLIP), CLIP)
             alarm = score > self.cut
-            # What is flagged moves the scale no more than a level at the threshold would.
-            level = min(level, self.level) if alarm else level
+            # What is flagged moves the scale no more than a level at the threshold would; a
+            # threshold that feedback has put below the centre moves nothing.
+            level = min(level, max(self.level, self.centre)) if alarm else level
             self.cut += self.gain * (alarm - self.false_alarms)
         self.seen += 1
         weight = 1.0 / min(self.seen, self.memory)
@@ -159,6 +169,15 @@ class Threshold:
             self.cut -= self.gain * (alarm - self.false_alarms)
             if not alarm:
                 self.cut -= self.gain
+
+    def check(self) -> None:
+        """Raise unless levels can have led here."""
+        largest = _ROUNDED * LARGEST * min(self.seen, 1)
+        if self.seen < 0 or not -1e-9 <= self.centre <= largest or self.variance > largest**2:
+            raise ValueError(
+                f"seen={self.seen}, centre={self.centre}, variance={self.variance}: no levels "
+                "have such a mean and variance"
+            )
 
 
 @dataclass(slots=True)
@@ -207,6 +226,20 @@ class Rise:
 
     def _end(self) -> None:
         self.total, self.start, self.levels, self.count = 0.0, -1, 0.0, 0
+
+    def check(self, time: int, seen: int) -> None:
+        """Raise unless so many symbols, of which so many levels were made, can have led here."""
+        if self.count == 0:
+            possible = (self.total, self.start, self.levels) == (0.0, -1, 0.0)
+        else:
+            possible = 0 < self.count <= seen and 0 <= self.start < time
+            possible &= 0.0 < self.total <= self.limit
+            possible &= 0.0 <= self.levels <= _ROUNDED * LARGEST * self.count
+        if not possible:
+            raise ValueError(
+                f"total={self.total}, start={self.start}, levels={self.levels}, "
+                f"count={self.count}: no scores rise like that"
+            )
 
 
 def to_values(thing: Threshold | Rise) -> dict[str, Any]:

@@ -102,6 +102,8 @@ cdef class SoftTables:
                 "this learner is in use by another thread; expected one call at a time "
                 "(copy() gives each thread its own)"
             )
+        if not self.tables.n_held:  # made by __new__ alone: there is no memory to look at
+            raise RuntimeError("these SoftTables were never initialised; expected __init__ first")
         self.busy = True
         return 0
 

@@ -4,7 +4,7 @@ To reserve can fail, and then nothing has changed; what uses the room that was r
 """
 
 from libc.stdint cimport int32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from mdvpf.learners._soft_types cimport (
@@ -12,15 +12,18 @@ from mdvpf.learners._soft_types cimport (
 )
 
 
-cdef inline void* grown(Tables* tables, void* data, size_t n, size_t size) noexcept nogil:
-    """Return memory for n things with what was in `data`, or NULL and leave `data`."""
+cdef inline bint may_have(Tables* tables, size_t n, size_t size) noexcept nogil:
+    """Tell whether memory for n things may be asked for: not too much, and no test forbids it."""
     if tables.fail_after >= 0:
         tables.fail_after -= 1
         if tables.fail_after < 0:
-            return NULL
-    if n > (<size_t>1 << 60) // size:
-        return NULL
-    return realloc(data, max(n, <size_t>1) * size)
+            return False
+    return n <= (<size_t>1 << 60) // size
+
+
+cdef inline void* grown(Tables* tables, void* data, size_t n, size_t size) noexcept nogil:
+    """Return memory for n things with what was in `data`, or NULL and leave `data`."""
+    return realloc(data, max(n, <size_t>1) * size) if may_have(tables, n, size) else NULL
 
 
 cdef inline bint reserve_rows(Tables* tables, Py_ssize_t more) noexcept nogil:
@@ -171,11 +174,12 @@ cdef inline Py_ssize_t rows_wanted(Tables* tables, Py_ssize_t i) noexcept nogil:
 
 
 cdef inline void* zeroed(Tables* tables, size_t n, size_t size) noexcept nogil:
-    """Return memory for n things, all zero, or NULL."""
-    cdef void* found = grown(tables, NULL, n, size)
-    if found != NULL:
-        memset(found, 0, n * size)
-    return found
+    """Return memory for n things, all zero, or NULL.
+
+    The machine gives large blocks page by page, when they are first written to. So a checkpoint
+    that has seen little takes little, however large its tables could become.
+    """
+    return calloc(max(n, <size_t>1), size) if may_have(tables, n, size) else NULL
 
 
 cdef inline bint allocate(Tables* tables) noexcept nogil:

@@ -132,6 +132,8 @@ def _read_sequences(path: Path, column: str | None, breaks: str | None, text: bo
             sequences = _read_lines(path, text)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}: expected CSV ({error})") from error
     return [sequence for sequence in sequences if sequence]
 
 

@@ -491,7 +491,7 @@ def test_inspect_of_a_comparator_and_of_nonsense(
     assert "Markov" in inspected(kept, capsys)
     kept.write_bytes(kept.read_bytes()[:-1])
     assert main(["inspect", str(kept)]) == 1
-    assert "mdvpf: file: " in capsys.readouterr().err
+    assert f"mdvpf: file={str(kept)!r}: " in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files")
