@@ -1,12 +1,13 @@
-"""Streams to try the predictors on: HMMs, books, web clicks, shell commands, strings of automata.
+"""Streams to try the predictors on: HMMs, logs, books, clicks, shell commands, strings of automata.
 
-The first are drawn, the others are files and none of them is bundled. Each loader takes the path
+HMMs and logs are drawn, the others are files, and none is bundled. Each loader takes the path
 of a file, else looks in the folder that the environment variable ``MDVPF_DATA`` names, else
 downloads into a cache with the package pooch (``mdvpf[data]``); and each checks what it has read.
 Only the problems of PAutomaC are never downloaded: they are for academic research.
 """
 
 from mdvpf.datasets.book_texts import LETTERS, TextStream, books
+from mdvpf.datasets.event_logs import EventLog, help_desk, processes
 from mdvpf.datasets.hmm_sources import (
     EXPANSIVE,
     HMM,
@@ -34,6 +35,9 @@ __all__ = [
     "random_hmm",
     "sample_hmms",
     "switching_hmm",
+    "EventLog",
+    "help_desk",
+    "processes",
     "LETTERS",
     "TextStream",
     "books",

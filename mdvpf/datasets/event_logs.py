@@ -1,0 +1,189 @@
+"""Logs in which sequences are interleaved: tickets of a help desk, lines of several processes.
+
+Both are drawn. In time order the events of many cases lie between each other, as they do in real
+logs; the case, or the process, is the key by which they come apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+
+# What follows each activity of a ticket, and how often. The log ends a case after "close".
+_HELP_DESK: dict[str, dict[str, float]] = {
+    "": {"assign": 0.9, "insert": 0.1},
+    "insert": {"assign": 1.0},
+    "assign": {"take in charge": 0.93, "assign": 0.05, "close": 0.02},
+    "take in charge": {"resolve": 0.78, "wait": 0.14, "require upgrade": 0.04, "assign": 0.04},
+    "wait": {"take in charge": 0.35, "resolve": 0.55, "wait": 0.1},
+    "require upgrade": {"take in charge": 0.7, "wait": 0.3},
+    "resolve": {"close": 0.94, "create error": 0.02, "take in charge": 0.04},
+    "create error": {"resolve": 1.0},
+}
+_BETWEEN_EVENTS = 3600.0  # seconds between two events of a case, on average
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventLog:
+    """Events in time order, of sequences that are interleaved.
+
+    Attributes
+    ----------
+    symbols : ndarray of int64
+        What happened, as indices of `labels`, which are in order of first appearance.
+    keys : list of str
+        The case, or the process, of each event.
+    times : ndarray of float64
+        When, in seconds.
+    labels : tuple of str
+        What the symbols stand for.
+    """
+
+    symbols: NDArray[np.int64]
+    keys: list[str]
+    times: NDArray[np.float64]
+    labels: tuple[str, ...]
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return len(self.labels)
+
+    def grouped(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the symbols key by key, by their first event, and the lengths of the sequences.
+
+        Examples
+        --------
+        >>> from mdvpf import datasets
+        >>> log = datasets.help_desk(n_cases=50, rng=0)
+        >>> symbols, lengths = log.grouped()
+        >>> len(lengths), bool(len(symbols) == lengths.sum() == len(log.symbols))
+        (50, True)
+        """
+        places: dict[str, list[int]] = {}
+        for i, key in enumerate(self.keys):
+            places.setdefault(key, []).append(i)
+        order = np.array([i for case in places.values() for i in case])
+        return self.symbols[order], np.array([len(case) for case in places.values()])
+
+
+def help_desk(n_cases: int = 1000, *, rng: Any = None) -> EventLog:
+    """Draw the log of a help desk: tickets that are opened, assigned, resolved and closed.
+
+    Some ten tickets are open at a time, so nearly every event is followed by one of another case.
+    The process is made up, in the likeness of the public help desk log of process mining.
+
+    Parameters
+    ----------
+    n_cases : int, default 1000
+        Number of tickets.
+    rng : None, int, SeedSequence, BitGenerator or Generator, optional
+        Seed or generator of the random numbers.
+
+    Examples
+    --------
+    >>> from mdvpf import datasets
+    >>> log = datasets.help_desk(n_cases=50, rng=0)
+    >>> [log.labels[symbol] for symbol in log.grouped()[0][:4]]
+    ['assign', 'take in charge', 'wait', 'resolve']
+    """
+    n_cases = validate.integer("n_cases", n_cases, low=1)
+    generator = validate.generator("rng", rng)
+    events: list[tuple[float, str, str]] = []
+    opened = 0.0
+    for case in range(n_cases):
+        opened += generator.exponential(_BETWEEN_EVENTS / 3)
+        time, activity = opened, _next(generator, "")
+        while True:
+            events.append((time, f"case {case}", activity))
+            if activity not in _HELP_DESK:
+                break
+            time += generator.exponential(_BETWEEN_EVENTS)
+            activity = _next(generator, activity)
+    return _log(sorted(events))
+
+
+def _next(generator: Generator, activity: str) -> str:
+    followers = _HELP_DESK[activity]
+    return str(generator.choice(list(followers), p=list(followers.values())))
+
+
+def processes(
+    n_lines: int = 12_000, n_processes: int = 8, n_routines: int = 12, *, rng: Any = None
+) -> EventLog:
+    """Draw the log of several processes, each with a line every second or so.
+
+    A process goes through routines, one after the other: each is a fixed sequence of 3 to 8
+    templates of lines, now and then with a line left out. Every process has its favourites among
+    the routines, and new routines, with new templates, turn up all along the log.
+
+    Parameters
+    ----------
+    n_lines : int, default 12000
+        Length of the log.
+    n_processes : int, default 8
+        Number of processes.
+    n_routines : int, default 12
+        Number of routines at the end of the log; a third of them is there from the start.
+    rng : None, int, SeedSequence, BitGenerator or Generator, optional
+        Seed or generator of the random numbers.
+
+    Examples
+    --------
+    >>> from mdvpf import datasets
+    >>> log = datasets.processes(n_lines=1000, rng=0)
+    >>> len(set(log.keys)), log.n_symbols > 20
+    (8, True)
+    """
+    n_lines = validate.integer("n_lines", n_lines, low=1)
+    n_processes = validate.integer("n_processes", n_processes, low=1)
+    n_routines = validate.integer("n_routines", n_routines, low=1)
+    generator = validate.generator("rng", rng)
+    routines = _draw_routines(generator, n_routines)
+    at_first = max(1, n_routines // 3)
+    favour = generator.dirichlet(np.full(n_routines, 0.5), n_processes)
+    running: list[list[str]] = [[] for _ in range(n_processes)]
+    events = []
+    times = np.cumsum(generator.exponential(1.0 / n_processes, n_lines))
+    for i, time in enumerate(times.tolist()):
+        process = int(generator.integers(n_processes))
+        if not running[process]:
+            n_known = at_first + (n_routines - at_first) * i // n_lines
+            chances = favour[process, :n_known] + 1e-3
+            routine = routines[int(generator.choice(n_known, p=chances / chances.sum()))]
+            left_out = int(generator.integers(len(routine))) if generator.random() < 0.05 else -1
+            running[process] = [line for j, line in enumerate(routine) if j != left_out]
+        events.append((time, f"process {process}", running[process].pop(0)))
+    return _log(events)
+
+
+def _draw_routines(generator: Generator, n: int) -> list[list[str]]:
+    """Return sequences of templates; about a third of the lines of a routine are in others too."""
+    templates: list[str] = []
+    routines = []
+    for _ in range(n):
+        lines = []
+        for _ in range(int(generator.integers(3, 9))):
+            if templates and generator.random() < 1 / 3:
+                lines.append(templates[int(generator.integers(len(templates)))])
+            else:
+                templates.append(f"template {len(templates)}")
+                lines.append(templates[-1])
+        routines.append(lines)
+    return routines
+
+
+def _log(events: list[tuple[float, str, str]]) -> EventLog:
+    labels = {label: i for i, label in enumerate(dict.fromkeys(label for _, _, label in events))}
+    return EventLog(
+        np.array([labels[label] for _, _, label in events], dtype=np.int64),
+        [key for _, key, _ in events],
+        np.array([time for time, _, _ in events]),
+        tuple(labels),
+    )
