@@ -30,10 +30,13 @@ class SymbolFilter(base.AnomalyDetector):
         symbols are given and told as labels.
     feature : str, default "symbol"
         The feature that is the symbol. Where it is absent or None, the symbol is missing.
+    key : str, optional
+        The feature that is the key, for sequences that are interleaved. Where it is absent or None,
+        the key is None.
 
     Attributes
     ----------
-    predictor, feature
+    predictor, feature, key
         As passed.
     learnt : Predictor
         The copy that has learnt.
@@ -53,13 +56,20 @@ class SymbolFilter(base.AnomalyDetector):
     'ls'
     """
 
-    def __init__(self, predictor: Predictor, feature: str = "symbol") -> None:
+    def __init__(
+        self, predictor: Predictor, feature: str = "symbol", key: str | None = None
+    ) -> None:
         if not isinstance(predictor, Predictor):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
         if not isinstance(feature, str):
             raise TypeError(f"feature={feature!r}: expected a str")
+        if key is not None:
+            if not isinstance(key, str):
+                raise TypeError(f"key={key!r}: expected a str, or None")
+            predictor._check_keys()
         self.predictor = predictor
         self.feature = feature
+        self.key = key
         self.learnt = predictor.copy()
 
     @classmethod
@@ -69,7 +79,12 @@ class SymbolFilter(base.AnomalyDetector):
     def _symbol(self, x: dict[Any, Any]) -> int | None:
         value = x.get(self.feature)
         vocabulary = self.learnt.vocabulary
-        return value if value is None or vocabulary is None else vocabulary[value]
+        return value if value is None or vocabulary is None else vocabulary.find(value)
+
+    def _key(self, x: dict[Any, Any] | None) -> dict[str, Label]:
+        """Return the key as an argument, which predictors without keys are not given."""
+        found = None if x is None or self.key is None else x.get(self.key)
+        return {} if found is None else {"key": found}
 
     def learn_one(self, x: dict[Any, Any]) -> None:
         """Absorb the symbol of `x`.
@@ -79,7 +94,11 @@ class SymbolFilter(base.AnomalyDetector):
         x : dict
             The features.
         """
-        self.learnt.update(self._symbol(x))
+        vocabulary = self.learnt.vocabulary
+        self.learnt.update(self._symbol(x), **self._key(x))
+        label = x.get(self.feature)
+        if vocabulary is not None and label is not None:
+            vocabulary.add(label)  # which is new to an open one
 
     def score_one(self, x: dict[Any, Any]) -> float:
         """Return how surprising the symbol of `x` would be now, in nats; 0 for a missing one.
@@ -89,23 +108,30 @@ class SymbolFilter(base.AnomalyDetector):
         x : dict
             The features.
         """
-        symbol = read_symbol(self._symbol(x), self.learnt.n_symbols)
+        symbol = read_symbol(self._symbol(x), self.learnt.n_symbols + self.learnt.is_open)
         if symbol == MISSING:
             return 0.0
-        probability = float(self.learnt.predict_proba()[symbol])
+        probability = float(self.learnt.predict_proba(**self._key(x))[symbol])
         return 0.0 - math.log(probability) if probability > 0.0 else math.inf
 
     def predict_proba_one(self, x: dict[Any, Any] | None = None) -> dict[Label, float]:
         """Return the probability of each symbol to come next.
 
+        With an open alphabet, that of a symbol never seen is left out: it has no name yet.
+
         Parameters
         ----------
         x : dict, optional
-            Not looked at: the symbol to be predicted is not known yet.
+            The features, of which only the key is looked at: the symbol is not known yet.
         """
-        labels = self.learnt.vocabulary or range(self.learnt.n_symbols)
-        return dict(zip(labels, self.learnt.predict_proba().tolist(), strict=True))
+        vocabulary = self.learnt.vocabulary
+        labels = range(self.learnt.n_symbols) if vocabulary is None else vocabulary
+        found = self.learnt.predict_proba(**self._key(x)).tolist()
+        return dict(zip(labels, found[: self.learnt.n_symbols], strict=False))
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol starts a new one."""
-        self.learnt.new_sequence()
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one."""
+        if key is None:
+            self.learnt.new_sequence()
+        else:
+            self.learnt.new_sequence(key)

@@ -6,11 +6,15 @@ averaged into *levels*, symbol by symbol with fading memory or block by block (`
 level above a threshold is an alarm. The threshold follows the stream, such that the share of alarms
 is the wanted one, and what the user says about past alarms (`Threshold`). A sustained rise of
 the surprise is a change point.
+
+Sequences that are interleaved, told apart by keys, are judged together: there is one level and one
+threshold for all of them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +26,7 @@ from mdvpf._support.progress import progress_bar
 from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.results import Detection, DetectionResult
 from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
-from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import MISSING, Label, Predictor, Step, Stream, read_key, read_symbol
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
@@ -37,7 +41,8 @@ class SurpriseDetector(checkpoint.Saveable):
     ----------
     predictor : Predictor
         What is surprised: a filter, a Markov chain, a context tree, a mixture. It becomes the
-        detector's own; a predictor that has learnt already is taken as it is.
+        detector's own; a predictor that has learnt already is taken as it is. One with an open
+        alphabet needs ``learn="all"``: it has to absorb every symbol to number them.
     block : int, optional
         Judge the mean surprise of blocks of so many symbols. Without it every symbol is judged.
     smoothing : float, default 1.0
@@ -149,6 +154,11 @@ class SurpriseDetector(checkpoint.Saveable):
             raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
         if self._level.in_block:
             raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
+        if self.predictor.is_open and learn != "all":
+            raise ValueError(
+                f"learn={learn!r}: expected 'all', as the predictor has an open alphabet: it would "
+                "not know the symbols of the blocks that it does not learn"
+            )
         self._belief = Belief(self.predictor, learn)
 
     @property
@@ -158,13 +168,13 @@ class SurpriseDetector(checkpoint.Saveable):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet."""
+        """Size of the alphabet; if it is open, how many symbols were seen."""
         return self.predictor.n_symbols
 
     # -- the life of a symbol --------------------------------------------------------------
 
-    def update(self, symbol: int | None) -> Detection:
-        """Absorb one symbol, None if it is missing, and judge it.
+    def update(self, symbol: int | None, key: Label | None = None) -> Detection:
+        """Absorb one symbol of a key, None if it is missing, and judge it.
 
         Examples
         --------
@@ -173,8 +183,13 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> round(detector.update(1).surprise, 3)  # both were equally likely: log 2
         0.693
         """
-        code = read_symbol(symbol, self.n_symbols)
-        return self.judge(self.reader.update(symbol), missing=code == MISSING)
+        code = read_symbol(symbol, self.n_symbols + self.predictor.is_open)
+        if key is None:
+            step = self.reader.update(symbol)
+        else:
+            self.predictor._check_keys()
+            step = self.reader.update(symbol, key)
+        return self.judge(step, missing=code == MISSING)
 
     def judge(self, step: Step, *, missing: bool = False) -> Detection:
         """Judge a symbol that `reader` has just absorbed: the second half of `update`.
@@ -198,10 +213,16 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> bool(np.isclose(detection.surprise, -np.log(expected[1])))
         True
         """
+        if not isinstance(step, Step):
+            raise TypeError(f"step={step!r}: expected a Step, as update of a predictor returns")
         return self._observe(-step.log_predictive, missing)
 
     def run(
-        self, symbols: ArrayLike, lengths: ArrayLike | None = None, progress: bool = False
+        self,
+        symbols: ArrayLike,
+        lengths: ArrayLike | None = None,
+        keys: Sequence[Label | None] | ArrayLike | None = None,
+        progress: bool = False,
     ) -> DetectionResult:
         """Absorb and judge many symbols: the same as `update` on each.
 
@@ -210,7 +231,7 @@ class SurpriseDetector(checkpoint.Saveable):
 
         Parameters
         ----------
-        symbols, lengths, progress
+        symbols, lengths, keys, progress
             As for `Predictor.run`.
 
         Examples
@@ -223,10 +244,14 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> result.change_points[0] - 200 < 5
         np.True_
         """
-        stream = Stream.read(symbols, lengths, self.n_symbols)
+        predictor = self.predictor
+        stream = Stream.read(symbols, lengths, self.n_symbols, keys, predictor.is_open)
         show = validate.flag("progress", progress)
-        if self.learn == "all" and self.predictor._may_reject:
-            self.predictor._plan(stream)  # refuses what it would on the way
+        if keys is not None:
+            predictor._check_keys()
+        if self.learn == "all" and predictor._may_reject:
+            # refuses what it would on the way
+            predictor._plan(predictor._numbered(stream, predictor._table.copy()))
         starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
         detections: list[Detection] = []
         first = 0
@@ -236,13 +261,14 @@ class SurpriseDetector(checkpoint.Saveable):
                     self.new_sequence()
                     starts.pop(0)
                 stop = min(starts[0], first + self._until_judged())
-                detections += self._absorb(stream.symbols[first:stop])
+                known = None if stream.keys is None else stream.keys[first:stop]
+                detections += self._absorb(stream.symbols[first:stop], known)
                 advance(stop - first)
                 first = stop
         return DetectionResult.of(detections)
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol starts a new one. Blocks go on across sequences.
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one. Blocks go on across them.
 
         Examples
         --------
@@ -250,7 +276,9 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
         >>> detector.new_sequence()
         """
-        self._belief.new_sequence()
+        if read_key("key", key) is not None:
+            self.predictor._check_keys()
+        self._belief.new_sequence(key)
 
     def feedback(self, detection: Detection, strange: bool) -> None:
         """Tell the detector what a judgement was worth.
@@ -314,10 +342,12 @@ class SurpriseDetector(checkpoint.Saveable):
             return _PART
         return self.block - self._level.time % self.block
 
-    def _absorb(self, symbols: NDArray[np.int32]) -> list[Detection]:
+    def _absorb(
+        self, symbols: NDArray[np.int32], keys: list[Label | None] | None
+    ) -> list[Detection]:
         """Absorb symbols after whose last one a judgement may change the predictor."""
         missing = symbols == MISSING
-        found = self.reader.run(np.ma.masked_array(symbols, missing)).log_predictive
+        found = self.reader.run(np.ma.masked_array(symbols, missing), keys=keys).log_predictive
         pairs = zip(found.tolist(), missing.tolist(), strict=True)
         return [self._observe(-log_predictive, absent) for log_predictive, absent in pairs]
 

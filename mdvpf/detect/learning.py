@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from mdvpf.predictor import Predictor
+from mdvpf.predictor import Label, Predictor
 
 LEARN = ("all", "unflagged", "none")
 
@@ -62,11 +62,15 @@ class Belief:
         is_twin = type(self.other) is type(self.predictor)
         return self.learn != "all" and is_twin and self.other.n_symbols == self.predictor.n_symbols
 
-    def new_sequence(self) -> None:
-        """Start a new sequence."""
-        self.predictor.new_sequence()
-        if self.other is not None:
-            self.other.new_sequence()
+    def new_sequence(self, key: Label | None) -> None:
+        """Start a new sequence of a key."""
+        for each in (self.predictor, self.other):
+            if each is None:
+                continue
+            if key is None:
+                each.new_sequence()
+            else:
+                each.new_sequence(key)
 
     def copy(self) -> Self:
         """Return an independent copy."""

@@ -8,7 +8,7 @@ not begun, or has ended, is not in the table, and its number is given to another
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,7 +35,7 @@ def read_key(name: str, key: Any) -> Label | None:
 
 def read_keys(keys: Any, n: int) -> list[Label | None]:
     """Return the keys of n symbols, or raise."""
-    if isinstance(keys, (str, bytes)):
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         raise TypeError(f"keys={reprlib.repr(keys)}: expected one key a symbol, in a sequence")
     array = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
     if len(array) != n:

@@ -13,8 +13,6 @@ import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
-from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +23,7 @@ from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf.model import Time, read_time
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_key, read_max_keys
+from mdvpf.predictor.own_keys import has_key, keep_table
 from mdvpf.predictor.results import N_FIELDS, FilterResult, Step, read_reports
 from mdvpf.predictor.stream import MISSING, Stream
 from mdvpf.predictor.vocabulary import Label, Vocabulary
@@ -34,7 +33,9 @@ class Predictor(checkpoint.Saveable):
     """Base of everything that predicts the next symbol of a stream.
 
     A predictor of one's own supplies `n_symbols`, `predict_proba`, `update`, `new_sequence` and
-    `copy`. Its methods need no `key` as long as it is given none.
+    `copy`. Its methods need no `key` as long as it is given none; with keys, it has a position for
+    each, and `n_keys` and `max_keys` look after themselves. `check_predictor` tells whether it
+    keeps all promises.
 
     Examples
     --------
@@ -154,7 +155,21 @@ class Predictor(checkpoint.Saveable):
     @property
     def _takes_keys(self) -> bool:
         """Whether `update` takes a key."""
-        return _has_key(type(self).update)
+        return has_key(type(self).update)
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether it is a user's own, called by `update`: labels, not numbers of keys."""
+        return type(self)._step is Predictor._step
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls._step is Predictor._step:
+            keep_table(cls)
+
+    def _numbered(self, stream: Stream, table: KeyTable) -> Stream:
+        """Return a stream as `_run` takes it, and note in the table that its keys are used."""
+        return stream if self._is_own else stream.numbered(table)
 
     def _check_keys(self) -> None:
         if not self._takes_keys:
@@ -208,8 +223,12 @@ class Predictor(checkpoint.Saveable):
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
+        return self._own_step(symbol, None if number == NO_KEY else number)
+
+    def _own_step(self, symbol: int, key: Label | None) -> Step:
+        """Absorb a symbol that was checked, by `update` of a user's own."""
         found = None if symbol == MISSING else symbol
-        step = self.update(found) if number == NO_KEY else self.update(found, key=number)
+        step = self.update(found) if key is None else self.update(found, key=key)
         if not isinstance(step, Step):
             raise TypeError(
                 f"{type(self).__name__}.update returned {reprlib.repr(step)}: expected a Step"
@@ -236,13 +255,16 @@ class Predictor(checkpoint.Saveable):
     def _absorb(self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]) -> None:
         """Absorb a part of the stream, writing one row of `reports` a symbol."""
         symbols, ended = stream.symbols[part].tolist(), stream.ended[part].tolist()
+        step: Callable[[int, Any], Sequence[float]] = self._step
         keys: list[Any] = [NO_KEY] * len(symbols)
         if stream.numbers is not None:
-            keys = stream.numbers[part].tolist() if stream.keys is None else stream.keys[part]
+            keys = stream.numbers[part].tolist()
+        elif stream.keys is not None:  # it is a user's own, see `_numbered`
+            step, keys = self._own_step, stream.keys[part]
         for report, symbol, key, end in zip(reports, symbols, keys, ended, strict=True):
             if end != NONE_ENDS:
                 self._end(end)
-            log_predictive, *others = self._step(symbol, NO_KEY if key is None else key)
+            log_predictive, *others = step(symbol, key)
             report[1:] = log_predictive, *others
             report[0] = log_predictive
 
@@ -315,22 +337,27 @@ class Predictor(checkpoint.Saveable):
         show = validate.flag("progress", progress)
         if keys is not None:
             self._check_keys()
+        with progress_bar(show, len(stream), type(self).__name__) as advance:
+            return self._result(self._run_keyed(stream, advance))
+
+    def _run_keyed(self, stream: Stream, advance: Callable[[int], None]) -> NDArray[np.float64]:
+        """Absorb a stream that was read, and keep the table of keys; return the reports."""
         before = self._table.copy()
         try:
-            stream = stream.numbered(self._table)
+            stream = self._numbered(stream, self._table)
             plan = self._plan(stream)
         except BaseException:
             self._key_table = before
             raise
         reports = np.full((len(stream), self._n_fields), np.nan)
         try:
-            with progress_bar(show, len(stream), type(self).__name__) as advance:
-                self._run(stream, plan, reports, advance)
+            self._run(stream, plan, reports, advance)
         except BaseException:
-            n_absorbed = int(np.count_nonzero(~np.isnan(reports[:, 0])))
-            self._key_table = _after(before, stream, n_absorbed)
+            if not self._is_own:
+                n_absorbed = int(np.count_nonzero(~np.isnan(reports[:, 0])))
+                self._key_table = _after(before, stream, n_absorbed)
             raise
-        return self._result(reports)
+        return reports
 
     def _run(
         self,
@@ -449,11 +476,6 @@ def _check_size(vocabulary: Vocabulary, n_symbols: int, is_open: bool) -> None:
             "has; what it has learnt depends on the size of its alphabet, so it cannot be carried "
             "over to another one: make a new predictor, or one whose alphabet is open"
         )
-
-
-@cache
-def _has_key(update: Callable[..., Any]) -> bool:
-    return "key" in signature(update).parameters
 
 
 def _after(table: KeyTable, stream: Stream, n: int) -> KeyTable:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
-from mdvpf.predictor import MISSING, Predictor, Stream
+from mdvpf.predictor import MISSING, NO_KEY, NONE_ENDS, Label, Predictor, Stream
 
 _PROGRESS = 256  # symbols between two looks at the progress bar
 
@@ -36,7 +36,7 @@ class Evaluation:
     top_k : dict of int to float
         By k, the share of the symbols that were among the k likeliest.
     sequence_log_probabilities : ndarray of float64
-        Log probability of each test sequence.
+        Log probability of each test sequence; with keys, of each key, by first appearance.
     log_predictive : ndarray of float64
         Log predictive of each test symbol; 0 for a missing one.
     n_sequences, n_symbols, n_missing : int
@@ -79,6 +79,8 @@ def evaluate(
     train: Any,
     test: Any,
     *,
+    train_keys: Sequence[Label | None] | ArrayLike | None = None,
+    test_keys: Sequence[Label | None] | ArrayLike | None = None,
     frozen: bool = True,
     top_k: Iterable[int] = (1, 3),
     continued: bool = False,
@@ -95,6 +97,9 @@ def evaluate(
         Symbols of one sequence; or a tuple of symbols and the lengths of the sequences that they
         join; or a list of sequences. Missing symbols are as for `Predictor.run`. With None for
         `train` the predictor is scored as it is.
+    train_keys, test_keys : sequence of labels, optional
+        The key of each symbol of `train` or `test`, which are symbols alone then: the sequences are
+        interleaved, and each key is one of them.
     frozen : bool, default True
         Score the predictor as `Predictor.freeze` returns it. Otherwise it learns while it is
         scored, each symbol after it was predicted.
@@ -103,7 +108,8 @@ def evaluate(
         equally likely the first come first. Without any, which is faster, only log predictives
         are computed.
     continued : bool, default False
-        The first test sequence goes on where the training ended, instead of starting anew.
+        The first test sequence goes on where the training ended, instead of starting anew; with
+        `test_keys`, all of them do.
     copy : bool, default True
         Work on a copy. Otherwise the predictor itself learns: from the training sequences, and
         from the test sequences unless it is frozen for them.
@@ -129,22 +135,37 @@ def evaluate(
     goes_on = validate.flag("continued", continued)
     wanted = _read_top_k(top_k)
     show = validate.flag("progress", progress)
-    learnt = None if train is None else read_sequences("train", train, predictor.n_symbols)
-    scored = read_sequences("test", test, predictor.n_symbols)
+    n_symbols, is_open = predictor.n_symbols, predictor.is_open
+    learnt = None
+    if train is not None:
+        learnt = read_sequences("train", train, n_symbols, train_keys, is_open)
+        if is_open:
+            n_symbols = max(n_symbols, 1 + int(learnt.symbols.max()))
+    elif train_keys is not None:
+        raise ValueError("train_keys without train: expected both, or neither")
+    scored = read_sequences("test", test, n_symbols, test_keys, is_open)
+    if train_keys is not None or test_keys is not None:
+        predictor._check_keys()
     learner = predictor.copy() if validate.flag("copy", copy) else predictor
     if learnt is not None:
+        if learnt.keys is not None:
+            _end_keys(learner)
         _run(learner, learnt, show, "training")
     if learnt is not None and not goes_on:
+        _end_keys(learner)
         learner.new_sequence()  # what waits for the end of the last sequence is learnt
     judge = learner.freeze() if is_frozen else learner
+    sequences = _number_sequences(scored)
     if goes_on:
-        scored.starts[0] = 0
+        scored.ended[0] = NONE_ENDS
+    elif scored.keys is not None:
+        _end_keys(judge)
     if wanted:
         log_predictive, ranks = _run_ranked(judge, scored, show)
     else:
         log_predictive, ranks = _run(judge, scored, show, "test"), None
-    if goes_on:
-        scored.starts[0] = 1
+    by_sequence = np.zeros(int(sequences.max()) + 1)
+    np.add.at(by_sequence, sequences, log_predictive)
     seen = scored.symbols != MISSING
     n_seen = int(seen.sum())
     shares = {}
@@ -154,16 +175,18 @@ def evaluate(
         nats=float(log_predictive[seen].mean()) if n_seen else math.nan,
         accuracy=shares.get(1, math.nan),
         top_k=shares,
-        sequence_log_probabilities=np.add.reduceat(log_predictive, np.flatnonzero(scored.starts)),
+        sequence_log_probabilities=by_sequence,
         log_predictive=log_predictive,
-        n_sequences=int(scored.starts.sum()),
+        n_sequences=len(by_sequence),
         n_symbols=n_seen,
         n_missing=len(scored) - n_seen,
         n_learnt=0 if learnt is None else len(learnt),
     )
 
 
-def read_sequences(name: str, values: Any, n_symbols: int) -> Stream:
+def read_sequences(
+    name: str, values: Any, n_symbols: int, keys: Any = None, is_open: bool = False
+) -> Stream:
     """Return sequences in any of the forms that `evaluate` takes, or raise.
 
     Examples
@@ -184,12 +207,32 @@ def read_sequences(name: str, values: Any, n_symbols: int) -> Stream:
             lengths.append(len(sequence))
     else:
         symbols, lengths = values, None
+    if keys is not None and lengths is not None:
+        raise ValueError(f"{name}_keys: expected symbols alone for {name}, not several sequences")
     try:
-        stream = Stream.read(symbols, lengths, n_symbols)
+        stream = Stream.read(symbols, lengths, n_symbols, keys, is_open)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
-    stream.starts[0] = 1
+    if keys is None:
+        stream.ended[0] = NO_KEY
     return stream
+
+
+def _number_sequences(stream: Stream) -> NDArray[np.int64]:
+    """Return for each symbol which of the sequences it belongs to, by first appearance."""
+    if stream.keys is None:
+        return np.cumsum(stream.ended != NONE_ENDS) - 1
+    found: dict[Label | None, int] = {}
+    return np.array([found.setdefault(key, len(found)) for key in stream.keys])
+
+
+def _end_keys(predictor: Predictor) -> None:
+    """End the sequences of all keys."""
+    for key in predictor._table.labels():
+        if key is None:
+            predictor.new_sequence()
+        else:
+            predictor.new_sequence(key)
 
 
 def _is_array(value: Any) -> bool:
@@ -209,9 +252,8 @@ def _read_top_k(top_k: Any) -> list[int]:
 
 
 def _run(predictor: Predictor, stream: Stream, show: bool, label: str) -> NDArray[np.float64]:
-    plan = predictor._plan(stream)
     with progress_bar(show, len(stream), label) as advance:
-        return predictor._run(stream, plan, advance)[:, 0]
+        return predictor._run_keyed(stream, advance)[:, 0]
 
 
 def _run_ranked(
@@ -222,21 +264,24 @@ def _run_ranked(
     The order is that of the predictions: the likeliest first, the smaller number first among
     equals. The symbol is looked at after the prediction.
     """
-    predictor._plan(stream)  # refuses what a run would, before anything has changed
+    # refuses what a run would, before anything has changed
+    predictor._plan(predictor._numbered(stream, predictor._table.copy()))
     n = len(stream)
     log_predictive = np.zeros(n)
     ranks = np.zeros(n, dtype=np.int64)
     with progress_bar(show, n, "test") as advance:
-        for i, (symbol, start) in enumerate(
-            zip(stream.symbols.tolist(), stream.starts.tolist(), strict=True)
+        keys = [None] * n if stream.keys is None else stream.keys
+        for i, (symbol, start, key) in enumerate(
+            zip(stream.symbols.tolist(), stream.starts.tolist(), keys, strict=True)
         ):
+            named = {} if key is None else {"key": key}  # some take none
             if start:
                 predictor.new_sequence()
             if symbol != MISSING:
-                prediction = predictor.predict_proba()
+                prediction = predictor.predict_proba(**named)
                 own = prediction[symbol]
                 ranks[i] = (prediction > own).sum() + (prediction[:symbol] == own).sum()
-            log_predictive[i] = predictor.update(None if symbol == MISSING else symbol)[0]
+            log_predictive[i] = predictor.update(None if symbol == MISSING else symbol, **named)[0]
             if i % _PROGRESS == _PROGRESS - 1:
                 advance(_PROGRESS)
         advance(n % _PROGRESS)
