@@ -58,11 +58,11 @@ class Stream:
 
 
 def read_symbol(symbol: Any, n_symbols: int) -> int:
-    """Return a symbol as an int, `MISSING` for None, or raise."""
-    if symbol is None:
-        return MISSING
+    """Return a symbol as an int, `MISSING` for None and pandas.NA, or raise."""
     if type(symbol) is int and 0 <= symbol < n_symbols:  # the usual case, without a message
         return symbol
+    if validate.is_missing(symbol):
+        return MISSING
     return validate.integer(
         "symbol", symbol, low=0, high=n_symbols - 1, also=", or None if it is missing"
     )
@@ -169,7 +169,8 @@ class Predictor(checkpoint.Saveable):
         Parameters
         ----------
         symbols : array_like of int
-            The symbols. Missing ones are None in a sequence, or masked in a masked array.
+            The symbols. Missing ones are None in a sequence, masked in a masked array, or null in
+            one of pandas (type Int64), polars or Arrow. Floats, NaN among them, are errors.
         lengths : array_like of int, optional
             Lengths of the sequences that `symbols` joins: a new sequence starts before each of
             them, the first included. Without it the present sequence goes on.

@@ -88,7 +88,7 @@ class Vocabulary:
         Parameters
         ----------
         data : iterable of labels
-            The data; None, a missing label, is passed over, and so is `unknown`.
+            The data; None and pandas.NA, a missing label, are passed over, and so is `unknown`.
         unknown : label, optional
             As for the class.
 
@@ -115,7 +115,8 @@ class Vocabulary:
         Parameters
         ----------
         labels : iterable of labels
-            The labels. None is a missing one: where there are any, the array is a masked one.
+            The labels. None and pandas.NA are missing ones: where there are any, the array is a
+            masked one.
 
         Examples
         --------
@@ -240,7 +241,7 @@ def _read_all(name: str, labels: Any, *, missing: bool = False) -> Iterator[Any]
     if isinstance(labels, (Mapping, Set)) or not isinstance(labels, Iterable):
         raise TypeError(f"{name}={reprlib.repr(labels)}: expected labels in order")
     for i, label in enumerate(labels):
-        yield None if missing and label is None else _read(f"{name}[{i}]", label)
+        yield None if missing and validate.is_missing(label) else _read(f"{name}[{i}]", label)
 
 
 def _to_json(label: Label) -> Any:
