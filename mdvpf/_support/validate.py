@@ -107,6 +107,17 @@ def _with_nulls(values: Any, converted: NDArray[Any]) -> NDArray[Any]:
     return converted
 
 
+def without_nulls(values: Any) -> Any:
+    """Return a column of pandas whose type has nulls as a list, None where one is; else `values`.
+
+    The nulls of text and of categories are NaN as soon as they leave the column.
+    """
+    if not hasattr(getattr(values, "dtype", None), "na_value") or not hasattr(values, "isna"):
+        return values
+    nulls = np.asarray(values.isna()).tolist()
+    return [None if null else value for value, null in zip(values, nulls, strict=True)]
+
+
 def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> float:
     """Return `value` as a float in ``low..high``, or raise. NaN is out of every range.
 

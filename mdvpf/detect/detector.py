@@ -223,7 +223,7 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> result.change_points[0] - 200 < 5
         np.True_
         """
-        stream = Stream.read(symbols, lengths, self.n_symbols)
+        stream = Stream.read(symbols, lengths, self.n_symbols, self.predictor.vocabulary)
         show = validate.flag("progress", progress)
         if self.learn == "all" and self.predictor._may_reject:
             self.predictor._plan(stream)  # refuses what it would on the way

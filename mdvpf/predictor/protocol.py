@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
+from mdvpf.predictor.labels import with_symbols
 from mdvpf.predictor.results import N_FIELDS, FilterResult, Step, read_reports
 from mdvpf.predictor.vocabulary import Vocabulary
 
@@ -48,9 +49,18 @@ class Stream:
         return Stream(self.symbols[part], self.starts[part])
 
     @classmethod
-    def read(cls, symbols: Any, lengths: ArrayLike | None, n_symbols: int) -> Self:
-        """Check the symbols and the lengths of their sequences, all of them."""
-        array = _read_symbols(symbols, n_symbols)
+    def read(
+        cls,
+        symbols: Any,
+        lengths: ArrayLike | None,
+        n_symbols: int,
+        vocabulary: Vocabulary | None = None,
+    ) -> Self:
+        """Check the symbols and the lengths of their sequences, all of them.
+
+        With a vocabulary, labels may stand among the symbols.
+        """
+        array = _read_symbols(with_symbols(symbols, vocabulary), n_symbols)
         starts = np.zeros(len(array), dtype=np.uint8)
         if lengths is not None:
             starts[_read_starts(lengths, len(array))] = 1
@@ -170,7 +180,9 @@ class Predictor(checkpoint.Saveable):
         ----------
         symbols : array_like of int
             The symbols. Missing ones are None in a sequence, masked in a masked array, or null in
-            one of pandas (type Int64), polars or Arrow. Floats, NaN among them, are errors.
+            one of pandas (type Int64), polars or Arrow. Floats, NaN among them, are errors. If
+            the predictor has a `vocabulary`, text, bytes and tuples are labels; an integer is a
+            symbol all the same, also where labels are integers (`Vocabulary.encode` is for those).
         lengths : array_like of int, optional
             Lengths of the sequences that `symbols` joins: a new sequence starts before each of
             them, the first included. Without it the present sequence goes on.
@@ -191,7 +203,7 @@ class Predictor(checkpoint.Saveable):
         >>> float(result.log_predictive[2])
         0.0
         """
-        stream = Stream.read(symbols, lengths, self.n_symbols)
+        stream = Stream.read(symbols, lengths, self.n_symbols, self.vocabulary)
         show = validate.flag("progress", progress)
         plan = self._plan(stream)
         with progress_bar(show, len(stream), type(self).__name__) as advance:
@@ -239,7 +251,16 @@ class Predictor(checkpoint.Saveable):
     def vocabulary(self) -> Vocabulary | None:
         """What the symbols stand for: a `Vocabulary`, or None unless set.
 
-        It plays no part in what the predictor does; copies and checkpoints carry it along.
+        With it `run` and `score` take labels beside symbols. It plays no part in what the
+        predictor does with them; copies and checkpoints carry it along.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> chain = mdvpf.Markov(2)
+        >>> chain.vocabulary = mdvpf.Vocabulary(["cd", "make"])
+        >>> bool((chain.score(["make", "cd", None]) == chain.score([1, 0, None])).all())
+        True
         """
         return self._vocabulary
 

@@ -240,7 +240,7 @@ def _read(name: str, label: Any) -> Label:
 def _read_all(name: str, labels: Any, *, missing: bool = False) -> Iterator[Any]:
     if isinstance(labels, (Mapping, Set)) or not isinstance(labels, Iterable):
         raise TypeError(f"{name}={reprlib.repr(labels)}: expected labels in order")
-    for i, label in enumerate(labels):
+    for i, label in enumerate(validate.without_nulls(labels) if missing else labels):
         yield None if missing and validate.is_missing(label) else _read(f"{name}[{i}]", label)
 
 

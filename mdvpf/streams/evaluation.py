@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
-from mdvpf.predictor import MISSING, Predictor, Stream
+from mdvpf.predictor import MISSING, Predictor, Stream, Vocabulary
 
 _PROGRESS = 256  # symbols between two looks at the progress bar
 
@@ -129,8 +129,12 @@ def evaluate(
     goes_on = validate.flag("continued", continued)
     wanted = _read_top_k(top_k)
     show = validate.flag("progress", progress)
-    learnt = None if train is None else read_sequences("train", train, predictor.n_symbols)
-    scored = read_sequences("test", test, predictor.n_symbols)
+    learnt = (
+        None
+        if train is None
+        else read_sequences("train", train, predictor.n_symbols, predictor.vocabulary)
+    )
+    scored = read_sequences("test", test, predictor.n_symbols, predictor.vocabulary)
     learner = predictor.copy() if validate.flag("copy", copy) else predictor
     if learnt is not None:
         _run(learner, learnt, show, "training")
@@ -163,8 +167,12 @@ def evaluate(
     )
 
 
-def read_sequences(name: str, values: Any, n_symbols: int) -> Stream:
+def read_sequences(
+    name: str, values: Any, n_symbols: int, vocabulary: Vocabulary | None = None
+) -> Stream:
     """Return sequences in any of the forms that `evaluate` takes, or raise.
+
+    With a vocabulary, labels may stand among the symbols.
 
     Examples
     --------
@@ -185,7 +193,7 @@ def read_sequences(name: str, values: Any, n_symbols: int) -> Stream:
     else:
         symbols, lengths = values, None
     try:
-        stream = Stream.read(symbols, lengths, n_symbols)
+        stream = Stream.read(symbols, lengths, n_symbols, vocabulary)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
     stream.starts[0] = 1
