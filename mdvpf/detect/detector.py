@@ -22,7 +22,7 @@ from mdvpf._support.progress import progress_bar
 from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.results import Detection, DetectionResult
 from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
-from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_step, read_symbol
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
@@ -174,7 +174,8 @@ class SurpriseDetector(checkpoint.Saveable):
         0.693
         """
         code = read_symbol(symbol, self.n_symbols)
-        return self.judge(self.reader.update(symbol), missing=code == MISSING)
+        reader = self.reader
+        return self.judge(read_step(reader, reader.update(symbol)), missing=code == MISSING)
 
     def judge(self, step: Step, *, missing: bool = False) -> Detection:
         """Judge a symbol that `reader` has just absorbed: the second half of `update`.
@@ -198,6 +199,8 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> bool(np.isclose(detection.surprise, -np.log(expected[1])))
         True
         """
+        if not isinstance(step, Step):
+            raise TypeError(f"step={step!r}: expected a Step, as update of a predictor returns it")
         return self._observe(-step.log_predictive, missing)
 
     def run(

@@ -4,7 +4,7 @@ A predictor gives the distribution of the next symbol of a stream. Filters, base
 are predictors; they live in packages of their own.
 """
 
-from mdvpf.predictor.protocol import MISSING, Predictor, Stream, read_symbol
+from mdvpf.predictor.protocol import MISSING, Predictor, Stream, read_step, read_symbol
 from mdvpf.predictor.results import (
     N_FIELDS,
     Counts,
@@ -30,5 +30,6 @@ __all__ = [
     "Vocabulary",
     "label_text",
     "read_reports",
+    "read_step",
     "read_symbol",
 ]

@@ -9,6 +9,7 @@ are made of can be saved, with their vocabulary (see `checkpoint.py`).
 
 from __future__ import annotations
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -78,6 +79,18 @@ def read_symbol(symbol: Any, n_symbols: int) -> int:
     )
 
 
+def read_step(predictor: Predictor, step: Any) -> Step:
+    """Return what the `update` of a predictor returned, or raise if it is no `Step`."""
+    if isinstance(step, Step):
+        return step
+    if isinstance(step, tuple) and len(step) == len(Step._fields):
+        return Step._make(step)
+    raise TypeError(
+        f"{type(predictor).__name__}.update returned {reprlib.repr(step)}: expected a Step, as in "
+        "Step(log_predictive, mean_states=1.0, ess=1.0, n_particles=1, discarded=0.0)"
+    )
+
+
 def _read_symbols(symbols: Any, n_symbols: int) -> NDArray[np.int32]:
     values = validate.integers("symbols", symbols, low=0, high=n_symbols - 1, missing=MISSING)
     if len(values) == 0:
@@ -144,7 +157,7 @@ class Predictor(checkpoint.Saveable):
 
     def _step(self, symbol: int) -> Sequence[float]:
         """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
-        return self.update(None if symbol == MISSING else symbol)
+        return read_step(self, self.update(None if symbol == MISSING else symbol))
 
     def _settle(self, n: int) -> None:
         """Give back memory that only steps need, if it pays after so many of them."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
-from mdvpf.predictor import MISSING, Predictor, Stream, Vocabulary
+from mdvpf.predictor import MISSING, Predictor, Stream, Vocabulary, read_step
 
 _PROGRESS = 256  # symbols between two looks at the progress bar
 
@@ -244,7 +244,8 @@ def _run_ranked(
                 prediction = predictor.predict_proba()
                 own = prediction[symbol]
                 ranks[i] = (prediction > own).sum() + (prediction[:symbol] == own).sum()
-            log_predictive[i] = predictor.update(None if symbol == MISSING else symbol)[0]
+            step = predictor.update(None if symbol == MISSING else symbol)
+            log_predictive[i] = read_step(predictor, step).log_predictive
             if i % _PROGRESS == _PROGRESS - 1:
                 advance(_PROGRESS)
         advance(n % _PROGRESS)

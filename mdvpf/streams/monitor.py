@@ -22,7 +22,7 @@ from mdvpf._support import validate
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
-from mdvpf.predictor import Label, Predictor, Step, label_text
+from mdvpf.predictor import Label, Predictor, Step, label_text, read_step
 
 N_EXPECTED = 3  # how many of the likeliest symbols a report names
 
@@ -188,7 +188,7 @@ class Monitor(checkpoint.Saveable):
         symbol = None if text == self.missing else self._symbol(text)
         predictor = self.detector.reader
         expected = _likeliest(predictor.predict_proba())
-        step = predictor.update(symbol)
+        step = read_step(predictor, predictor.update(symbol))
         detection = self.detector.judge(step, missing=symbol is None)
         self.n_lines += 1
         return Report(
