@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import checkpoint
 from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
 from mdvpf._support.progress import progress_bar
 from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.results import Detection, DetectionResult
@@ -69,6 +70,9 @@ class SurpriseDetector(checkpoint.Saveable):
     >>> detector.run(usual).alarm.any(), detector.run(strange).alarm.any()
     (np.False_, np.True_)
     """
+
+    block: ReadOnly[int | None] = ReadOnly()
+    smoothing: ReadOnly[float] = ReadOnly()
 
     def __init__(
         self,
