@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
+import sys
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
@@ -49,15 +50,23 @@ def integers(
 ) -> NDArray[np.int64]:
     """Return `values`, an array or an iterable, as an array of integers in ``low..high``, or raise.
 
-    With `missing`, that number stands for None and for masked entries; without, they are errors.
+    With `missing`, that number stands for None, for pandas.NA, for masked entries and for those
+    that an array of pandas, polars or Arrow says are null; without, they are errors.
     """
     also = "" if missing is None else ", or None where one is missing"
     expected = f"a sequence of integers in {low}..{high}{also}"
     if hasattr(values, "__array__"):
         array = np.asanyarray(values)
+        if array.dtype.kind == "f" and array.ndim == 1:
+            array = _with_nulls(values, array)
         if array.ndim != 1:
             raise ValueError(f"{name} of shape {array.shape}: expected {expected}")
         if array.size and array.dtype.kind not in "iuO":
+            if missing is not None and array.dtype.kind == "f":
+                expected += (
+                    " (floats are no symbols, and NaN is not taken for a missing one: a masked "
+                    "array is, or pandas' type Int64)"
+                )
             raise TypeError(f"{name} of dtype {array.dtype}: expected {expected}")
         if array.dtype.kind in "iu" and not np.ma.is_masked(array):
             data = np.ma.getdata(array)
@@ -68,13 +77,45 @@ def integers(
         raise TypeError(f"{name}={reprlib.repr(values)}: expected {expected}")
     return np.array(
         [
-            missing
-            if value is None and missing is not None
+            value
+            if type(value) is int and low <= value <= high  # the usual case, without a message
+            else missing
+            if missing is not None and is_missing(value)
             else integer(f"{name}[{i}]", value, low=low, high=high, also=also)
             for i, value in enumerate(values)
         ],
         dtype=np.int64,
     )
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value stands for a missing one: None, or NA of pandas. NaN does not."""
+    if value is None:
+        return True
+    pandas = sys.modules.get("pandas")  # where it was never imported, nothing is its NA
+    return pandas is not None and value is getattr(pandas, "NA", None)
+
+
+def _with_nulls(values: Any, converted: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of a data frame with its nulls, of which NumPy has made NaN."""
+    is_nullable = hasattr(values, "null_count")  # polars and Arrow
+    is_nullable |= hasattr(getattr(values, "dtype", None), "na_value")  # pandas
+    if is_nullable:
+        for name in ("to_pylist", "to_list", "tolist"):
+            if hasattr(values, name):
+                return np.array([*getattr(values, name)(), None], dtype=object)[:-1]
+    return converted
+
+
+def without_nulls(values: Any) -> Any:
+    """Return a column of pandas whose type has nulls as a list, None where one is; else `values`.
+
+    The nulls of text and of categories are NaN as soon as they leave the column.
+    """
+    if not hasattr(getattr(values, "dtype", None), "na_value") or not hasattr(values, "isna"):
+        return values
+    nulls = np.asarray(values.isna()).tolist()
+    return [None if null else value for value, null in zip(values, nulls, strict=True)]
 
 
 def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> float:

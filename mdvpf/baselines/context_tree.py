@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
 from mdvpf.baselines.context_predictor import (
     WEIGHTING,
     ContextPredictor,
@@ -57,6 +58,9 @@ class ContextTree(ContextPredictor):
     """
 
     _rule = WEIGHTING
+
+    depth: ReadOnly[int] = ReadOnly()
+    beta: ReadOnly[float] = ReadOnly()
 
     def __init__(self, n_symbols: int, depth: int = 3, beta: float = 0.5) -> None:
         n_symbols = validate.integer("n_symbols", n_symbols, low=1)

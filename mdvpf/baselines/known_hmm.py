@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
 from mdvpf.baselines.base import Baseline
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.datasets.hmm_sources import HMM, read_hmms
@@ -48,6 +49,9 @@ class KnownHMM(Baseline):
     >>> bool(result.log_predictive.mean() > -1.45)
     True
     """
+
+    hmms: ReadOnly[tuple[HMM, ...]] = ReadOnly()
+    change_points: ReadOnly[tuple[int, ...]] = ReadOnly()
 
     def __init__(
         self,

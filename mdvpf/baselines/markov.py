@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
 from mdvpf.baselines.context_predictor import (
     CHAIN,
     START,
@@ -54,6 +55,10 @@ class Markov(ContextPredictor):
     """
 
     _rule = CHAIN
+
+    order: ReadOnly[int] = ReadOnly()
+    beta: ReadOnly[float] = ReadOnly()
+    decay: ReadOnly[float] = ReadOnly()
 
     def __init__(
         self, n_symbols: int, order: int = 1, beta: float = 0.3, decay: float = 1.0

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
 from mdvpf.baselines.context_predictor import (
     GRID,
     ContextPredictor,
@@ -91,6 +92,12 @@ class PitmanYorMixture(ContextPredictor):
 
     _rule = GRID
 
+    depths: ReadOnly[tuple[int, ...]] = ReadOnly()
+    discounts: ReadOnly[tuple[float, ...]] = ReadOnly()
+    strengths: ReadOnly[tuple[float, ...]] = ReadOnly()
+    share: ReadOnly[float] = ReadOnly()
+    max_nodes: ReadOnly[int | None] = ReadOnly()
+
     def __init__(
         self,
         n_symbols: int,
@@ -105,7 +112,7 @@ class PitmanYorMixture(ContextPredictor):
         found = validate.integers(
             "depths", validate.entries("depths", depths, of="integers"), low=0
         )
-        self.depths: tuple[int, ...] = tuple(sorted(found.tolist()))
+        self.depths = tuple(sorted(found.tolist()))
         if len(set(self.depths)) < len(self.depths):
             raise ValueError(f"depths={list(depths)!r}: expected different ones")
         self.discounts = tuple(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
 from mdvpf.baselines._tree import CountTree
 from mdvpf.baselines.context_predictor import (
     LARGEST_COUNT,
@@ -84,6 +85,11 @@ class PitmanYorTree(ContextPredictor):
     """
 
     _rule = PITMAN_YOR
+
+    depth: ReadOnly[int] = ReadOnly()
+    discount: ReadOnly[float] = ReadOnly()
+    strength: ReadOnly[float] = ReadOnly()
+    max_nodes: ReadOnly[int | None] = ReadOnly()
 
     def __init__(
         self,

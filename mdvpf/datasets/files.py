@@ -2,23 +2,25 @@
 
 Nothing is bundled. A data set is looked for in that order, and whoever asks for it checks what
 was found: `load` hands the file to a parser that raises ValueError if the content is not what it
-should be. A download that fails its check is deleted, so that the next attempt starts afresh.
+should be. A download must also have the hash that is known of its content, if one is; if it fails
+its check, it is deleted, so that the next attempt starts afresh.
+
+Archives are read and never unpacked to disk.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import lzma
 import os
 import tarfile
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
-
-from mdvpf._support.extras import needed
 
 T = TypeVar("T")
 Named = str | os.PathLike[str]
@@ -27,7 +29,16 @@ Contents = dict[str, bytes]  # what a file holds, by name: an archive has severa
 FOLDER = "MDVPF_DATA"  # the environment variable that names the folder
 TIMEOUT = 60  # seconds without an answer after which a download is given up
 
-_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+# What reading raises where a file is damaged; of a zip file with a password, a RuntimeError.
+_DAMAGED = (
+    gzip.BadGzipFile,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    RuntimeError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +53,14 @@ class Source:
         Sets of file names, any of which will do.
     urls : tuple of str
         What to download: all of it is needed.
+    digests : tuple of pairs of str
+        Names of files in what is downloaded, and the SHA-256 of the content of each.
     """
 
     title: str
     files: tuple[tuple[str, ...], ...]
     urls: tuple[str, ...]
+    digests: tuple[tuple[str, str], ...] = ()
 
 
 def load(source: Source, path: Named | None, parse: Callable[[Contents], T]) -> T:
@@ -58,7 +72,7 @@ def load(source: Source, path: Named | None, parse: Callable[[Contents], T]) -> 
         return _parsed(found, parse)
     downloads = _download(source)
     try:
-        return _parsed(downloads, parse)
+        return _parsed(downloads, parse, source.digests)
     except ValueError:
         for file in downloads:
             file.unlink(missing_ok=True)
@@ -79,45 +93,66 @@ def unpack(file: Path) -> Contents:
     """Return what a file holds: one entry, or the members of an archive or folder."""
     try:
         if file.is_dir():
-            return _read(file.iterdir())
+            return _contents(_files(file.iterdir()))
         if zipfile.is_zipfile(file):
-            return _read_archive(file, "Unzip")
+            return _contents(_zip_members(file))
         if tarfile.is_tarfile(file):
-            return _read_archive(file, "Untar")
-        return _read([file])
+            return _contents(_tar_members(file))
+        return _contents(_files([file]))
     except _DAMAGED as error:
         raise ValueError(f"{file}: damaged, or not what its name says ({error})") from error
 
 
-def _read_archive(file: Path, processor: str) -> Contents:
-    with needed(f"the archive {file.name}", "pooch", "data"):
-        import pooch
-    with tempfile.TemporaryDirectory() as folder:
-        if processor == "Untar":  # which pooch trusts where Python is older than 3.12
-            with tarfile.open(file) as members:
-                for member in members:
-                    tarfile.data_filter(member, folder)
-        getattr(pooch, processor)(extract_dir=folder)(str(file), "download", None)
-        return _read(Path(folder).rglob("*"))
-
-
-def _read(files: Iterable[Path]) -> Contents:
-    contents = {}
+def _files(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of those that are files; links may lead to one."""
     for file in files:
         if file.is_file():
-            content = file.read_bytes()
-            is_packed = content[:2] == b"\x1f\x8b"
-            name = file.name.removesuffix(".gz")
-            contents[name] = gzip.decompress(content) if is_packed else content
+            yield file.name, file.read_bytes()
+
+
+def _zip_members(file: Path) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                yield PurePosixPath(member.filename).name, archive.read(member)
+
+
+def _tar_members(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of the files in an archive; links, which may dangle, are none."""
+    with tarfile.open(file) as archive:
+        for member in archive:
+            if not member.isreg():
+                continue
+            if ".." in PurePosixPath(member.name).parts:
+                raise tarfile.TarError(f"{member.name!r} lies outside of the archive")
+            content = archive.extractfile(member)
+            assert content is not None
+            yield PurePosixPath(member.name).name, content.read()
+
+
+def _contents(members: Iterable[tuple[str, bytes]]) -> Contents:
+    contents = {}
+    for name, content in members:
+        is_packed = content[:2] == b"\x1f\x8b"
+        contents[name.removesuffix(".gz")] = gzip.decompress(content) if is_packed else content
     return contents
 
 
-def _parsed(files: list[Path], parse: Callable[[Contents], T]) -> T:
+def _parsed(
+    files: list[Path],
+    parse: Callable[[Contents], T],
+    digests: tuple[tuple[str, str], ...] = (),
+) -> T:
     contents: Contents = {}
     for file in files:
         contents |= unpack(file)
     try:
-        return parse(contents)
+        parsed = parse(contents)
+        for name, expected in digests:
+            found = hashlib.sha256(contents.get(name, b"")).hexdigest()
+            if found != expected:
+                raise ValueError(f"{name} with the SHA-256 {found}; expected {expected}")
+        return parsed
     except ValueError as error:
         names = ", ".join(str(file) for file in files)
         raise ValueError(f"{names}: not the expected content: {error}") from error

@@ -50,8 +50,8 @@ _MASQUERADE = files.Source(
     "masquerading user data of Schonlau et al.",
     (("schonlau_sea.tar.gz",), ("masquerade-data.zip", "masquerade_summary.txt")),
     (
-        "http://www.schonlau.net/masquerade/masquerade-data.zip",
-        "http://www.schonlau.net/masquerade/masquerade_summary.txt",
+        "https://www.schonlau.net/masquerade/masquerade-data.zip",
+        "https://www.schonlau.net/masquerade/masquerade_summary.txt",
     ),
 )
 _USERS, _COMMANDS, _OWN, _BLOCK = 50, 15_000, 5_000, 100

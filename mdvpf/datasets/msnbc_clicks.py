@@ -1,7 +1,7 @@
 """Clicks on a news site: the page categories that each visitor of MSNBC.com looked at.
 
-A file is accepted if the numbers of users, clicks and categories are those that were published;
-the data set comes without a hash.
+A file is accepted if the numbers of users, clicks and categories are those that were published. A
+download must be the very file; a copy of one's own may have other line ends.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ _MSNBC = files.Source(
     "MSNBC.com anonymous web data",
     (("msnbc990928.seq.gz",), ("msnbc990928.seq",)),
     ("https://archive.ics.uci.edu/static/public/133/msnbc+com+anonymous+web+data.zip",),
+    (("msnbc990928.seq", "982d85eb7aff1744e64d8bfadb21f53fb921b79d53b6305d4df232da59f218fe"),),
 )
 _MSNBC_USERS, _MSNBC_EVENTS, _MSNBC_CATEGORIES = 989_818, 4_698_794, 17
 

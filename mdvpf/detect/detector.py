@@ -22,11 +22,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import checkpoint
 from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
 from mdvpf._support.progress import progress_bar
 from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.results import Detection, DetectionResult
 from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
-from mdvpf.predictor import MISSING, Label, Predictor, Step, Stream, read_key, read_symbol
+from mdvpf.predictor import (
+    MISSING,
+    Label,
+    Predictor,
+    Step,
+    Stream,
+    read_key,
+    read_step,
+    read_symbol,
+)
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
@@ -74,6 +84,9 @@ class SurpriseDetector(checkpoint.Saveable):
     >>> detector.run(usual).alarm.any(), detector.run(strange).alarm.any()
     (np.False_, np.True_)
     """
+
+    block: ReadOnly[int | None] = ReadOnly()
+    smoothing: ReadOnly[float] = ReadOnly()
 
     def __init__(
         self,
@@ -184,12 +197,13 @@ class SurpriseDetector(checkpoint.Saveable):
         0.693
         """
         code = read_symbol(symbol, self.n_symbols + self.predictor.is_open)
+        reader = self.reader
         if key is None:
-            step = self.reader.update(symbol)
+            step = reader.update(symbol)
         else:
             self.predictor._check_keys()
-            step = self.reader.update(symbol, key)
-        return self.judge(step, missing=code == MISSING)
+            step = reader.update(symbol, key)
+        return self.judge(read_step(reader, step), missing=code == MISSING)
 
     def judge(self, step: Step, *, missing: bool = False) -> Detection:
         """Judge a symbol that `reader` has just absorbed: the second half of `update`.
@@ -214,7 +228,7 @@ class SurpriseDetector(checkpoint.Saveable):
         True
         """
         if not isinstance(step, Step):
-            raise TypeError(f"step={step!r}: expected a Step, as update of a predictor returns")
+            raise TypeError(f"step={step!r}: expected a Step, as update of a predictor returns it")
         return self._observe(-step.log_predictive, missing)
 
     def run(
@@ -245,7 +259,14 @@ class SurpriseDetector(checkpoint.Saveable):
         np.True_
         """
         predictor = self.predictor
-        stream = Stream.read(symbols, lengths, self.n_symbols, keys, predictor.is_open)
+        stream = Stream.read(
+            symbols,
+            lengths,
+            self.n_symbols,
+            keys,
+            is_open=predictor.is_open,
+            vocabulary=predictor.vocabulary,
+        )
         show = validate.flag("progress", progress)
         if keys is not None:
             predictor._check_keys()

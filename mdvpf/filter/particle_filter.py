@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
+from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.checkpoint import State, register
 from mdvpf.datasets import HMM
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
@@ -107,6 +108,13 @@ class ParticleFilter(Forecasts):
     >>> int(pf.predict_proba().argmax())
     0
     """
+
+    model: ReadOnly[InfiniteHMM] = ReadOnly()
+    algorithm: ReadOnly[Algorithm] = ReadOnly()
+    n_particles: ReadOnly[int] = ReadOnly()
+    n_threads: ReadOnly[int] = ReadOnly()
+    history: ReadOnly[History] = ReadOnly()
+    rng: Checked[np.random.Generator] = Checked(lambda rng: validate.generator("rng", rng))
 
     def __init__(
         self,

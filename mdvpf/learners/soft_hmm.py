@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.checkpoint import State, register, rng_state
 from mdvpf.datasets.hmm_sources import HMM
 from mdvpf.learners._soft_hmm import SoftTables
@@ -81,6 +82,16 @@ class SoftHMM(Predictor):
     >>> bool(result.log_predictive[-100:].mean() > -0.01)
     True
     """
+
+    n_states: ReadOnly[int] = ReadOnly()
+    machine: ReadOnly[str] = ReadOnly()
+    forget: ReadOnly[float] = ReadOnly()
+    lag: ReadOnly[int] = ReadOnly()
+    alpha: ReadOnly[float] = ReadOnly()
+    gamma: ReadOnly[float] = ReadOnly()
+    beta: ReadOnly[float] = ReadOnly()
+    n_seeds: ReadOnly[int] = ReadOnly()
+    rng: Checked[np.random.Generator] = Checked(lambda rng: validate.generator("rng", rng))
 
     def __init__(
         self,

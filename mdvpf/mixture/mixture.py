@@ -18,13 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.frozen import FrozenMixture
 from mdvpf.mixture.members import Members, check_keys, read_members
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
-from mdvpf.mixture.saved_state import mixture_state, read_saved_members, read_weights
+from mdvpf.mixture.saved_state import (
+    mixture_state,
+    read_recipe,
+    read_saved_members,
+    read_weights,
+)
 from mdvpf.mixture.weights import Rate, Weights, read_rate, weighted_fields
 from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import MDVPA, Algorithm
@@ -96,6 +102,11 @@ class Mixture(Predictor):
     [0.0, 0.0, 1.0]
     """
 
+    share: ReadOnly[Rate] = ReadOnly()
+    restart: ReadOnly[Restart | None] = ReadOnly()
+    n_threads: ReadOnly[int] = ReadOnly()
+    recipe: Checked[dict[str, Any] | None] = Checked(read_recipe)
+
     def __init__(
         self,
         members: Sequence[Predictor],
@@ -116,7 +127,7 @@ class Mixture(Predictor):
         self._members = Members.first(found, self.restart)
         if any(None in member._table for member in found):
             self._table.use(None)
-        self.recipe: dict[str, Any] | None = None
+        self.recipe = None
         self._weights = Weights(len(found), self.share)
 
     def __repr__(self) -> str:

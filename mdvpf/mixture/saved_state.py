@@ -66,3 +66,17 @@ def read_weights(state: State, weights: Weights) -> None:
     weights.n_shared = validate.integer(
         "n_shared", state.values["n_shared"], low=0, high=state.values["time"]
     )
+
+
+def read_recipe(recipe: Any) -> dict[str, Any] | None:
+    """Return how a mixture was made, a name and arguments that JSON can hold, or raise."""
+    if recipe is None:
+        return None
+    kinds = (str, int, float, bool, type(None))
+    if (
+        not isinstance(recipe, dict)
+        or not isinstance(recipe.get("name"), str)
+        or not all(isinstance(key, str) and type(recipe[key]) in kinds for key in recipe)
+    ):
+        raise TypeError(f"recipe={recipe!r}: expected None, or a dict of a name and plain values")
+    return dict(recipe)

@@ -5,7 +5,7 @@ are predictors; they live in packages of their own.
 """
 
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_key
-from mdvpf.predictor.protocol import Predictor
+from mdvpf.predictor.protocol import Predictor, read_step
 from mdvpf.predictor.results import (
     N_FIELDS,
     Counts,
@@ -36,5 +36,6 @@ __all__ = [
     "label_text",
     "read_key",
     "read_reports",
+    "read_step",
     "read_symbol",
 ]

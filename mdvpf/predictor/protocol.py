@@ -4,7 +4,7 @@ Everything that predicts the next symbol of a stream, filters among them, has `n
 `predict_proba`, `update`, `new_sequence`, `run`, `score` and `copy`, so that experiments,
 detectors and mixtures take any of them. A predictor supplies the first four and `copy`; the
 loop, the reading of input and the scoring of a continuation are here. Those that say what they
-are made of can be saved, with their vocabulary (see `checkpoint.py`).
+are made of can be saved, with their vocabulary and their keys (see `labelled.py`).
 """
 
 from __future__ import annotations
@@ -12,24 +12,35 @@ from __future__ import annotations
 import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf.model import Time, read_time
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_key, read_max_keys
+from mdvpf.predictor.labelled import Labelled
 from mdvpf.predictor.own_keys import has_key, keep_table
 from mdvpf.predictor.results import N_FIELDS, FilterResult, Step, read_reports
 from mdvpf.predictor.stream import MISSING, Stream
-from mdvpf.predictor.vocabulary import Label, Vocabulary
+from mdvpf.predictor.vocabulary import Label
 
 
-class Predictor(checkpoint.Saveable):
+def read_step(predictor: Predictor, step: Any) -> Step:
+    """Return what the `update` of a predictor returned, or raise if it is no `Step`."""
+    if isinstance(step, Step):
+        return step
+    if isinstance(step, tuple) and len(step) == len(Step._fields):
+        return Step._make(step)
+    raise TypeError(
+        f"{type(predictor).__name__}.update returned {reprlib.repr(step)}: expected a Step, as in "
+        "Step(log_predictive, mean_states=1.0, ess=1.0, n_particles=1, discarded=0.0)"
+    )
+
+
+class Predictor(Labelled):
     """Base of everything that predicts the next symbol of a stream.
 
     A predictor of one's own supplies `n_symbols`, `predict_proba`, `update`, `new_sequence` and
@@ -44,16 +55,6 @@ class Predictor(checkpoint.Saveable):
     >>> isinstance(pf, mdvpf.Predictor)
     True
     """
-
-    @property
-    @abstractmethod
-    def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
-        return False
 
     @abstractmethod
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
@@ -106,15 +107,6 @@ class Predictor(checkpoint.Saveable):
         """Let counts that fade by time fade up to a time."""
 
     # -- keys ------------------------------------------------------------------------------
-
-    _key_table: KeyTable | None = None
-
-    @property
-    def _table(self) -> KeyTable:
-        """The keys in use."""
-        if self._key_table is None:
-            self._key_table = KeyTable()
-        return self._key_table
 
     @property
     def n_keys(self) -> int:
@@ -229,11 +221,7 @@ class Predictor(checkpoint.Saveable):
         """Absorb a symbol that was checked, by `update` of a user's own."""
         found = None if symbol == MISSING else symbol
         step = self.update(found) if key is None else self.update(found, key=key)
-        if not isinstance(step, Step):
-            raise TypeError(
-                f"{type(self).__name__}.update returned {reprlib.repr(step)}: expected a Step"
-            )
-        return step
+        return read_step(self, step)
 
     def _end(self, number: int = NO_KEY) -> None:
         """End the sequence of a key."""
@@ -307,7 +295,10 @@ class Predictor(checkpoint.Saveable):
         Parameters
         ----------
         symbols : array_like of int
-            The symbols. Missing ones are None in a sequence, or masked in a masked array.
+            The symbols. Missing ones are None in a sequence, masked in a masked array, or null in
+            one of pandas (type Int64), polars or Arrow. Floats, NaN among them, are errors. If
+            the predictor has a `vocabulary`, text, bytes and tuples are labels; an integer is a
+            symbol all the same, also where labels are integers (`Vocabulary.encode` is for those).
         lengths : array_like of int, optional
             Lengths of the sequences that `symbols` joins: a new sequence starts before each of
             them, the first included. Without it the present sequence goes on.
@@ -333,12 +324,25 @@ class Predictor(checkpoint.Saveable):
         >>> float(result.log_predictive[2])
         0.0
         """
-        stream = Stream.read(symbols, lengths, self.n_symbols, keys, self.is_open, times)
+        trial = None if self.vocabulary is None else self.vocabulary.copy()
+        stream = Stream.read(
+            symbols,
+            lengths,
+            self.n_symbols,
+            keys,
+            is_open=self.is_open,
+            times=times,
+            vocabulary=trial,
+        )
         show = validate.flag("progress", progress)
         if keys is not None:
             self._check_keys()
-        with progress_bar(show, len(stream), type(self).__name__) as advance:
-            return self._result(self._run_keyed(stream, advance))
+        try:
+            with progress_bar(show, len(stream), type(self).__name__) as advance:
+                return self._result(self._run_keyed(stream, advance))
+        finally:
+            if trial is not None:
+                self._learn_labels(trial)
 
     def _run_keyed(self, stream: Stream, advance: Callable[[int], None]) -> NDArray[np.float64]:
         """Absorb a stream that was read, and keep the table of keys; return the reports."""
@@ -403,79 +407,6 @@ class Predictor(checkpoint.Saveable):
         True
         """
         return self.copy().run(symbols, lengths, keys, times=times).log_predictive
-
-    # -- what the symbols stand for --------------------------------------------------------
-
-    _vocabulary: Vocabulary | None = None
-
-    @property
-    def vocabulary(self) -> Vocabulary | None:
-        """What the symbols stand for: a `Vocabulary`, or None unless set.
-
-        It plays no part in what the predictor does; copies and checkpoints carry it along.
-        """
-        return self._vocabulary
-
-    @vocabulary.setter
-    def vocabulary(self, vocabulary: Vocabulary | None) -> None:
-        if vocabulary is not None:
-            if not isinstance(vocabulary, Vocabulary):
-                raise TypeError(f"vocabulary={vocabulary!r}: expected a Vocabulary, or None")
-            _check_size(vocabulary, self.n_symbols, self.is_open)
-        self._vocabulary = vocabulary
-
-    # -- checkpoints -----------------------------------------------------------------------
-
-    def _to_state(self) -> checkpoint.State:
-        """Return what the predictor is made of, the vocabulary aside."""
-        raise TypeError(f"{type(self).__name__} cannot be saved")
-
-    @classmethod
-    def _from_state(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
-        """Return the predictor of such a state, or raise; `given` is what `load` was passed."""
-        raise TypeError(f"{cls.__name__} cannot be loaded")
-
-    def _to_checkpoint(self) -> checkpoint.State:
-        state = self._to_state()
-        vocabulary = None if self.vocabulary is None else self.vocabulary._values()
-        values = {**state.values, "vocabulary": vocabulary}
-        if not (self._table.is_plain and self.max_keys is None):  # others are as in version 0.1
-            values["keys"] = self._table.to_values()
-        return replace(state, values=values)
-
-    @classmethod
-    def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
-        values = dict(state.values)
-        vocabulary, keys = values.pop("vocabulary"), values.pop("keys", None)
-        predictor = cls._from_state(replace(state, values=values), given)
-        if vocabulary is not None:
-            predictor.vocabulary = Vocabulary._from_values(vocabulary)
-        if keys is not None:
-            predictor._key_table = KeyTable.from_values(keys)
-        else:
-            predictor._table.use(None)
-        return predictor
-
-
-def _check_size(vocabulary: Vocabulary, n_symbols: int, is_open: bool) -> None:
-    """Check that a vocabulary goes with an alphabet of so many symbols, open or not."""
-    n = vocabulary.n_symbols
-    if is_open:
-        if not vocabulary.is_open or n != n_symbols:
-            raise ValueError(
-                f"vocabulary={vocabulary!r} of {n} symbols: expected one that is open "
-                f"(Vocabulary.open) and has the {n_symbols} symbols that the predictor has seen"
-            )
-    elif (
-        vocabulary.capacity is None
-        or vocabulary.capacity > n_symbols
-        or (not vocabulary.is_open and n < n_symbols)
-    ):
-        raise ValueError(
-            f"vocabulary={vocabulary!r} of {n} symbols: expected {n_symbols}, as the predictor "
-            "has; what it has learnt depends on the size of its alphabet, so it cannot be carried "
-            "over to another one: make a new predictor, or one whose alphabet is open"
-        )
 
 
 def _after(table: KeyTable, stream: Stream, n: int) -> KeyTable:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from mdvpf._support import validate
 from mdvpf.model import read_times
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_keys
-from mdvpf.predictor.vocabulary import Label
+from mdvpf.predictor.labels import with_symbols
+from mdvpf.predictor.vocabulary import Label, Vocabulary
 
 MISSING = -1  # how a missing symbol is written in the arrays of a Stream
 
@@ -61,14 +62,17 @@ class Stream:
         lengths: ArrayLike | None,
         n_symbols: int,
         keys: Any = None,
+        *,
         is_open: bool = False,
         times: Any = None,
+        vocabulary: Vocabulary | None = None,
     ) -> Self:
         """Check the symbols and the lengths of their sequences or their keys, all of them.
 
+        With a vocabulary, labels may stand among the symbols; one that is open takes new ones.
         Keys are not numbered yet: that is done by `numbered`.
         """
-        array = _read_symbols(symbols, n_symbols, is_open)
+        array = _read_symbols(with_symbols(symbols, vocabulary), n_symbols, is_open)
         ended = np.full(len(array), NONE_ENDS, dtype=np.int32)
         if lengths is not None:
             if keys is not None:
@@ -104,11 +108,11 @@ class Stream:
 
 
 def read_symbol(symbol: Any, n_symbols: int) -> int:
-    """Return a symbol as an int, `MISSING` for None, or raise."""
-    if symbol is None:
-        return MISSING
+    """Return a symbol as an int, `MISSING` for None and pandas.NA, or raise."""
     if type(symbol) is int and 0 <= symbol < n_symbols:  # the usual case, without a message
         return symbol
+    if validate.is_missing(symbol):
+        return MISSING
     return validate.integer(
         "symbol", symbol, low=0, high=n_symbols - 1, also=", or None if it is missing"
     )

@@ -234,7 +234,7 @@ class Vocabulary:
         Parameters
         ----------
         data : iterable of labels
-            The data; None, a missing label, is passed over, and so is `unknown`.
+            The data; None and pandas.NA, a missing label, are passed over, and so is `unknown`.
         unknown : label, optional
             As for the class.
 
@@ -261,7 +261,8 @@ class Vocabulary:
         Parameters
         ----------
         labels : iterable of labels
-            The labels. None is a missing one: where there are any, the array is a masked one.
+            The labels. None and pandas.NA are missing ones: where there are any, the array is a
+            masked one.
 
         Examples
         --------
@@ -415,8 +416,9 @@ def read_label(name: str, label: Any) -> Label:
 def _read_all(name: str, labels: Any, *, missing: bool = False) -> Iterator[Any]:
     if isinstance(labels, (Mapping, Set)) or not isinstance(labels, Iterable):
         raise TypeError(f"{name}={reprlib.repr(labels)}: expected labels in order")
-    for i, label in enumerate(labels):
-        yield None if missing and label is None else read_label(f"{name}[{i}]", label)
+    for i, label in enumerate(validate.without_nulls(labels) if missing else labels):
+        is_missing = missing and validate.is_missing(label)
+        yield None if is_missing else read_label(f"{name}[{i}]", label)
 
 
 def label_to_json(label: Label) -> Any:

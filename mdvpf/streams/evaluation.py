@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
-from mdvpf.predictor import MISSING, NO_KEY, NONE_ENDS, Label, Predictor, Stream
+from mdvpf.predictor import (
+    MISSING,
+    NO_KEY,
+    NONE_ENDS,
+    Label,
+    Predictor,
+    Stream,
+    Vocabulary,
+    read_step,
+)
 
 _PROGRESS = 256  # symbols between two looks at the progress bar
 
@@ -136,14 +145,15 @@ def evaluate(
     wanted = _read_top_k(top_k)
     show = validate.flag("progress", progress)
     n_symbols, is_open = predictor.n_symbols, predictor.is_open
+    vocabulary = predictor.vocabulary
     learnt = None
     if train is not None:
-        learnt = read_sequences("train", train, n_symbols, train_keys, is_open)
+        learnt = read_sequences("train", train, n_symbols, train_keys, is_open, vocabulary)
         if is_open:
             n_symbols = max(n_symbols, 1 + int(learnt.symbols.max()))
     elif train_keys is not None:
         raise ValueError("train_keys without train: expected both, or neither")
-    scored = read_sequences("test", test, n_symbols, test_keys, is_open)
+    scored = read_sequences("test", test, n_symbols, test_keys, is_open, vocabulary)
     if train_keys is not None or test_keys is not None:
         predictor._check_keys()
     learner = predictor.copy() if validate.flag("copy", copy) else predictor
@@ -185,9 +195,16 @@ def evaluate(
 
 
 def read_sequences(
-    name: str, values: Any, n_symbols: int, keys: Any = None, is_open: bool = False
+    name: str,
+    values: Any,
+    n_symbols: int,
+    keys: Any = None,
+    is_open: bool = False,
+    vocabulary: Vocabulary | None = None,
 ) -> Stream:
     """Return sequences in any of the forms that `evaluate` takes, or raise.
+
+    With a vocabulary, labels may stand among the symbols.
 
     Examples
     --------
@@ -210,7 +227,9 @@ def read_sequences(
     if keys is not None and lengths is not None:
         raise ValueError(f"{name}_keys: expected symbols alone for {name}, not several sequences")
     try:
-        stream = Stream.read(symbols, lengths, n_symbols, keys, is_open)
+        stream = Stream.read(
+            symbols, lengths, n_symbols, keys, is_open=is_open, vocabulary=vocabulary
+        )
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
     if keys is None:
@@ -281,7 +300,8 @@ def _run_ranked(
                 prediction = predictor.predict_proba(**named)
                 own = prediction[symbol]
                 ranks[i] = (prediction > own).sum() + (prediction[:symbol] == own).sum()
-            log_predictive[i] = predictor.update(None if symbol == MISSING else symbol, **named)[0]
+            step = predictor.update(None if symbol == MISSING else symbol, **named)
+            log_predictive[i] = read_step(predictor, step).log_predictive
             if i % _PROGRESS == _PROGRESS - 1:
                 advance(_PROGRESS)
         advance(n % _PROGRESS)

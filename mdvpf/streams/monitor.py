@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from mdvpf import checkpoint
 from mdvpf._support import validate
+from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
-from mdvpf.predictor import Label, Predictor, Step, label_text
+from mdvpf.predictor import Label, Predictor, Step, label_text, read_step
 
 N_EXPECTED = 3  # how many of the likeliest symbols a report names
 
@@ -128,6 +129,10 @@ class Monitor(checkpoint.Saveable):
     (1, 1, ((0, 0.5), (1, 0.5)))
     """
 
+    detector: ReadOnly[SurpriseDetector] = ReadOnly()
+    missing: ReadOnly[str | None] = ReadOnly()
+    n_lines: Checked[int] = Checked(lambda n: validate.integer("n_lines", n, low=0, high=2**62))
+
     def __init__(
         self, detector: SurpriseDetector | Predictor, *, missing: str | None = None
     ) -> None:
@@ -136,12 +141,10 @@ class Monitor(checkpoint.Saveable):
         if not isinstance(detector, SurpriseDetector):
             raise TypeError(f"detector={detector!r}: expected a SurpriseDetector or a Predictor")
         self.detector = detector
-        self.missing: str | None = None
         self.n_lines = 0
         self._labels: list[Label] = list(self.predictor.vocabulary or ())
         self._symbols = _by_text(self._labels)
-        if missing is not None:
-            self.missing = self._read_missing(missing)
+        self.missing = None if missing is None else self._read_missing(missing)
 
     def __repr__(self) -> str:
         return f"Monitor({self.detector!r}, missing={self.missing!r})"
@@ -188,7 +191,7 @@ class Monitor(checkpoint.Saveable):
         symbol = None if text == self.missing else self._symbol(text)
         predictor = self.detector.reader
         expected = _likeliest(predictor.predict_proba())
-        step = predictor.update(symbol)
+        step = read_step(predictor, predictor.update(symbol))
         detection = self.detector.judge(step, missing=symbol is None)
         self.n_lines += 1
         return Report(

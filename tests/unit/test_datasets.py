@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gzip
+import hashlib
 import io
 import pickle
 import tarfile
@@ -393,6 +395,17 @@ def test_a_link_to_nothing_in_an_archive_is_passed_over(tmp_path: Path, few_clic
     assert len(datasets.msnbc(file).symbols) == 8
 
 
+@pytest.mark.parametrize("target", ["nothing", "/nowhere/at/all", "../../outside", "folder/link"])
+@pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE])
+def test_whatever_is_no_file_in_an_archive_is_passed_over(
+    kind: bytes, target: str, tmp_path: Path, few_clicks: bytes
+) -> None:
+    member = tarfile.TarInfo("folder/link")
+    member.type, member.linkname = kind, target
+    file = tar_with(member, tmp_path / "a.tar.gz", few_clicks)
+    assert len(datasets.msnbc(file).symbols) == 8
+
+
 def test_an_archive_that_would_write_elsewhere_is_refused(
     tmp_path: Path, few_clicks: bytes
 ) -> None:
@@ -600,6 +613,27 @@ def test_a_download_with_the_wrong_content_is_not_kept(
     assert datasets.msnbc().n_symbols == 3
 
 
+def test_a_download_with_another_hash_is_not_kept(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, right = msnbc_clicks._MSNBC, hashlib.sha256(CLICKS).hexdigest()
+    known = dataclasses.replace(source, digests=(("msnbc990928.seq", right),))
+    monkeypatch.setattr(msnbc_clicks, "_MSNBC", known)
+    forged = CLICKS.replace(b"1 1 ", b"1 2 ")
+    server.content = packings(forged)["web.zip"]
+    with pytest.raises(ValueError, match=f"msnbc990928.seq with the SHA-256 .* expected {right}"):
+        datasets.msnbc()
+    assert list(cache.iterdir()) == []
+    server.content = packings(CLICKS)["web.zip"]
+    assert datasets.msnbc().symbols[:2].tolist() == [0, 0]
+
+
+def test_the_known_hash_is_that_of_the_real_file(data_dir: Path) -> None:
+    ((name, known),) = msnbc_clicks._MSNBC.digests
+    content = files.unpack(data_dir / "msnbc990928.seq.gz")[name]
+    assert hashlib.sha256(content).hexdigest() == known
+
+
 def test_a_transfer_that_breaks_off_is_not_kept(server: Server, cache: Path) -> None:
     right, server.content = server.content, server.content[:100]
     server.missing = len(right) - 100
@@ -696,4 +730,4 @@ def test_sources_are_where_they_are_published() -> None:
     addresses = [url for book in book_texts._BOOKS for url in book.source.urls]
     addresses += [*msnbc_clicks._MSNBC.urls, *masquerade_commands._MASQUERADE.urls]
     assert len(set(addresses)) == 6
-    assert all(url.startswith(("https://", "http://www.schonlau.net/")) for url in addresses)
+    assert all(url.startswith("https://") for url in addresses)

@@ -1,0 +1,128 @@
+"""What goes with the numbers of a predictor: labels of its symbols, and its keys; and saving both."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, Self
+
+from mdvpf import checkpoint
+from mdvpf.predictor.keys import KeyTable
+from mdvpf.predictor.vocabulary import Vocabulary
+
+
+class Labelled(checkpoint.Saveable):
+    """Base of predictors: a vocabulary for symbols, a table for keys."""
+
+    @property
+    @abstractmethod
+    def n_symbols(self) -> int:
+        """Size of the alphabet; if it is open, how many symbols were seen."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
+        return False
+
+    _key_table: KeyTable | None = None
+
+    @property
+    def _table(self) -> KeyTable:
+        """The keys in use."""
+        if self._key_table is None:
+            self._key_table = KeyTable()
+        return self._key_table
+
+    # -- what the symbols stand for --------------------------------------------------------
+
+    _vocabulary: Vocabulary | None = None
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """What the symbols stand for: a `Vocabulary`, or None unless set.
+
+        With it `run` and `score` take labels beside symbols. It plays no part in what the
+        predictor does with them; copies and checkpoints carry it along.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> chain = mdvpf.Markov(2)
+        >>> chain.vocabulary = mdvpf.Vocabulary(["cd", "make"])
+        >>> bool((chain.score(["make", "cd", None]) == chain.score([1, 0, None])).all())
+        True
+        """
+        return self._vocabulary
+
+    @vocabulary.setter
+    def vocabulary(self, vocabulary: Vocabulary | None) -> None:
+        if vocabulary is not None:
+            if not isinstance(vocabulary, Vocabulary):
+                raise TypeError(f"vocabulary={vocabulary!r}: expected a Vocabulary, or None")
+            _check_size(vocabulary, self.n_symbols, self.is_open)
+        self._vocabulary = vocabulary
+
+    def _learn_labels(self, trial: Vocabulary) -> None:
+        """Take over the labels that a copy of the vocabulary has learnt in a run."""
+        vocabulary = self._vocabulary
+        assert vocabulary is not None
+        labels = list(trial)
+        for label in labels[len(vocabulary) : self.n_symbols if self.is_open else None]:
+            vocabulary.add(label)
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> checkpoint.State:
+        """Return what the predictor is made of, the vocabulary aside."""
+        raise TypeError(f"{type(self).__name__} cannot be saved")
+
+    @classmethod
+    def _from_state(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        """Return the predictor of such a state, or raise; `given` is what `load` was passed."""
+        raise TypeError(f"{cls.__name__} cannot be loaded")
+
+    def _to_checkpoint(self) -> checkpoint.State:
+        state = self._to_state()
+        vocabulary = None if self.vocabulary is None else self.vocabulary._values()
+        values = {**state.values, "vocabulary": vocabulary}
+        version = state.version
+        if self.vocabulary is not None and self.vocabulary.is_open:
+            version = 2
+        if not (self._table.is_plain and self._table.max_keys is None):
+            values["keys"] = self._table.to_values()
+            version = 2
+        return replace(state, values=values, version=version)  # all others are as in version 0.1
+
+    @classmethod
+    def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        values = dict(state.values)
+        vocabulary, keys = values.pop("vocabulary"), values.pop("keys", None)
+        predictor = cls._from_state(replace(state, values=values), given)
+        if vocabulary is not None:
+            predictor.vocabulary = Vocabulary._from_values(vocabulary)
+        if keys is not None:
+            predictor._key_table = KeyTable.from_values(keys)
+        else:
+            predictor._table.use(None)
+        return predictor
+
+
+def _check_size(vocabulary: Vocabulary, n_symbols: int, is_open: bool) -> None:
+    """Check that a vocabulary goes with an alphabet of so many symbols, open or not."""
+    n = vocabulary.n_symbols
+    if is_open:
+        if not vocabulary.is_open or n != n_symbols:
+            raise ValueError(
+                f"vocabulary={vocabulary!r} of {n} symbols: expected one that is open "
+                f"(Vocabulary.open) and has the {n_symbols} symbols that the predictor has seen"
+            )
+    elif (
+        vocabulary.capacity is None
+        or vocabulary.capacity > n_symbols
+        or (not vocabulary.is_open and n < n_symbols)
+    ):
+        raise ValueError(
+            f"vocabulary={vocabulary!r} of {n} symbols: expected {n_symbols}, as the predictor "
+            "has; what it has learnt depends on the size of its alphabet, so it cannot be carried "
+            "over to another one: make a new predictor, or one whose alphabet is open"
+        )
