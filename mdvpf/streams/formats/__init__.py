@@ -1,0 +1,53 @@
+"""Formats of live lines, one file each: what turns the bytes of a line into an `Event`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdvpf._support import validate
+from mdvpf.streams.formats.base import LineFormat
+from mdvpf.streams.formats.lines import Lines
+
+_CLASSES: dict[str, type[LineFormat]] = {each.name: each for each in (Lines,)}
+FORMATS = tuple(_CLASSES)
+
+__all__ = ["FORMATS", "LineFormat", "make_format"]
+
+
+def make_format(
+    name: str, options: Mapping[str, Any] | None = None, state: Mapping[str, Any] | None = None
+) -> LineFormat:
+    """Return a format of lines.
+
+    Parameters
+    ----------
+    name : str
+        "lines": one symbol a line, an empty line ends the sequence. "json": one JSON object a
+        line. "csv", "tsv": rows of cells, with a header in the first line. "journal": what
+        ``journalctl -o json`` writes. "text": free text, whose templates Drain3 finds (extra
+        `logs`).
+    options : mapping, optional
+        The options, by name; those that are None count as not given.
+
+        ``symbol`` (str): the field of the symbol; required for "json", "csv" and "tsv".
+        ``key`` (str, or a sequence of them): the field of the key; of several the key is the
+        tuple. ``time`` (str): the field of the time. ``time_unit`` ("iso", "s", "ms", "us" or
+        "ns"): how it is written, ISO 8601 unless given. ``pass_fields`` (sequence of str): fields
+        that are passed through to `Event.fields`. ``delimiter`` (str): what separates cells.
+
+        ``missing`` (str): the text of a symbol that is missing. ``end`` (str, or a sequence of
+        them): the text of a symbol after which the sequence of its key ends.
+    state : mapping, optional
+        What `LineFormat.state` returned: go on from there.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.formats import make_format
+    >>> make_format("lines", {"end": "logout"}).parse(b"logout").ends
+    True
+    """
+    made = _CLASSES[validate.choice("format", name, FORMATS)]({} if options is None else options)
+    if state is not None:
+        made.restore(state)
+    return made
