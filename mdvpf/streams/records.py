@@ -101,6 +101,14 @@ class Fields:
             else can fail any more.
         """
         assert self.symbol is not None
+        symbol = label_of(self._value(get, self.symbol, "symbol"), self.symbol)
+        if symbol is not None and self.missing is not None and label_text(symbol) == self.missing:
+            symbol = None
+        if symbol == "":
+            raise ValueError(
+                f"nothing in the field {self.symbol!r}; expected a symbol (with missing='', it "
+                "would be taken for a missing one)"
+            )
         key: Label | None = None
         if len(self.key) == 1:
             key = self._key(get, self.key[0])
@@ -116,14 +124,6 @@ class Fields:
             except ValueError as error:
                 raise ValueError(f"field {self.time!r}: {error}") from None
         passed = {name: _passed(get, name) for name in self.pass_fields}
-        symbol = label_of(self._value(get, self.symbol, "symbol"), self.symbol)
-        if symbol is not None and self.missing is not None and label_text(symbol) == self.missing:
-            symbol = None
-        if symbol == "":
-            raise ValueError(
-                f"nothing in the field {self.symbol!r}; expected a symbol (with missing='', it "
-                "would be taken for a missing one)"
-            )
         if symbol is not None and symbol_of is not None:
             symbol = symbol_of(label_text(symbol))
         return Event(symbol, key, time, passed, ends=self.is_end(symbol))
