@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._support import validate
 from mdvpf.predictor import Label, label_text
 from mdvpf.streams.event_tables import Collected
 from mdvpf.streams.events import Event
 from mdvpf.streams.excerpts import shown
 from mdvpf.streams.input_files import opened, text_lines
 from mdvpf.streams.looks import check_looks
-from mdvpf.streams.reading import XES, format_of, read_events
+from mdvpf.streams.reading import FILE_FORMATS, XES, format_of, read_events
 
 _WITHOUT_COLUMNS = ("lines", "text", "journal", XES)
 
@@ -202,7 +203,7 @@ def _events(
     format: str | None,
     options: Mapping[str, Any],
 ) -> Iterable[Event]:
-    name = format_of(path) if format is None else format
+    name = format_of(path) if format is None else validate.choice("format", format, FILE_FORMATS)
     if name == "lines" and format is None and column is not None:
         name = "csv"
     if name == "lines":
