@@ -126,7 +126,9 @@ def detect(
         )
     strange = None if label is None else _read_labels(file, label, data.fields[label])
     n = len(data.symbols)
-    lengths = np.array([n]) if data.lengths is None else data.lengths
+    keys = data.keys if data.is_interleaved else None
+    sequences = data if data.is_interleaved else data.grouped()
+    lengths = np.array([n]) if sequences.lengths is None else sequences.lengths
     with shared.usage():
         if train >= n:
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
@@ -144,11 +146,11 @@ def detect(
             for start in range(first, stop, CHUNK):
                 part = slice(start, min(start + CHUNK, stop))
                 chunk = data.symbols[part]
-                keys = {} if data.keys is None else {"keys": data.keys[part]}
+                given: dict[str, Any] = {} if keys is None else {"keys": keys[part]}
                 if stop <= train:
-                    detector.predictor.run(chunk, **keys)  # type: ignore[arg-type]
+                    detector.predictor.run(chunk, **given)
                 else:
-                    parts.append(detector.run(chunk, **keys))  # type: ignore[arg-type]
+                    parts.append(detector.run(chunk, **given))
                 advance(len(chunk))
     found = _joined(parts)
     judged = _judgements(found, train, block, strange)

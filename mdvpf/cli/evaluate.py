@@ -63,7 +63,7 @@ def evaluate(
 
     The files are as for detect: one symbol a line and blank lines between sequences, or any other
     --format. They share one alphabet: all symbols that occur in either. With --key every key is a
-    sequence, and they are learnt and scored one after the other.
+    sequence, and they may be interleaved.
 
     For example:
 
@@ -92,7 +92,7 @@ def evaluate(
             selection=selection,
         )
     with reading.told():
-        found_streams = read_files(
+        streams = read_files(
             [train, test],
             column=column,
             breaks=breaks,
@@ -105,13 +105,15 @@ def evaluate(
             missing=missing,
             delimiter=delimiter,
         )
-    learnt, scored = (stream.grouped() for stream in found_streams)
+    learnt, scored = (stream if stream.is_interleaved else stream.grouped() for stream in streams)
     with shared.usage():
         predictor = make_predictor(name, learnt.n_symbols, particles, seed, **settings)
+    keys: dict[str, Any] = {"train_keys": learnt.keys, "test_keys": scored.keys}
     found = evaluate_predictor(
         predictor,
         _sequences(learnt),
         _sequences(scored),
+        **{name: each for name, each in keys.items() if each is not None},
         frozen=not learning,
         top_k=wanted,
         copy=False,
@@ -131,7 +133,9 @@ def _read_top_k(text: str) -> tuple[int, ...]:
         raise ValueError(f"top_k={text!r}: expected integers with commas between them") from None
 
 
-def _sequences(stream: FileStream) -> tuple[Any, Any]:
+def _sequences(stream: FileStream) -> Any:
+    if stream.keys is not None:
+        return stream.symbols
     n = len(stream.symbols)
     return stream.symbols, np.array([n]) if stream.lengths is None else stream.lengths
 

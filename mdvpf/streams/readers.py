@@ -64,6 +64,20 @@ class FileStream:
         """Size of the alphabet."""
         return len(self.labels)
 
+    @property
+    def is_interleaved(self) -> bool:
+        """Whether a key comes back after another one; if none does, keys are only sequences.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mdvpf.streams.readers import FileStream
+        >>> FileStream("x", np.array([0, 1, 0]), ("a", "b"), None, [7, 8, 7]).is_interleaved
+        True
+        """
+        keys = self.keys or ()
+        return sum(1 for _ in groupby(keys)) > len(set(keys))
+
     def grouped(self) -> FileStream:
         """Return the stream with its keys one after the other, as sequences without keys.
 

@@ -31,6 +31,8 @@ def test_the_names_of_the_formats() -> None:
     assert FORMATS == ("lines", "json", "csv", "tsv", "journal", "text")
     with pytest.raises(ValueError, match="format='xml'"):
         make_format("xml")
+    with pytest.raises(TypeError, match="options="):
+        make_format("lines", ["missing"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", WITHOUT_EXTRAS)
