@@ -112,6 +112,12 @@ class CopiesNothing(OwnChain):
         return self
 
 
+@broken("copy is independent: the copy of a CopiesToItsParent is a OwnChain")
+class CopiesToItsParent(OwnChain):
+    def copy(self) -> Any:
+        return OwnChain(self.inside.beta)
+
+
 @broken("copy is independent: the prediction after updates of a copy")
 class SharesItsCounts(OwnChain):
     def copy(self) -> Self:

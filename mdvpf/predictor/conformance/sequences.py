@@ -23,7 +23,8 @@ from mdvpf.predictor.results import Step
 def check_copy(predictor: Predictor) -> None:
     """Check that `copy` is independent."""
     first = predictor.copy()
-    require(isinstance(first, Predictor), f"copy returned {first!r}, which is no Predictor")
+    own, other = type(predictor).__name__, type(first).__name__
+    require(type(first) is type(predictor), f"the copy of a {own} is a {other}")
     require(first is not predictor, "copy returned the predictor itself")
     before = np.array(predictor.predict_proba())
     same(first.predict_proba(), before, "the prediction of a copy")
