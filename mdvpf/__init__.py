@@ -26,6 +26,7 @@ from mdvpf.predictor import (
     Predictor,
     Step,
     Vocabulary,
+    check_predictor,
 )
 from mdvpf.predictor import results as _results
 from mdvpf.predictor import vocabulary as _vocabulary
@@ -71,6 +72,7 @@ __all__ = [
     "by_evidence",
     "Restart",
     "Predictor",
+    "check_predictor",
     "Vocabulary",
     "evaluate",
     "Evaluation",

@@ -4,6 +4,7 @@ A predictor gives the distribution of the next symbol of a stream. Filters, base
 are predictors; they live in packages of their own.
 """
 
+from mdvpf.predictor.conformance import check_predictor
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_key
 from mdvpf.predictor.protocol import Predictor, read_step
 from mdvpf.predictor.results import (
@@ -33,6 +34,7 @@ __all__ = [
     "Step",
     "Stream",
     "Vocabulary",
+    "check_predictor",
     "label_text",
     "read_key",
     "read_reports",
