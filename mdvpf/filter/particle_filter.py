@@ -269,10 +269,9 @@ class ParticleFilter(Forecasts):
         reports: NDArray[np.float64],
     ) -> None:
         most = self._draws * (part.stop - part.start)
+        ended = np.where(stream.starts[part], np.int32(0), np.int32(-1))
         with drawn_uniforms(self.rng, most) as (uniforms, progress):
-            self._core.advance(
-                stream.symbols[part], stream.starts[part], plan[part], uniforms, reports, progress
-            )
+            self._core.advance(stream.symbols[part], ended, plan[part], uniforms, reports, progress)
 
     def _settle(self, n: int) -> None:
         if n >= _LONG_RUN:
