@@ -32,6 +32,8 @@ from mdvpf._kernel.particles cimport (
     used_groups,
 )
 from mdvpf._kernel.pool cimport open_pool
+from mdvpf._kernel.position_snapshot cimport write_keys
+from mdvpf._kernel.positions cimport state_of_key, symbol_of_key
 from mdvpf._kernel.prediction cimport add_predictives
 from mdvpf._kernel.real_counts cimport real_end, real_start
 from mdvpf._kernel.real_particles cimport is_gone, outlives_step
@@ -52,12 +54,14 @@ from mdvpf._kernel.snapshot cimport take_snapshot
 from mdvpf._kernel.state_text cimport state_text
 from mdvpf._kernel.step cimport start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
+from mdvpf._kernel.stretches cimport FREE_STRETCHES
 from mdvpf._kernel.threads cimport watch_forks
 from mdvpf._kernel.types cimport History, Record, Report, Row, System, handle_t
 from mdvpf._kernel.verify cimport (
     check, verify_buffers, verify_history, verify_particle, verify_pool, verify_slots,
     verify_totals,
 )
+from mdvpf._kernel.verify_positions cimport verify_keys, verify_positions
 from mdvpf._kernel.verify_real cimport verify_real
 
 # Candidates scored, or records visited, between two looks at pending signals: some milliseconds.
@@ -82,6 +86,12 @@ cdef int raise_for(Status status) except -1:
     if status == COUNT_LIMIT:
         raise OverflowError("a count is 2**32 - 1; the filter is as it was before the step")
     raise ValueError("uniforms: expected one for every draw of the step")
+
+
+cdef int check_number(int32_t number) except -1:
+    if number < 0:
+        raise ValueError(f"number={number}: expected that of a key, at least 0")
+    return 0
 
 
 cdef void visit(
@@ -137,6 +147,7 @@ cdef class ParticleSystem:
         self.system.memory.fail_after = -1
         self.system.settle_interval = SETTLE_INTERVAL
         self.system.release_interval = RELEASE_INTERVAL
+        self.system.positions.n_spare = FREE_STRETCHES
 
     def __init__(
         self, *, int64_t n_symbols, double alpha, double gamma, double beta, bint any_state,
@@ -229,9 +240,10 @@ cdef class ParticleSystem:
     # ---- steps -------------------------------------------------------------------------------
 
     def advance(
-        self, const int32_t[::1] symbols, const unsigned char[::1] starts,
+        self, const int32_t[::1] symbols, const int32_t[::1] ended,
         const double[::1] discounts, const double[::1] uniforms,
-        double[:, ::1] reports, int64_t[::1] progress, const double[::1] times=None,
+        double[:, ::1] reports, int64_t[::1] progress, const int32_t[::1] numbers=None,
+        const double[::1] times=None,
     ):
         """Absorb a chunk of symbols.
 
@@ -239,8 +251,8 @@ cdef class ParticleSystem:
         ----------
         symbols : int32 buffer
             Symbols, -1 for missing.
-        starts : uint8 buffer
-            Whether a new sequence starts before each symbol.
+        ended : int32 buffer
+            Number of the key whose sequence ends before each symbol, -1 for none.
         discounts : float64 buffer
             Discount of the step that each symbol completes; ignored but by MD-VPA.
         uniforms : float64 buffer
@@ -249,26 +261,33 @@ cdef class ParticleSystem:
             Receives log predictive, log evidence, mean states, ESS, particles and discarded.
         progress : int64 buffer of length 2
             Receives the number of symbols absorbed and of uniforms used, also on an error.
-        times : float64 buffer, optional
+        numbers : int32 buffer or None
+            Number of the key of each symbol; None if all are 0.
+        times : float64 buffer or None
             Half-lives that have passed at each symbol, for forgetting by time.
         """
         cdef System* system = &self.system
         cdef int64_t n = symbols.shape[0]
         cdef int64_t i = 0
         cdef int64_t work = 0
+        cdef const int32_t* number = NULL
         cdef bint timed = times is not None
         cdef double elapsed
         cdef Uniforms given
         cdef Report report
         cdef Status status = OK
-        if timed and times.shape[0] != n:
-            raise ValueError("times: expected one a symbol")
-        if starts.shape[0] != n or discounts.shape[0] != n or reports.shape[0] != n \
-                or reports.shape[1] != 6 or progress.shape[0] != 2:
-            raise ValueError("symbols, starts, discounts, reports: expected the same length")
+        if ended.shape[0] != n or discounts.shape[0] != n or reports.shape[0] != n \
+                or reports.shape[1] != 6 or progress.shape[0] != 2 \
+                or (numbers is not None and numbers.shape[0] != n) \
+                or (timed and times.shape[0] != n):
+            raise ValueError("symbols, ended, discounts, reports, ...: expected one length")
+        if numbers is not None and n:
+            number = &numbers[0]
         for i in range(n):
             if not MISSING <= symbols[i] < <int64_t>system.model.n_symbols:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
+            if ended[i] < -1 or (number != NULL and number[i] < 0):
+                raise ValueError(f"a number of symbol {i} is negative: expected that of a key")
         i = 0
         self.enter()
         try:
@@ -279,14 +298,17 @@ cdef class ParticleSystem:
             progress[1] = 0
             with nogil:
                 while i < n and status == OK:
-                    if starts[i]:
-                        status = start_sequence(system, &given)
+                    if ended[i] >= 0:
+                        status = start_sequence(system, <uint32_t>ended[i], &given)
                         progress[1] = given.used
                     elapsed = system.elapsed
                     if status == OK:
                         if timed:
                             tell_time(system, times[i])
-                        status = step(system, symbols[i], discounts[i], &given, &report)
+                        status = step(
+                            system, symbols[i], 0 if number == NULL else <uint32_t>number[i],
+                            discounts[i], &given, &report,
+                        )
                         if status != OK and timed:
                             tell_time(system, elapsed)
                     if status == OK:
@@ -309,7 +331,9 @@ cdef class ParticleSystem:
         finally:
             self.busy = False
 
-    def absorb(self, int32_t symbol, double discount, const double[::1] uniforms):
+    def absorb(
+        self, int32_t symbol, double discount, const double[::1] uniforms, int32_t number=0
+    ):
         """Absorb one symbol: `advance` for a chunk of one, without its arrays.
 
         Returns log predictive, mean states, ESS, particles, discarded and uniforms used.
@@ -320,13 +344,14 @@ cdef class ParticleSystem:
         cdef Status status
         if not MISSING <= symbol < <int64_t>system.model.n_symbols:
             raise ValueError(f"symbol={symbol}: expected one of the alphabet, or -1")
+        check_number(number)
         self.enter()
         try:
             given.values = &uniforms[0] if uniforms.shape[0] else NULL
             given.n = uniforms.shape[0]
             given.used = 0
             with nogil:
-                status = step(system, symbol, discount, &given, &report)
+                status = step(system, symbol, <uint32_t>number, discount, &given, &report)
             raise_for(status)
             system.log_evidence += report.log_evidence
             return (report.log_predictive, report.mean_states, report.ess, report.n_particles,
@@ -334,17 +359,18 @@ cdef class ParticleSystem:
         finally:
             self.busy = False
 
-    def new_sequence(self, const double[::1] uniforms):
-        """Start a new sequence; return the number of uniforms used."""
+    def new_sequence(self, const double[::1] uniforms, int32_t number=0):
+        """End the sequence of a key; return the number of uniforms used."""
         cdef Uniforms given
         cdef Status status
+        check_number(number)
         self.enter()
         try:
             given.values = &uniforms[0] if uniforms.shape[0] else NULL
             given.n = uniforms.shape[0]
             given.used = 0
             with nogil:
-                status = start_sequence(&self.system, &given)
+                status = start_sequence(&self.system, <uint32_t>number, &given)
             raise_for(status)
             return given.used
         finally:
@@ -388,6 +414,8 @@ cdef class ParticleSystem:
             with nogil:
                 status = take_real_snapshot(system, &arrays) if system.model.real \
                     else take_snapshot(system, &arrays)
+                if status == OK and system.positions.enabled:
+                    status = write_keys(system, &arrays)
             raise_for(status)
             return (system.n_steps, system.log_evidence, system.margin,
                     system.pending_symbol if system.pending else None,
@@ -449,6 +477,11 @@ cdef class ParticleSystem:
         return bool(self.system.pending)
 
     @property
+    def number(self):
+        """Number of the key of the latest symbol."""
+        return self.system.positions.active
+
+    @property
     def last_symbol(self):
         """Symbol that the particles shown emitted last; None: it was missing, or there is none."""
         if self.system.pending:
@@ -456,6 +489,30 @@ cdef class ParticleSystem:
         if self.system.n_steps == 0 or self.system.last_symbol == self.system.model.n_symbols:
             return None
         return self.system.last_symbol
+
+    def standing(self, int32_t number, int64_t[::1] states):
+        """Write where a key stands in each particle shown (-1: start); return its last symbol."""
+        cdef System* system = &self.system
+        cdef uint32_t symbol, current
+        cdef bint moved
+        cdef int64_t i
+        cdef uint32_t* block
+        self.check_idle()
+        check_number(number)
+        if number == <int32_t>system.positions.active:
+            raise ValueError("number: expected another key than that of the latest symbol")
+        if states.shape[0] != self.n_particles:
+            raise ValueError("states: expected one entry a particle")
+        for i in range(states.shape[0]):
+            block = block_of(system, system.provisional.parent[i] if system.pending else i)
+            current = state_of_key(system, block, <uint32_t>number)
+            moved = system.pending and current == system.provisional.state[i] + 1
+            states[i] = shown_state(system, block, current, moved)
+            if system.pending and not moved and system.model.real and current \
+                    and is_gone(system, block, current - 1, &system.after):
+                states[i] = -1
+        symbol = symbol_of_key(system, <uint32_t>number)
+        return None if symbol == system.model.n_symbols else symbol
 
     def describe(
         self, double[::1] weights, int64_t[::1] states, int64_t[::1] n_states,
@@ -487,21 +544,23 @@ cdef class ParticleSystem:
                 n_states[i] = label_of(system, block, block[BLOCK_STATES])
                 parents[i] = (<uint32_t*>system.stored.ancestors.data)[i]
 
-    def predict(self, double[::1] out):
-        """Write the distribution of the next symbol."""
+    def predict(self, double[::1] out, int32_t number=0):
+        """Write the distribution of the next symbol of a key."""
         cdef System* system = &self.system
         cdef int64_t n = self.n_particles
         cdef int64_t i = 0
         cdef double base = 0.0
         if out.shape[0] != system.model.n_symbols:
             raise ValueError("out: expected one entry a symbol")
+        check_number(number)
         self.enter()
         try:
             raise_for(reserve_scores(system, system.most_states))
             with nogil:
                 memset(&out[0], 0, out.shape[0] * sizeof(double))
                 while i < n:
-                    i = add_predictives(system, i, SIGNAL_INTERVAL, &base, &out[0])
+                    i = add_predictives(
+                        system, i, SIGNAL_INTERVAL, <uint32_t>number, &base, &out[0])
                     if i < n:
                         with gil:
                             PyErr_CheckSignals()
@@ -693,6 +752,8 @@ cdef class ParticleSystem:
                     visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
                           &rows, &shared)
             live = system.pool.live_bytes + blocks * system.stride * sizeof(uint32_t)
+            live += system.positions.n_stretches
+            live += system.positions.n_numbers * (2 if system.model.mealy else 1) * sizeof(uint32_t)
             live += system.n_particles * (2 * sizeof(uint32_t) + sizeof(double))
             if system.logarithmic:
                 live += system.n_particles * sizeof(double)
@@ -729,6 +790,17 @@ cdef class ParticleSystem:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.release_interval = n_steps
 
+    def _free_stretches(self, uint32_t n):
+        """Start rounds of stretches with about that many free ones from now on, for tests."""
+        if not 1 <= n <= FREE_STRETCHES:
+            raise ValueError(f"n={n}: expected 1 to {FREE_STRETCHES}")
+        self.system.positions.n_spare = n
+
+    @property
+    def _n_stretches(self):
+        """Numbers of stretches in use, for tests."""
+        return self.system.positions.n_stretches
+
     # ---- debugging ---------------------------------------------------------------------------
 
     def verify(self):
@@ -743,6 +815,8 @@ cdef class ParticleSystem:
                         verify_real(system, k, references)
                     else:
                         verify_particle(system, k, references)
+                    verify_positions(system, k, references)
+            verify_keys(system)
             verify_pool(system, references)
             verify_slots(system)
             verify_buffers(system)

@@ -26,6 +26,9 @@ cdef struct StoredBuffers:
     Buffer weight           # double[]: of each particle
     Buffer log_weight       # double[], if the system is `logarithmic`
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
+    Buffer key_address      # uint32_t[]: of each number of a key 1 + address; 0: it is at the start
+    Buffer key_symbol       # uint32_t[]: in a Mealy machine, the last symbol of each of the others
+    Buffer stretch_live     # uint8_t[]: of each stretch, how many keys have an address there
     Buffer emission_tables  # double[2 * TABLED]: Model.inverse, then Model.spread_term
     Buffer log_tables       # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
 

@@ -30,11 +30,13 @@ from mdvpf._kernel.particles cimport (
     root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport at, recycle
+from mdvpf._kernel.positions cimport stretches_of
 from mdvpf._kernel.real_commit cimport move_real, recount_all
 from mdvpf._kernel.real_particles cimport live_states
 from mdvpf._kernel.release_states cimport release_states
 from mdvpf._kernel.shared_updates cimport add_at, forget_updates
 from mdvpf._kernel.shelves cimport free_shelf, take_slot
+from mdvpf._kernel.stretches cimport write_positions
 from mdvpf._kernel.types cimport Buffer, Survivors, System, handle_t
 
 cdef enum:
@@ -66,6 +68,8 @@ cdef inline void release_particle(System* system, int64_t particle) noexcept nog
             release_group(&system.pool, rows[i])
     if unlikely(system.model.real):
         release_group(&system.pool, block[BLOCK_LABELS])
+    if unlikely(system.positions.enabled):
+        release_tree(&system.pool, stretches_of(system, block)[0], system.positions.levels)
     for i in range(system.root_size):
         release_tree(&system.pool, root[i], system.depth - 1)
     release_leaf(&system.history, block[BLOCK_LEAF], system.history.generation)
@@ -87,6 +91,8 @@ cdef inline void hold_groups(System* system, uint32_t* block) noexcept nogil:
     hold_all(&system.pool, root_of(system, block), system.root_size)
     if unlikely(system.model.real):
         hold_all(&system.pool, &block[BLOCK_LABELS], 1)
+    if unlikely(system.positions.enabled):
+        hold_all(&system.pool, stretches_of(system, block), 1)
 
 
 cdef inline void refresh_spread(System* system) noexcept nogil:
@@ -259,6 +265,8 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.seen_missing = system.seen_missing or symbol == MISSING
     system.last_symbol = emitted
     forget_updates(system)
+    if system.positions.enabled:
+        write_positions(system, emitted)
     recycle(&system.pool)
     if system.model.real:
         set_clocks(system)

@@ -10,6 +10,7 @@ from mdvpf._kernel.constants cimport BLOCK_LABELS, NODE_SIZE, NONE, NO_MEMORY, O
 from mdvpf._kernel.counts cimport children, content_bytes, hold_all
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport at, class_at, close_pool, open_pool, reserve_pages, take
+from mdvpf._kernel.positions cimport stretches_of
 from mdvpf._kernel.real_counts cimport LABELLED, real_content_bytes, scale_in
 from mdvpf._kernel.types cimport Clock, Pool, Record, System, handle_t
 
@@ -29,7 +30,7 @@ cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) no
     memcpy(target, record, sizeof(Record) + (
         real_content_bytes(record) if move.real else content_bytes(record)))
     target.refs = 0
-    if move.real and level == 0 and (target.shape & 3) != LABELLED:
+    if move.real and level == 0 and target.shape and (target.shape & 3) != LABELLED:
         scale_in(target)[0] = not_too_far(scale_in(target)[0], move.now)
     if level > 0:
         hold_all(&move.pool, children(&move.pool, fresh), NODE_SIZE)
@@ -66,6 +67,9 @@ cdef inline void move_particle(Move* move, const System* system, uint32_t* block
     if system.model.real:
         move_at(move, &block[BLOCK_LABELS], 0)
         hold_all(&move.pool, &block[BLOCK_LABELS], 1)
+    if system.positions.enabled:
+        move_at(move, stretches_of(system, block), system.positions.levels)
+        hold_all(&move.pool, stretches_of(system, block), 1)
     hold_all(&move.pool, rows, used_groups(system, block))
     hold_all(&move.pool, root, system.root_size)
 

@@ -23,11 +23,14 @@ cdef enum:
     NODE_BITS = 4           # a node of the symbol tree has 16 children
     NODE_SIZE = 16
     NODE_UNITS = 10         # of a node
+    STRETCH_BITS = 4        # 16 positions of keys form a stretch
+    STRETCH = 16
     MAX_ROOT = 64           # handles kept in the particle itself
 
 # A particle is a block of uint32: this header, into[cap], handles of the groups of its 1 + cap
-# transition rows (row 0 is that of the start state), root of the symbol tree. Entries of `into`
-# past the number of states are 0. With real counts, `into` are 32-bit floats; with the oracle of
+# transition rows (row 0 is that of the start state), root of the symbol tree and, once a second key
+# was used, the handle of the tree of stretches and the labels of the open stretch. Entries of
+# `into` past the number of states are 0. With real counts, `into` are 32-bit floats; with the oracle of
 # rows, reached[cap] follows them; in a Mealy machine a state has a tree of rows, by symbol, and
 # its handle. `shelves.pxd` says where blocks lie.
 cdef enum:

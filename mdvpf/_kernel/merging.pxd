@@ -22,6 +22,7 @@ from mdvpf._kernel.constants cimport BLOCK_LABELS, NODE_BITS, NODE_SIZE, NONE, O
 from mdvpf._kernel.counts cimport children, content_bytes, hold_all, items_of
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport at, dispose, give_back, resize
+from mdvpf._kernel.positions cimport stretches_of
 from mdvpf._kernel.real_counts cimport real_content_bytes
 from mdvpf._kernel.types cimport Buffer, Pool, Record, System, handle_t
 
@@ -38,7 +39,7 @@ cdef struct Known:
 # A place in the blocks of particles. There are rows at even numbers, and columns at odd ones.
 cdef struct Place:
     bint is_row
-    uint32_t index          # among the rows, or among the columns; after these, the labels
+    uint32_t index          # among rows, or among columns; after these, labels and positions
     uint32_t level          # of its records above the groups
     uint32_t position
 
@@ -55,7 +56,7 @@ cdef struct Merge:
 
 cdef inline int64_t n_places(const System* system) noexcept nogil:
     """The number of the last place is less than this."""
-    return 2 * <int64_t>max(system.n_groups, system.root_size + 1)
+    return 2 * <int64_t>max(system.n_groups, system.root_size + 1 + system.positions.enabled)
 
 
 cdef inline Place place_of(const System* system, int64_t number) noexcept nogil:
@@ -68,9 +69,12 @@ cdef inline Place place_of(const System* system, int64_t number) noexcept nogil:
     elif place.index < system.root_size:
         place.level = system.depth - 1
         place.position = place.index << (NODE_BITS * place.level)
-    else:
+    elif place.index == system.root_size:
         place.level = 0
         place.position = LABEL_POSITION
+    else:
+        place.level = system.positions.levels
+        place.position = 0
     return place
 
 
@@ -86,6 +90,8 @@ cdef inline handle_t* held_at(
         return &root_of(system, block)[place.index]
     if system.model.real and place.index == system.root_size:
         return &block[BLOCK_LABELS]
+    if system.positions.enabled and place.index == system.root_size + 1:
+        return stretches_of(system, block)
     return NULL
 
 

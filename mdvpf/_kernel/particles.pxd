@@ -142,10 +142,13 @@ cdef inline void view_for(
 
 
 cdef inline void view_moved(
-    const System* system, uint32_t* block, uint32_t state, int32_t symbol,
+    const System* system, uint32_t* block, uint32_t state, int32_t symbol, uint32_t current,
     Scratch* scratch, View* view,
 ) noexcept nogil:
-    """View a particle as it would be after moving to the state on the symbol."""
+    """View a particle as it would be after moving to the state on the symbol.
+
+    It stands in 1 + `current`: in that state, or where another key does.
+    """
     cdef uint32_t* into = scratch.overlay_into
     cdef uint32_t n = block[BLOCK_STATES]
     view_particle(system, block, view)
@@ -156,10 +159,11 @@ cdef inline void view_moved(
     view.entered += 1
     if state == n:
         view.n_states += 1
+    if current > n:
         view.row.n = 0
     else:
-        view.row = transition_row(system, block, state + 1)
-    if state + 1 == block[BLOCK_CURRENT]:
+        view.row = transition_row(system, block, current)
+    if current == block[BLOCK_CURRENT]:
         view.row = overlaid(&view.row, state, scratch.overlay_row)
     if symbol == MISSING:
         view.missing = overlaid(

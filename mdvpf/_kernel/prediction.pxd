@@ -14,16 +14,17 @@ predict as the same particle does once it is stored, to the bit.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport (
-    BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
+    BLOCK_CURRENT, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
 )
 from mdvpf._kernel.counts cimport children, count_in, row_in, state_in
 from mdvpf._kernel.emission cimport as_double
 from mdvpf._kernel.particles cimport (
     block_of, column_moved, end_of_sharing, group_at, root_of, view_moved, view_particle,
 )
+from mdvpf._kernel.positions cimport standing_of, state_of_key, symbol_of_key
 from mdvpf._kernel.real_scores cimport add_real_predictive
 from mdvpf._kernel.transition cimport transition_scores
-from mdvpf._kernel.types cimport Model, Record, Row, System, View, handle_t
+from mdvpf._kernel.types cimport Model, Record, Row, Standing, System, View, handle_t
 
 cdef enum:
     NO_SYMBOL = 0x7FFFFFFF  # larger than any symbol
@@ -101,21 +102,23 @@ cdef inline int64_t add_columns(
 
 
 cdef inline int64_t add_provisional(
-    System* system, int64_t i, double* base, double* out
+    System* system, int64_t i, uint32_t number, double* base, double* out
 ) noexcept nogil:
-    """Add the prediction of a provisional particle; return how much work it was."""
+    """Add the prediction of a provisional particle for a key; return how much work it was."""
     cdef int32_t symbol = system.pending_symbol
     cdef uint32_t* block = block_of(system, system.provisional.parent[i])
     cdef uint32_t state = system.provisional.state[i]
     cdef double* rates = system.scratch.emission
+    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef Standing standing = standing_of(system, block, state, emitted, number)
     cdef Row moved
     cdef View view
     if system.model.real:
         base[0] += add_real_predictive(
-            system, block, True, state, system.provisional.weight[i], out
+            system, block, state, &standing, system.provisional.weight[i], out
         )
         return system.root_size + <int64_t>block[BLOCK_STATES]
-    view_moved(system, block, state, symbol, &system.scratch, &view)
+    view_moved(system, block, state, symbol, standing.current, &system.scratch, &view)
     transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
     base[0] += find_rates(
         &system.model, &view, system.provisional.weight[i], system.scratch.transition, rates
@@ -139,7 +142,7 @@ cdef inline int64_t add_stored(
     for i in range(first, end):
         weight += (<double*>system.stored.weight.data)[i]
     if system.model.real:
-        base[0] += add_real_predictive(system, block, False, 0, weight, out)
+        base[0] += add_real_predictive(system, block, 0, NULL, weight, out)
         return system.root_size + <int64_t>block[BLOCK_STATES]
     view_particle(system, block, &view)
     transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
@@ -147,12 +150,29 @@ cdef inline int64_t add_stored(
     return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
 
 
-cdef inline int64_t add_predictives(
-    System* system, int64_t first, int64_t most_work, double* base, double* out
+cdef inline int64_t add_stored_of_key(
+    System* system, int64_t first, int64_t end, uint32_t number, double* base, double* out
 ) noexcept nogil:
-    """Add up the predictions of the particles shown, from one of them on; return where it ends.
+    """`add_stored` for any key: meanwhile the block stands where that key does."""
+    cdef uint32_t* block = block_of(system, first)
+    cdef uint32_t current = block[BLOCK_CURRENT]
+    cdef uint32_t last_symbol = system.last_symbol
+    cdef int64_t work
+    if number != system.positions.active:
+        block[BLOCK_CURRENT] = state_of_key(system, block, number)
+        system.last_symbol = symbol_of_key(system, number)
+    work = add_stored(system, first, end, base, out)
+    block[BLOCK_CURRENT] = current
+    system.last_symbol = last_symbol
+    return work
 
-    It ends at the last particle, or once about `most_work` states and records were visited.
+
+cdef inline int64_t add_predictives(
+    System* system, int64_t first, int64_t most_work, uint32_t number, double* base, double* out
+) noexcept nogil:
+    """Add up the predictions of the particles shown for a key, from one of them on.
+
+    Return where it ends: at the last, or once about `most_work` states and records were visited.
     Symbol y has the probability base + out[y] in the end.
     """
     cdef int64_t n = system.provisional.n if system.pending else system.n_particles
@@ -161,10 +181,10 @@ cdef inline int64_t add_predictives(
     cdef int64_t end
     while i < n and work < most_work:
         if system.pending:
-            work += add_provisional(system, i, base, out)
+            work += add_provisional(system, i, number, base, out)
             i += 1
         else:
             end = end_of_sharing(system, i)
-            work += add_stored(system, i, end, base, out)
+            work += add_stored_of_key(system, i, end, number, base, out)
             i = end
     return i

@@ -20,7 +20,9 @@ from mdvpf._kernel.particles cimport group_at, into_of, root_of, rows_of, used_g
 from mdvpf._kernel.real_counts cimport (
     count_again, is_open, read_row, real_end, scale_in, states_in, sums_in,
 )
-from mdvpf._kernel.types cimport Clock, Entries, RealView, Record, Scratch, System, handle_t
+from mdvpf._kernel.types cimport (
+    Clock, Entries, RealView, Record, Scratch, Standing, System, handle_t,
+)
 
 
 # ---- parts of a block --------------------------------------------------------------------
@@ -268,8 +270,8 @@ cdef inline void reach_moved(
 
 
 cdef inline void view_real_moved(
-    const System* system, uint32_t* block, uint32_t state, int32_t symbol, Scratch* scratch,
-    RealView* view,
+    const System* system, uint32_t* block, uint32_t state, int32_t symbol,
+    const Standing* standing, Scratch* scratch, RealView* view,
 ) noexcept nogil:
     """View a particle as it would be after moving to the state on the symbol, one step on."""
     cdef const Clock* now = &system.now
@@ -296,11 +298,13 @@ cdef inline void view_real_moved(
     if system.seen_missing or symbol == MISSING:
         column_at_move(system, block, state, emitted, system.model.n_symbols, &scratch.column)
         subtract_missing(view, &scratch.column, scratch.real_emitted)
-    view.current = state + 1 if out[state] > 0.0 else 0
+    view.current = standing.current
+    if view.current and out[view.current - 1] == 0.0:
+        view.current = 0
     view.row = scratch.row
-    which = row_index(system, view.current, emitted)
+    which = row_index(system, view.current, standing.symbol)
     read_row(
-        row_group(system, block, view.current, emitted) if view.current <= n else NULL,
+        row_group(system, block, view.current, standing.symbol) if view.current <= n else NULL,
         which & (GROUP - 1), after, GONE, &view.row,
     )
     from_state = current_at(system, block, now)
@@ -308,7 +312,7 @@ cdef inline void view_real_moved(
         from_state == 0 or which == row_index(system, from_state, system.last_symbol)
     ):
         count_again(
-            &view.row, state, row_group(system, block, view.current, emitted),
+            &view.row, state, row_group(system, block, view.current, standing.symbol),
             which & (GROUP - 1), now, after, GONE,
         )
     if system.model.by_rows:

@@ -19,6 +19,7 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.labels cimport labels_in
 from mdvpf._kernel.particles cimport block_in, block_of, root_of, rows_of, shares_block, used_groups
+from mdvpf._kernel.position_restore cimport restore_keys, restore_positions
 from mdvpf._kernel.real_counts cimport real_end, real_start
 from mdvpf._kernel.real_particles cimport (
     block_scale, column_group, live_states, reached_of, real_into,
@@ -260,6 +261,8 @@ cdef inline Status restore_real_with(
     if status == OK:
         status = check_weights(system, snapshot, n)
     if status == OK:
+        status = restore_keys(system, snapshot)
+    if status == OK:
         status = reserve_real_records(system, records)
     if status == OK:
         status = reserve_real_groups(system, snapshot, records)
@@ -273,6 +276,8 @@ cdef inline Status restore_real_with(
         status = make_records(system, snapshot, records)
     if status == OK:
         status = make_real_particles(system, snapshot, records)
+    if status == OK:
+        status = restore_positions(system, snapshot)
     if status == OK:
         system.seen_missing = has_real_missing(system)
         status = make_history(system, snapshot, records)

@@ -20,7 +20,7 @@ from mdvpf._kernel.real_particles cimport (
     column_at_move, column_group, view_real, view_real_moved,
 )
 from mdvpf._kernel.types cimport (
-    Clock, Entries, Model, RealView, Record, Scratch, System, handle_t,
+    Clock, Entries, Model, RealView, Record, Scratch, Standing, System, handle_t,
 )
 
 
@@ -109,14 +109,14 @@ cdef inline uint32_t real_potentials(
 
 cdef inline double real_moved_probability(
     const System* system, uint32_t* block, uint32_t state, int32_t symbol, int32_t next_symbol,
-    Scratch* scratch,
+    const Standing* standing, Scratch* scratch,
 ) noexcept nogil:
     """Probability of the next symbol under a particle moved to the state on the symbol."""
     cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
     cdef RealView view
     cdef Entries column
     cdef uint32_t n
-    view_real_moved(system, block, state, symbol, scratch, &view)
+    view_real_moved(system, block, state, symbol, standing, scratch, &view)
     column = scratch.column
     column_at_move(system, block, state, emitted, <uint32_t>next_symbol, &column)
     real_emission(&system.model, &view, &column, next_symbol, scratch.emission)
@@ -155,16 +155,17 @@ cdef inline void add_columns(
 
 
 cdef inline double add_real_predictive(
-    System* system, uint32_t* block, bint moved, uint32_t state, double weight, double* out
+    System* system, uint32_t* block, uint32_t state, const Standing* moved, double weight,
+    double* out,
 ) noexcept nogil:
     """Add the weight times p(y) of a particle to ``out[y]``; return what all symbols get besides.
 
-    If it is `moved`, of the particle as it would be after moving to the state on the pending
-    symbol.
+    Unless `moved` is NULL, of the particle as it would be after moving to the state on the pending
+    symbol, and standing there or where another key does.
     """
     cdef Scratch* scratch = &system.scratch
     cdef const Model* model = &system.model
-    cdef const Clock* clock = &system.after if moved else &system.now
+    cdef const Clock* clock = &system.after if moved != NULL else &system.now
     cdef double* rate = scratch.emission
     cdef double* transition = scratch.transition
     cdef uint32_t skipped = 0xFFFFFFFFu
@@ -172,8 +173,8 @@ cdef inline double add_real_predictive(
     cdef RealView view
     cdef Entries column
     cdef uint32_t i
-    if moved:
-        view_real_moved(system, block, state, system.pending_symbol, scratch, &view)
+    if moved != NULL:
+        view_real_moved(system, block, state, system.pending_symbol, moved, scratch, &view)
     else:
         view_real(system, block, scratch, &view)
     real_transition(model, &view, scratch.ones, transition)
@@ -181,7 +182,7 @@ cdef inline double add_real_predictive(
         rate[i] = weight * transition[i] / (view.emitted[i] + model.prior)
         base += rate[i]
     base = base * model.beta + weight * transition[view.n_states] / model.n_symbols
-    if moved and system.pending_symbol != MISSING:
+    if moved != NULL and system.pending_symbol != MISSING:
         skipped = <uint32_t>system.pending_symbol
         column = scratch.column
         column_at_move(system, block, state, skipped, skipped, &column)

@@ -38,6 +38,7 @@ from mdvpf._kernel.snapshot cimport (
     Numbering,
     count_blocks, number_of, write_history, write_weights,
 )
+from mdvpf._kernel.stretches cimport count_records_of_keys
 from mdvpf._kernel.types cimport Clock, Record, System, handle_t
 
 
@@ -73,7 +74,7 @@ cdef inline Status number_all(
     System* system, Numbering* known, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t units = (<size_t>system.pool.n_pages - 1) << PAGE_BITS
-    cdef size_t n_records = count_records(&system.pool)
+    cdef size_t n_records = count_records(&system.pool) - count_records_of_keys(system)
     cdef uint32_t* block
     cdef uint32_t i
     cdef int64_t k

@@ -14,7 +14,7 @@ from mdvpf._kernel.real_particles cimport (
     column_at_move, column_group, current_at, is_gone, outlives_step, reached_of, row_group,
     row_index, view_real, view_real_moved,
 )
-from mdvpf._kernel.types cimport Clock, Entries, RealView, Scratch, System
+from mdvpf._kernel.types cimport Clock, Entries, RealView, Scratch, Standing, System
 
 
 cdef inline int64_t rows_a_state(const System* system) noexcept nogil:
@@ -39,10 +39,13 @@ cdef inline void write_entries(
     """
     cdef Scratch* scratch = &system.scratch
     cdef const uint32_t* rows = reached_of(system, block)
+    cdef Standing standing
     cdef RealView view
     cdef uint32_t i
     if moved:
-        view_real_moved(system, block, state, system.pending_symbol, scratch, &view)
+        standing.current = 0  # where it stands is not asked here
+        standing.symbol = 0
+        view_real_moved(system, block, state, system.pending_symbol, &standing, scratch, &view)
         rows = scratch.overlay_into
     else:
         view_real(system, block, scratch, &view)

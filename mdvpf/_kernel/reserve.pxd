@@ -18,6 +18,7 @@ from mdvpf._kernel.particles cimport block_of, into_of
 from mdvpf._kernel.pool cimport pages_for, reserve_pages
 from mdvpf._kernel.shared_updates cimport reserve_updates
 from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
+from mdvpf._kernel.stretches cimport reserve_positions
 from mdvpf._kernel.threads cimport reserve_threads
 from mdvpf._kernel.types cimport (
     Candidate, RowTotal, SurvivorBuffers, Survivors, System, WorkBuffers,
@@ -234,6 +235,7 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     cdef const uint32_t* states = chosen.state
     cdef uint32_t most_states = 0
     cdef uint32_t capacity, growth
+    cdef size_t n_pages
     cdef int64_t n, i
     if check_limits(system, chosen) != OK:
         return COUNT_LIMIT
@@ -249,11 +251,11 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
     # A child takes at most two groups and a path of nodes. A group grows by a pair, and to twice
     # its width, or four times if the number of a state needs four bytes.
     growth = 2 if most_states < 65536 else 4
-    if reserve_pages(
-        &system.pool,
-        pages_for(2 * <size_t>chosen.n, growth * system.pool.largest + 4)
-        + pages_for((system.depth - 1 + system.row_depth) * <size_t>chosen.n, NODE_UNITS),
-    ) != OK:
+    n_pages = pages_for(2 * <size_t>chosen.n, growth * system.pool.largest + 4)
+    n_pages += pages_for((system.depth - 1 + system.row_depth) * <size_t>chosen.n, NODE_UNITS)
+    if system.positions.enabled and reserve_positions(system, chosen.n, &n_pages) != OK:
+        return NO_MEMORY
+    if reserve_pages(&system.pool, n_pages) != OK:
         return NO_MEMORY
     if reserve_history(&system.history, &system.memory, chosen.n) != OK:
         return NO_MEMORY

@@ -18,6 +18,7 @@ from mdvpf._kernel.history cimport path_length, reserve_history
 from mdvpf._kernel.labels cimport label_of, n_labels_of
 from mdvpf._kernel.particles cimport block_of, column_of
 from mdvpf._kernel.pool cimport dispose, resize
+from mdvpf._kernel.position_restore cimport restore_keys, restore_positions
 from mdvpf._kernel.reserve cimport grow_particles
 from mdvpf._kernel.restore_particles cimport check_weights, make_particles
 from mdvpf._kernel.restore_records cimport (
@@ -25,7 +26,7 @@ from mdvpf._kernel.restore_records cimport (
     reserve_groups, reserve_records,
 )
 from mdvpf._kernel.sections cimport (
-    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, numbers,
+    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, has_keys, numbers,
 )
 from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
 from mdvpf._kernel.step cimport step
@@ -92,9 +93,10 @@ cdef inline Status make_leaves(
         leaf = numbers(snapshot, LEAF)[b]
         if leaf >= numbers(snapshot, GENERATIONS)[0]:
             return reject(snapshot, "a particle names a leaf that does not exist")
-        if block[BLOCK_CURRENT] and numbers(snapshot, STATE)[leaf] != label_of(
-            system, block, block[BLOCK_CURRENT] - 1
-        ):
+        # With several keys, the history ends where the one does that moved last.
+        if not has_keys(snapshot) and block[BLOCK_CURRENT] \
+                and numbers(snapshot, STATE)[leaf] != label_of(
+                    system, block, block[BLOCK_CURRENT] - 1):
             return reject(snapshot, "a history does not end in the state of its particle")
         block[BLOCK_LEAF] = leaf + 1
         refs[leaf + 1] += 1
@@ -179,6 +181,8 @@ cdef inline Status restore_with(
     n = <int64_t>(snapshot.section[WEIGHT].bytes // sizeof(double))
     status = check_weights(system, snapshot, n)
     if status == OK:
+        status = restore_keys(system, snapshot)
+    if status == OK:
         status = reserve_records(system, records)
     if status == OK:
         status = reserve_groups(system, snapshot, records)
@@ -194,6 +198,8 @@ cdef inline Status restore_with(
     status = make_nodes(system, snapshot, records)
     if status == OK:
         status = make_particles(system, snapshot, records)
+    if status == OK:
+        status = restore_positions(system, snapshot)
     if status == OK:
         system.seen_missing = has_missing(system)
         status = make_history(system, snapshot, records)
@@ -234,6 +240,6 @@ cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogi
     none.n = 0
     none.used = 0
     system.budget = min(budget, system.n_candidates)
-    status = step(system, symbol, 0.0, &none, &report)
+    status = step(system, symbol, system.positions.active, 0.0, &none, &report)
     system.budget = budget
     return status

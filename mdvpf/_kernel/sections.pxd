@@ -3,7 +3,9 @@
 
 Systems with integer counts have the sections up to STATE, as `snapshot.pxd` writes them. Systems
 with real counts have those from KIND on as well, but none of SPREAD, LEVELS, SHAPE and ITEMS; they
-are written by `real_snapshot.pxd`. A section of uint32_t may be narrower in a file.
+are written by `real_snapshot.pxd`. Systems in which several keys were used have those from
+KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them. A section of uint32_t may be
+narrower in a file.
 """
 
 from libc.stdint cimport uint32_t
@@ -46,7 +48,16 @@ cdef enum:
     INTO = 27               # float[]: entries of the states, an entry of COPIES after the other
     REACHED = 28            # uint32_t[]: the same for the rows that reach them; oracle of rows only
     LAST_SYMBOL = 29        # uint32_t[1]: of the latest completed step; V: missing
-    N_SECTIONS = 30
+    # Keys, of both formats, if a key but 0 was used: see `positions.pxd`.
+    KEY_ADDRESS = 30        # uint32_t[numbers]: 1 + address of each key; 0: it is at the start
+    KEY_SYMBOL = 31         # uint32_t[numbers]: its last symbol, of a Mealy machine; V: missing
+    KEY_STATE = 32          # uint32_t[3]: the active key, the open stretch, the end of the round
+    STRETCH_LIVE = 33       # uint8_t[stretches]: keys that have an address there
+    OPEN_LABELS = 34        # uint32_t[B * STRETCH]: 1 + labels of the open stretch
+    POSITIONS = 35          # uint32_t[B]: tree of stretches; its records have numbers of their own
+    POSITION_LEVEL = 36     # uint8_t[records]: levels above the stretches
+    POSITION_BELOW = 37     # uint32_t[records * NODE_SIZE]: records one level below, or 1 + labels
+    N_SECTIONS = 38
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
@@ -58,8 +69,14 @@ cdef struct Snapshot:
     const char* fault       # what is wrong with it
 
 
-cdef inline bint has_section(bint real, int section) noexcept nogil:
+cdef inline bint has_keys(const Snapshot* snapshot) noexcept nogil:
+    return snapshot.section[KEY_STATE].bytes > 0
+
+
+cdef inline bint has_section(bint real, bint keyed, int section) noexcept nogil:
     """Whether a section is part of the format of real counts, or of that of integer counts."""
+    if section >= KEY_ADDRESS:
+        return keyed
     if not real:
         return section <= STATE
     return not (section == SPREAD or section == LEVELS or section == SHAPE or section == ITEMS)
@@ -74,7 +91,8 @@ cdef inline tuple sections_of(const Snapshot* snapshot, bint real):
     cdef int i
     return tuple([
         (<char*>snapshot.section[i].data)[:snapshot.section[i].bytes]
-        if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS) if has_section(real, i)
+        if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS)
+        if has_section(real, has_keys(snapshot), i)
     ])
 
 
@@ -83,12 +101,16 @@ cdef inline void borrow_sections(Snapshot* snapshot, bint real, tuple sections) 
     cdef bytes section
     cdef int i
     memset(snapshot, 0, sizeof(Snapshot))
-    expected = [i for i in range(N_SECTIONS) if has_section(real, i)]
+    expected = [i for i in range(N_SECTIONS) if has_section(real, True, i)]
+    if len(sections) == len(expected) - (N_SECTIONS - KEY_ADDRESS):
+        expected = [i for i in range(N_SECTIONS) if has_section(real, False, i)]
     if len(sections) != len(expected):
         raise ValueError(f"{len(sections)} sections: expected {len(expected)}")
     for i, section in zip(expected, sections):
         snapshot.section[i].data = <char*>section
         snapshot.section[i].bytes = len(section)
+    if KEY_STATE in expected and not has_keys(snapshot):
+        raise ValueError("the sections of keys are empty")
 
 
 cdef inline void dispose_snapshot(Memory* memory, Snapshot* snapshot) noexcept nogil:

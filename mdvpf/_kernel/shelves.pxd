@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    BLOCK_HEADER, BLOCK_STATES, GROUP_BITS, NO_MEMORY, OK, SHELF, SHELF_BITS,
+    BLOCK_HEADER, BLOCK_STATES, GROUP_BITS, NO_MEMORY, OK, SHELF, SHELF_BITS, STRETCH,
     Status,
 )
 from mdvpf._kernel.particles cimport block_in, used_groups
@@ -29,11 +29,17 @@ cdef inline void lay_out(System* system, uint32_t capacity) noexcept nogil:
     system.n_groups = capacity + 1 if system.model.mealy else (capacity >> GROUP_BITS) + 1
     system.rows_offset = BLOCK_HEADER + capacity * numbers_a_state(system)
     system.root_offset = system.rows_offset + system.n_groups
-    system.stride = (system.root_offset + system.root_size + 1) & ~1u  # even: a block has a double
+    system.positions_offset = system.root_offset + system.root_size
+    system.stride = system.positions_offset
+    if system.positions.enabled:
+        system.stride += 1 + STRETCH
+    system.stride = (system.stride + 1) & ~1u  # even: a block has a double
 
 
-cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
-    """Move the blocks to a new array, shelf after shelf, with room for `capacity` states each."""
+cdef inline Status lay_out_anew(
+    System* system, uint32_t capacity, bint has_positions
+) noexcept nogil:
+    """Move the blocks to a new array, shelf after shelf, with room for what they are to have."""
     cdef uint32_t* slot = <uint32_t*>system.stored.slot.data
     cdef uint32_t old_slot = 0
     cdef uint32_t n = 0
@@ -45,6 +51,7 @@ cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil
     cdef int64_t k
     blocks.data = NULL
     blocks.bytes = 0
+    moved.positions.enabled = has_positions
     lay_out(&moved, capacity)
     if resize(
         &system.memory, &blocks, system.stored.blocks.bytes // system.stride * moved.stride
@@ -69,13 +76,22 @@ cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil
                used_groups(system, source) * sizeof(uint32_t))
         memcpy(target + moved.root_offset, source + system.root_offset,
                system.root_size * sizeof(uint32_t))
+        if system.positions.enabled:
+            memcpy(target + moved.positions_offset, source + system.positions_offset,
+                   (1 + STRETCH) * sizeof(uint32_t))
     dispose(&system.memory, &system.stored.blocks)
     system.stored.blocks = blocks
     system.next_slot = n
     system.n_shelves = (n + SHELF - 1) >> SHELF_BITS
     system.n_free_shelves = 0
+    system.positions.enabled = has_positions
     lay_out(system, capacity)
     return OK
+
+
+cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
+    """Move the blocks together, with room for `capacity` states each."""
+    return lay_out_anew(system, capacity, system.positions.enabled)
 
 
 cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept nogil:

@@ -1,13 +1,15 @@
 # cython: language_level=3
 """The five algorithms behind one function, and the start of a sequence."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport (
-    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, OK,
+    ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, MISSING, OK,
     Status,
+    unlikely,
 )
-from mdvpf._kernel.particles cimport block_of
+from mdvpf._kernel.keys cimport reserve_key
+from mdvpf._kernel.positions cimport activate, end_key
 from mdvpf._kernel.reserve cimport reserve_step
 from mdvpf._kernel.settling cimport settle_some
 from mdvpf._kernel.step_drawn cimport step_learning, step_smc
@@ -17,19 +19,27 @@ from mdvpf._kernel.types cimport Report, System
 
 
 cdef inline Status step(
-    System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
+    System* system, int32_t symbol, uint32_t number, double discount, Uniforms* uniforms,
+    Report* report,
 ) noexcept nogil:
-    """Absorb one symbol, or change nothing. Some settling is done after each.
+    """Absorb one symbol of a key, or change nothing. Some settling is done after each.
 
     Once MD-VPA has completed the pending step nothing can fail: room was made, and potentials
     of particles that have counts are positive numbers (see the limits in `types.pxd`).
     """
     cdef int64_t used = uniforms.used
     cdef double margin = system.margin
-    cdef Status status = reserve_step(system, system.n_candidates, system.most_states)
+    cdef uint32_t active = system.positions.active
+    cdef Status status = OK
+    if unlikely(number != active):
+        status = reserve_key(system, number)
+        if status == OK and not system.pending:  # else MD-VPA completes a step of that key first
+            activate(system, number)
+    if status == OK:
+        status = reserve_step(system, system.n_candidates, system.most_states)
     if status == OK:
         if system.algorithm == ALGORITHM_MDVPA:
-            status = step_mdvpa(system, symbol, discount, uniforms, report)
+            status = step_mdvpa(system, symbol, number, discount, uniforms, report)
         elif system.algorithm == ALGORITHM_SMC:
             status = step_smc(system, symbol, uniforms, report)
         elif system.algorithm == ALGORITHM_LEARNING:
@@ -39,25 +49,27 @@ cdef inline Status step(
     if status != OK:
         uniforms.used = used
         system.margin = margin
+        if system.positions.active != active:
+            activate(system, active)
     elif system.n_steps:
         settle_some(system)
     return status
 
 
-cdef inline Status start_sequence(System* system, Uniforms* uniforms) noexcept nogil:
-    """Complete what is pending without a look-ahead; the next symbol comes from the start state."""
+cdef inline Status start_sequence(
+    System* system, uint32_t number, Uniforms* uniforms
+) noexcept nogil:
+    """Complete what is pending without a look-ahead; the key's next symbol comes from the start."""
     cdef int64_t used = uniforms.used
     cdef double margin = system.margin
-    cdef int64_t k
     cdef Status status
     if system.pending:
         status = reserve_step(system, system.n_candidates, system.most_states)
         if status == OK:
-            status = complete_pending(system, MISSING, 0.0, uniforms)
+            status = complete_pending(system, MISSING, number, 0.0, uniforms)
         if status != OK:
             uniforms.used = used
             system.margin = margin
             return status
-    for k in range(system.n_particles):
-        block_of(system, k)[BLOCK_CURRENT] = 0
+    end_key(system, number)
     return OK

@@ -14,6 +14,7 @@ from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, St
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.lookahead cimport look_ahead
 from mdvpf._kernel.particles cimport block_of
+from mdvpf._kernel.positions cimport activate
 from mdvpf._kernel.regret_term cimport apply_regret_term
 from mdvpf._kernel.reserve cimport reserve_commit, reserve_step
 from mdvpf._kernel.step_ranked cimport (
@@ -70,11 +71,14 @@ cdef inline Status choose_pending(
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
-cdef inline void match_provisional(System* system, int32_t symbol) noexcept nogil:
+cdef inline void match_provisional(
+    System* system, int32_t symbol, uint32_t number
+) noexcept nogil:
     """Find each provisional particle among the survivors that are about to be committed.
 
-    Nearly all are there, and the next expansion computes their probability of the symbol. That of
-    the others is computed here, before the commit changes the tables that they refer to.
+    Nearly all are there, and the next expansion computes their probability of the symbol, which is
+    one of the given key. That of the others is computed here, before the commit changes the tables
+    that they refer to.
     """
     cdef const uint32_t* parent = system.provisional.parent
     cdef const uint32_t* state = system.provisional.state
@@ -95,7 +99,7 @@ cdef inline void match_provisional(System* system, int32_t symbol) noexcept nogi
             chosen_index[i] = j
         elif symbol != MISSING:
             probability[i] = moved_probability(
-                system, parent[i], state[i], system.pending_symbol, symbol
+                system, parent[i], state[i], system.pending_symbol, symbol, number
             )
 
 
@@ -116,9 +120,13 @@ cdef inline double provisional_predictive(const System* system) noexcept nogil:
 
 
 cdef inline Status complete_pending(
-    System* system, int32_t lookahead, double discount, Uniforms* uniforms
+    System* system, int32_t symbol, uint32_t number, double discount, Uniforms* uniforms
 ) noexcept nogil:
-    """MD-VPA: complete the pending step with its look-ahead; reserve the next expansion."""
+    """MD-VPA: complete the pending step; reserve the expansion of the symbol after it.
+
+    That symbol is the look-ahead if it has the same key.
+    """
+    cdef int32_t lookahead = symbol if number == system.positions.active else <int32_t>MISSING
     cdef const uint32_t* parent
     cdef int64_t n_candidates = 0
     cdef int64_t i
@@ -133,22 +141,25 @@ cdef inline Status complete_pending(
     status = reserve_step(system, n_candidates, system.most_states + 1)
     if status != OK:
         return status
-    match_provisional(system, lookahead)
+    match_provisional(system, symbol, number)
     commit(system, &system.chosen, system.pending_symbol)
     system.pending = False
     return OK
 
 
 cdef inline Status step_mdvpa(
-    System* system, int32_t symbol, double discount, Uniforms* uniforms, Report* report
+    System* system, int32_t symbol, uint32_t number, double discount, Uniforms* uniforms,
+    Report* report,
 ) noexcept nogil:
     """One step of MD-VPA: complete the pending step, then choose a provisional set as VPA does."""
     cdef bint pending = system.pending
     cdef Status status
     if pending:
-        status = complete_pending(system, symbol, discount, uniforms)
+        status = complete_pending(system, symbol, number, discount, uniforms)
         if status != OK:
             return status
+        if number != system.positions.active:
+            activate(system, number)
     expand(system, symbol, 0)
     status = predict(system, symbol, report)
     if status != OK:

@@ -13,8 +13,9 @@ from mdvpf._kernel.counts cimport count_in, state_in
 from mdvpf._kernel.emission cimport as_double, emission_scores
 from mdvpf._kernel.lanes cimport total_of
 from mdvpf._kernel.particles cimport block_of, column_moved, view_for, view_moved
+from mdvpf._kernel.positions cimport standing_of
 from mdvpf._kernel.real_scores cimport real_moved_probability, real_potentials
-from mdvpf._kernel.types cimport Model, Row, Scratch, System, View
+from mdvpf._kernel.types cimport Model, Row, Scratch, Standing, System, View
 
 
 cdef inline void oracle(
@@ -117,18 +118,22 @@ cdef inline uint32_t particle_potentials(
 
 
 cdef inline double moved_probability(
-    System* system, int64_t parent, uint32_t state, int32_t symbol, int32_t next_symbol
+    System* system, int64_t parent, uint32_t state, int32_t symbol, int32_t next_symbol,
+    uint32_t number,
 ) noexcept nogil:
-    """Probability of the next symbol under a particle moved to the state on the symbol."""
+    """Probability of a key's next symbol under a particle moved to the state on the symbol."""
     cdef Scratch* scratch = &system.scratch
     cdef uint32_t* block = block_of(system, parent)
     cdef Row counts
     cdef View view
+    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef Standing standing = standing_of(system, block, state, emitted, number)
     cdef double total
     if unlikely(system.model.real):
-        return real_moved_probability(system, block, state, symbol, next_symbol, scratch)
+        return real_moved_probability(
+            system, block, state, symbol, next_symbol, &standing, scratch)
     counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol, scratch)
-    view_moved(system, block, state, symbol, scratch, &view)
+    view_moved(system, block, state, symbol, standing.current, scratch, &view)
     potentials(
         &system.model, &view, &counts, next_symbol, scratch, scratch.transition, &total
     )

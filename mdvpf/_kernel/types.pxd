@@ -114,6 +114,23 @@ cdef struct RealView:
     double left             # transitions from the current state, kappa included
     Entries row             # of the current state
 
+# Where the sequence of a key stands.
+cdef struct Standing:
+    uint32_t current        # 1 + state; 0: start state
+    uint32_t symbol         # that it emitted there, if the machine is a Mealy machine; V: missing
+
+# Where the positions of all keys are, which is the same in all particles: see `positions.pxd`.
+cdef struct Positions:
+    bint enabled            # a key but 0 was used: blocks have room for positions
+    uint32_t active         # number of the key that the blocks stand at
+    uint32_t n_numbers      # numbers of keys that the tables have room for
+    uint32_t levels         # of nodes in a tree of stretches
+    uint32_t n_stretches    # numbers of stretches in use
+    uint32_t round_end      # stretches of this round have smaller numbers
+    uint32_t n_spare        # stretches of a round, beside twice those in use
+    uint32_t open           # the stretch whose labels are in the blocks
+    uint32_t open_live      # bits of its addresses that keys have
+
 # A candidate: a particle and the state it would move to.
 cdef struct Candidate:
     double value            # score, linear or log as CandidateSet.logarithmic says
@@ -249,18 +266,20 @@ cdef struct System:
     uint32_t row_depth      # levels of the tree of rows of a state; 0: its rows are in groups
     uint32_t rows_offset    # of the handles of rows in a block
     uint32_t root_offset    # of the root of the symbol tree in a block
+    uint32_t positions_offset  # of the handle of the tree of stretches in a block, if it has one
     uint32_t n_shelves      # ever used; memory beyond them is reserved but untouched
     uint32_t n_free_shelves
     uint32_t next_slot      # for the next block; if it is the first of a shelf, take a shelf
     bint logarithmic        # a weight is too small to be multiplied: logs are kept as well
     int64_t n_particles
 
+    Positions positions
     History history
     int64_t n_steps         # completed steps
     double elapsed          # forgetting by time: half-lives up to the latest time that was told
     Clock now               # real counts: of the step that comes next,
     Clock after             # and of the one after it
-    uint32_t last_symbol    # of the latest completed step; V: missing
+    uint32_t last_symbol    # of the latest completed step, of the active key if a Mealy machine
     bint seen_missing       # whether a missing symbol was ever absorbed
     int64_t n_candidates    # most candidates of a step: sum of states that are not gone, + 1
     int64_t n_potentials    # sum of all states + 1

@@ -457,8 +457,15 @@ class ParticleFilter(Forecasts):
     def _counts(self, k: int) -> RealCounts:
         return held_counts(self._core, self.model, k, int(self.n_states[k]))
 
-    def _statistics(self, k: int) -> ParticleStatistics:
-        return particle_statistics(self, k)
+    def _standing(self, number: int) -> tuple[NDArray[np.int64], int | None]:
+        """Return the state of each particle in a key, and the last symbol of the key."""
+        if number == self._core.number:
+            return self.states, self._core.last_symbol
+        states = np.empty(self._core.n_particles, dtype=np.int64)
+        return states, self._core.standing(number, states)
+
+    def _statistics(self, k: int, number: int) -> ParticleStatistics:
+        return particle_statistics(self, k, number)
 
     def to_hmm(self, k: int | None = None) -> HMM:
         """Return a particle as a finite HMM: the posterior means of its counts.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mdvpf._core import ParticleSystem
 from mdvpf.filter.real_counts import RealCounts
 from mdvpf.model import InfiniteHMM
-from mdvpf.predictor import Counts
+from mdvpf.predictor import NO_KEY, Counts
 
 START_ROW = 0
 
@@ -143,9 +143,8 @@ class ShownParticles(Protocol):
     model: InfiniteHMM
     _core: ParticleSystem
 
-    @property
-    def states(self) -> NDArray[np.int64]:
-        """State that each particle is in."""
+    def _standing(self, number: int) -> tuple[NDArray[np.int64], int | None]:
+        """Return the state of each particle in a key, and the last symbol of the key."""
         ...
 
     def _counts(self, k: int) -> RealCounts:
@@ -153,8 +152,8 @@ class ShownParticles(Protocol):
         ...
 
 
-def particle_statistics(pf: ShownParticles, k: int) -> ParticleStatistics:
-    """Return the statistics of a particle that a filter shows.
+def particle_statistics(pf: ShownParticles, k: int, number: int = NO_KEY) -> ParticleStatistics:
+    """Return the statistics of a particle that a filter shows, where a key stands.
 
     States that were released have no numbers.
 
@@ -168,13 +167,14 @@ def particle_statistics(pf: ShownParticles, k: int) -> ParticleStatistics:
     4
     """
     found = pf._counts(k)
-    standing = np.flatnonzero(found.labels == pf.states[k])
+    states, symbol = pf._standing(number)
+    standing = np.flatnonzero(found.labels == states[k])
     return ParticleStatistics.of_counts(
         pf.model,
         found.counts,
         int(standing[0]) if len(standing) else -1,
         step=pf._core.n_steps + int(pf._core.pending) + 1,
-        symbol=pf._core.last_symbol,
+        symbol=symbol,
         into=found.into,
         rows_into=found.rows_into if pf.model.oracle == "rows" else None,
     )

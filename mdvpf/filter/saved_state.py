@@ -29,6 +29,20 @@ block_behind, into, reached              of each entry: its scale, as for groups
 last_symbol                              of the latest completed step; V for a missing one
 ======================================== =========================================================
 
+Where several keys were used, either format has the following as well, ``"keys": "positions"`` among
+the values of the core, and version 2:
+
+======================================== =========================================================
+key_address, key_symbol                  of each number of a key: 1 + address, 0 for one that stands
+                                         in the start state; in a Mealy machine its last symbol
+key_state                                active key, open stretch, end of the round
+stretch_live                             of each stretch of 16 addresses: keys that have one there
+open_labels                              of each entry: 1 + labels of the open stretch
+positions                                of each entry: tree of all other stretches
+position_level, position_below           of each record of these trees: levels below it; 16 records,
+                                         or of a stretch 16 labels, plus 1
+======================================== =========================================================
+
 Records are numbered from 1 in the order of ``kind``; a node comes after all that it holds. An entry
 has as many numbers in ``rows`` as the largest particle needs: one for each of the states and the
 start state in a Mealy machine, whose rows hang in a tree below it, else one for every four of them.
@@ -98,24 +112,39 @@ REAL_SECTIONS = {
     "reached": np.uint32,
     "last_symbol": np.uint32,
 }
+# What a core has in addition where several keys were used.
+KEY_SECTIONS = {
+    "key_address": np.uint32,
+    "key_symbol": np.uint32,
+    "key_state": np.uint32,
+    "stretch_live": np.uint8,
+    "open_labels": np.uint32,
+    "positions": np.uint32,
+    "position_level": np.uint8,
+    "position_below": np.uint32,
+}
 # One number a state or a symbol of a particle, at full width: the memory that a particle takes
 # for each of them stands in a fixed proportion to the file.
 _FULL_WIDTH = ("rows", "columns", "children", "pair_sum", "into")
+_KEYS = "positions"
 
 _LARGEST_STEP = 2**62
 _LARGEST = sys.float_info.max
 
 
-def _sections(model: InfiniteHMM) -> dict[str, Any]:
+def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
     """Return the sections of a core that runs a model."""
-    return REAL_SECTIONS if extensions(model) else SECTIONS
+    sections = REAL_SECTIONS if extensions(model) else SECTIONS
+    return sections | KEY_SECTIONS if has_keys else sections
 
 
 def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
     """Return what the core holds."""
     n_steps, log_evidence, margin, pending, sections = core.snapshot()
     arrays: dict[str, NDArray[Any]] = {}
-    for (name, kind), content in zip(_sections(model).items(), sections, strict=True):
+    has_keys = len(sections) > len(_sections(model, has_keys=False))
+    expected = _sections(model, has_keys=has_keys)
+    for (name, kind), content in zip(expected.items(), sections, strict=True):
         array = np.frombuffer(content, kind)
         is_wide = kind is np.float64 or name in _FULL_WIDTH
         arrays[name] = array if is_wide else narrowed(array)
@@ -126,9 +155,11 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
         "is_pending": core.pending,
         "pending_symbol": pending if pending is not None and pending >= 0 else None,
     }
-    if not extensions(model):
-        return State(values, arrays)
-    return State({**values, "counts": "real"}, arrays, version=2)
+    if has_keys:
+        values["keys"] = _KEYS
+    if extensions(model):
+        values["counts"] = "real"
+    return State(values, arrays, version=2 if has_keys or extensions(model) else 1)
 
 
 def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> ParticleSystem:
@@ -136,6 +167,8 @@ def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> Pa
     values = state.values["core"]
     if values.get("counts") != ("real" if extensions(model) else None):
         raise CheckpointError("file: its counts are not those of its model")
+    if values.get("keys") not in (None, _KEYS):
+        raise CheckpointError(f"file: its keys are {values['keys']!r}; expected {_KEYS!r} or none")
     pending = None
     if validate.flag("is_pending", values["is_pending"]):
         pending = -1
@@ -148,7 +181,10 @@ def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> Pa
         validate.real("log_evidence", values["log_evidence"], low=-_LARGEST, high=_LARGEST),
         validate.real("margin", values["margin"], low=0.0, high=_LARGEST),
         pending,
-        tuple(_content(state.arrays.pop(name), kind) for name, kind in _sections(model).items()),
+        tuple(
+            _content(state.arrays.pop(name), kind)
+            for name, kind in _sections(model, has_keys="keys" in values).items()
+        ),
     )
 
 

@@ -18,7 +18,7 @@ import mdvpf
 from mdvpf import reference
 from mdvpf.model import extensions
 from mdvpf.model.algorithms import Algorithm
-from mdvpf.reference import ReferenceFilter
+from mdvpf.reference import ReferenceFilter, standing
 from tests.kernel.edges import (
     NEAR,
     NEAR_ROUNDED,
@@ -29,6 +29,7 @@ from tests.kernel.edges import (
     edge_of_top,
 )
 from tests.kernel.inspecting import Event, Shown, Symbol, generator_state, n_absorbed, shown
+from tests.kernel.keyed import End, KeyedFilter, Use
 
 Edge = tuple[str, str]  # where a last bit decides, and the algorithm
 
@@ -85,18 +86,23 @@ class Pair:
         self.slow = ReferenceFilter(
             model, algorithm, n_particles, rng=self.generators[1], rounding=rounding
         )
-        self.pending: list[Symbol] = []  # the symbol that MD-VPA holds back, if there is one
+        self.pending: list[Use] = []  # the symbol that MD-VPA holds back, if there is one
+        self.keyed = KeyedFilter(self.core)
 
     def follow(
-        self, events: Iterable[Event], *, predictions: int = 3, tables: int = 1
+        self, events: Iterable[Event | Use | End], *, predictions: int = 3, tables: int = 1
     ) -> Edge | None:
         """Feed events until the two part; compare predictions and tables every so often."""
         for number, event in enumerate(events):
             if isinstance(event, str):
                 edge = self.new_sequence()
+            elif isinstance(event, End):
+                edge = self.new_sequence(event.key)
             else:
+                use = event if isinstance(event, Use) else Use(event)
                 edge = self.update(
-                    event,
+                    use.symbol,
+                    use.key,
                     compare_predictions=number % predictions == 0,
                     compare_tables=number % tables == 0,
                 )
@@ -110,13 +116,16 @@ class Pair:
     def update(
         self,
         symbol: Symbol,
+        key: Any = None,
         *,
         compare_predictions: bool = True,
         compare_tables: bool = True,
     ) -> Edge | None:
-        edges = self._edges(symbol, ends=False)
-        found = self.core.update(symbol)
-        expected = self.slow.update(symbol)
+        edges = self._edges(symbol, key, ends=False)
+        found = (
+            self.core.update(symbol) if self._has_one_key(key) else self.keyed.update(symbol, key)
+        )
+        expected = self.slow.update(symbol, key)
         if self.verify:
             self.core._core.verify()
         # Fixed before the symbol was used, so it never depends on the selection.
@@ -140,19 +149,28 @@ class Pair:
             return self._explained(edges)
         return self._compared(compare_predictions, compare_tables)
 
-    def new_sequence(self) -> Edge | None:
-        edges = self._edges(None, ends=True)
-        self.core.new_sequence()
-        self.slow.new_sequence()
+    def new_sequence(self, key: Any = None) -> Edge | None:
+        edges = self._edges(None, key, ends=True)
+        if self._has_one_key(key):
+            self.core.new_sequence()
+        else:
+            self.keyed.new_sequence(key)
+        self.slow.new_sequence(key)
         self.core._core.verify()
         if not self._same_survivors():
             return self._explained(edges)
-        assert np.all(self.core.states == reference.START)
+        if self.slow.particles[0].key == key:
+            assert np.all(self.core.states == reference.START)
         return self._compared(True, True)
+
+    def _has_one_key(self, key: Any) -> bool:
+        """Whether no key was ever named: then the filter is used as users do."""
+        return key is None and not self.keyed.numbers
 
     def _compared(self, predictions: bool, tables: bool) -> None:
         if predictions:
-            self.compare_prediction()
+            for key in (None, *list(self.keyed.numbers)[-2:]):
+                self.compare_prediction(key)
         if tables:
             self.compare_tables()
         np.testing.assert_allclose(
@@ -181,17 +199,23 @@ class Pair:
         most = self.tolerance.weights
         return same and bool(np.allclose(found.weights, weights, rtol=most, atol=most))
 
-    def compare_prediction(self) -> None:
-        """Compare what both predict; of a large alphabet, for some symbols only.
+    def compare_prediction(self, key: Any = None) -> None:
+        """Compare what both predict for a key; of a large alphabet, for some symbols only.
 
         The prediction is divided by its sum, which the rounding of counts moves away from one.
         """
-        found = self.core.predict_proba()
+        found = self.keyed.predict_proba(key)
+        if self._has_one_key(key):
+            assert np.array_equal(found, self.core.predict_proba())
         np.testing.assert_allclose(found.sum(), 1.0, rtol=0.0, atol=self.tolerance.total)
         n = self.core.n_symbols
         symbols = range(n) if n <= 12 else sorted({0, 1, n // 3, n // 2, n - 2, n - 1})
         logs = [
-            reference.log_predictive(self.core.model, self.slow.particles, symbol)
+            reference.log_predictive(
+                self.core.model,
+                [standing(particle, key) for particle in self.slow.particles],
+                symbol,
+            )
             for symbol in symbols
         ]
         expected = np.exp(logs)
@@ -239,11 +263,14 @@ class Pair:
             f"and no last bit explains it: {self.core!r}"
         )
 
-    def _edges(self, symbol: Symbol, *, ends: bool) -> list[Callable[[Shown], str | None]]:
+    def _edges(
+        self, symbol: Symbol, key: Any, *, ends: bool
+    ) -> list[Callable[[Shown], str | None]]:
         """Return the ways in which the coming step may go astray, to be asked if it does."""
         model, k = self.core.model, self.core.n_particles
         slack, near = self.tolerance.slack, self.tolerance.near
-        before = self.slow.committed
+        committed = self.slow.committed
+        before = [standing(particle, key) for particle in committed]
         uniforms = copy.deepcopy(self.generators[1])
         algorithm = self.core.algorithm
         if isinstance(algorithm, mdvpf.VPA):
@@ -278,17 +305,17 @@ class Pair:
             return [] if ends else [lambda _: edge_of_optimal(scores, k, uniforms.random, near)]
         if not isinstance(algorithm, mdvpf.MDVPA):  # one that has nothing to explain yet
             return []
-        waiting, self.pending = self.pending, [] if ends else [symbol]
+        waiting, self.pending = self.pending, [] if ends else [Use(symbol, key)]
         n = self.slow.n_steps + 1
 
         def completed(_: Shown) -> str | None:
             if not waiting:
                 return None
-            lookahead = None if ends else symbol
+            lookahead = None if ends or key != waiting[0].key else symbol
             return edge_of_completion(
                 model,
-                before,
-                waiting[0],
+                committed,
+                waiting[0].symbol,
                 lookahead,
                 k,
                 algorithm,

@@ -1,0 +1,112 @@
+# cython: language_level=3
+"""The sections of a snapshot that have the keys and their positions: see `sections.pxd`.
+
+Both formats have them, after all others, if a key but 0 was used. The records of stretches and the
+nodes above them are numbered from 1; a node comes after all that it holds. Stretches that no key
+needs are not written.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._kernel.constants cimport (
+    NO_MEMORY, NODE_SIZE, NONE, OK, PAGE_BITS, PAGE_UNITS, STRETCH,
+    Status,
+)
+from mdvpf._kernel.counts cimport children
+from mdvpf._kernel.particles cimport block_of, shares_block
+from mdvpf._kernel.pool cimport dispose, resize
+from mdvpf._kernel.positions cimport open_labels, stretches_of
+from mdvpf._kernel.sections cimport (
+    KEY_ADDRESS, KEY_STATE, KEY_SYMBOL, N_SECTIONS, OPEN_LABELS, POSITION_BELOW, POSITION_LEVEL,
+    POSITIONS, STRETCH_LIVE,
+    Snapshot,
+    numbers,
+)
+from mdvpf._kernel.snapshot cimport Numbering, count_blocks, number_of
+from mdvpf._kernel.stretches cimport count_records_of_keys, prune
+from mdvpf._kernel.types cimport Positions, System, handle_t
+
+
+cdef inline void write_tree(
+    const System* system, Numbering* known, Snapshot* snapshot, handle_t handle, uint32_t level
+) noexcept nogil:
+    """Number and write a record unless it has a number, after what it holds."""
+    cdef uint32_t* below
+    cdef uint32_t i
+    if handle == NONE or number_of(known, handle):
+        return
+    if level > 0:
+        for i in range(<uint32_t>NODE_SIZE):
+            write_tree(system, known, snapshot, children(&system.pool, handle)[i], level - 1)
+    (<uint8_t*>snapshot.section[POSITION_LEVEL].data)[known.n] = <uint8_t>level
+    below = numbers(snapshot, POSITION_BELOW) + known.n * NODE_SIZE
+    for i in range(<uint32_t>NODE_SIZE):
+        below[i] = children(&system.pool, handle)[i]
+        if level > 0:
+            below[i] = number_of(known, below[i])
+    known.n += 1
+    (<uint32_t*>known.number.data)[handle - PAGE_UNITS] = <uint32_t>known.n
+
+
+cdef inline Status reserve_key_sections(
+    System* system, Numbering* known, Snapshot* snapshot
+) noexcept nogil:
+    cdef size_t n_records = count_records_of_keys(system)
+    cdef size_t n_blocks = count_blocks(system)
+    cdef size_t n_numbers = system.positions.n_numbers
+    cdef size_t units = (<size_t>system.pool.n_pages - 1) << PAGE_BITS
+    cdef size_t[N_SECTIONS] bytes
+    cdef uint32_t i
+    memset(bytes, 0, sizeof(bytes))
+    bytes[KEY_ADDRESS] = n_numbers * sizeof(uint32_t)
+    bytes[KEY_SYMBOL] = n_numbers * sizeof(uint32_t) if system.model.mealy else 0
+    bytes[KEY_STATE] = 3 * sizeof(uint32_t)
+    bytes[STRETCH_LIVE] = system.positions.n_stretches
+    bytes[OPEN_LABELS] = n_blocks * STRETCH * sizeof(uint32_t)
+    bytes[POSITIONS] = n_blocks * sizeof(uint32_t)
+    bytes[POSITION_LEVEL] = n_records
+    bytes[POSITION_BELOW] = n_records * NODE_SIZE * sizeof(uint32_t)
+    for i in range(<uint32_t>KEY_ADDRESS, <uint32_t>N_SECTIONS):
+        if bytes[i] and resize(&system.memory, &snapshot.section[i], bytes[i]) != OK:
+            return NO_MEMORY
+    if resize(&system.memory, &known.number, units * sizeof(uint32_t)) != OK:
+        return NO_MEMORY
+    if units:
+        memset(known.number.data, 0, units * sizeof(uint32_t))
+    return OK
+
+
+cdef inline Status write_keys(System* system, Snapshot* snapshot) noexcept nogil:
+    """Add the keys to a snapshot of all else."""
+    cdef const Positions* positions = &system.positions
+    cdef Numbering known
+    cdef uint32_t* block
+    cdef int64_t b = 0
+    cdef int64_t k
+    memset(&known, 0, sizeof(Numbering))
+    prune(system)
+    if reserve_key_sections(system, &known, snapshot) != OK:
+        dispose(&system.memory, &known.number)
+        return NO_MEMORY
+    memcpy(snapshot.section[KEY_ADDRESS].data, system.stored.key_address.data,
+           snapshot.section[KEY_ADDRESS].bytes)
+    if system.model.mealy:
+        memcpy(snapshot.section[KEY_SYMBOL].data, system.stored.key_symbol.data,
+               snapshot.section[KEY_SYMBOL].bytes)
+    numbers(snapshot, KEY_STATE)[0] = positions.active
+    numbers(snapshot, KEY_STATE)[1] = positions.open
+    numbers(snapshot, KEY_STATE)[2] = positions.round_end
+    memcpy(snapshot.section[STRETCH_LIVE].data, system.stored.stretch_live.data,
+           positions.n_stretches)
+    for k in range(system.n_particles):
+        if shares_block(system, k):
+            continue
+        block = block_of(system, k)
+        write_tree(system, &known, snapshot, stretches_of(system, block)[0], positions.levels)
+        numbers(snapshot, POSITIONS)[b] = number_of(&known, stretches_of(system, block)[0])
+        memcpy(numbers(snapshot, OPEN_LABELS) + b * STRETCH, open_labels(system, block),
+               STRETCH * sizeof(uint32_t))
+        b += 1
+    dispose(&system.memory, &known.number)
+    return OK
