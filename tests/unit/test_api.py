@@ -61,12 +61,13 @@ def pf(request: pytest.FixtureRequest) -> ParticleFilter:
         (
             InfiniteHMM,
             {
-                "n_symbols": REQUIRED,
+                "n_symbols": None,
                 "alpha": 1.0,
                 "gamma": 1.0,
                 "beta": None,
                 "oracle": "unvisited",
                 "max_states": None,
+                "emission": None,
                 "machine": "moore",
                 "kappa": 0.0,
                 "forget": 0.0,
@@ -208,7 +209,8 @@ def test_member_of_the_filter_is_documented(name: str) -> None:
 
 def test_a_filter_is_a_predictor() -> None:
     protocol = ["n_symbols", "predict_proba", "update", "new_sequence", "run", "score", "copy"]
-    protocol += ["freeze", "save", "load", "vocabulary"]
+    protocol += ["freeze", "save", "load", "vocabulary", "is_open"]
+    protocol += ["n_keys", "max_keys", "tell_time"]
     assert sorted(public_members(Predictor)) == sorted(protocol)
     assert isinstance(small_filter(), Predictor)
     assert small_filter().n_symbols == 3
