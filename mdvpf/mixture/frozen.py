@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
-from mdvpf.mixture.members import check_keys, check_members, read_members
+from mdvpf.mixture.members import Combined, check_members, read_members
 from mdvpf.mixture.weights import Weights, weighted_fields
 from mdvpf.predictor import (
     MISSING,
@@ -34,7 +34,7 @@ _TOLERANCE = 1e-6  # of the sum of the weights in a checkpoint
 
 
 @register("FrozenMixture")
-class FrozenMixture(Predictor):
+class FrozenMixture(Combined):
     """Frozen predictors with the weights of a mixture: what `Mixture.freeze` returns.
 
     Within a sequence the weights follow Bayes' rule, without a share. A new sequence starts from
@@ -82,23 +82,6 @@ class FrozenMixture(Predictor):
 
     def __repr__(self) -> str:
         return f"FrozenMixture({self._members!r})"
-
-    @property
-    def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
-        return self._members[0].n_symbols
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
-        return self._members[0].is_open
-
-    @property
-    def _takes_keys(self) -> bool:
-        return all(member._takes_keys for member in self._members)
-
-    def _check_keys(self) -> None:
-        check_keys(self._members)
 
     @property
     def members(self) -> tuple[Predictor, ...]:
