@@ -1,7 +1,8 @@
 """Small predictors with keys, and with an open alphabet, written in plain Python for tests.
 
 `OwnChain` is what a user would write: positions by key, whatever the key is. `NumberedChain` is the
-same as the package's own are: by the number of the key. `OwnOpenCounts` has an open alphabet.
+same as the package's own are: by the number of the key; `SavedChain` can be saved as well.
+`OwnOpenCounts` has an open alphabet.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mdvpf
+from mdvpf import checkpoint
 from mdvpf.predictor import MISSING, NO_KEY, Predictor, read_symbol
 from mdvpf.predictor.vocabulary import Label
 
@@ -118,6 +120,41 @@ class NumberedChain(Predictor):
 
     def _end(self, number: int = NO_KEY) -> None:
         self.inside.last.pop(number, None)
+
+
+@checkpoint.register("SavedChain of the tests")
+class SavedChain(NumberedChain):
+    """The same, and it can be saved and frozen."""
+
+    def __init__(self, beta: float = 1.0, learns: bool = True) -> None:
+        super().__init__(beta)
+        self.learns = learns
+
+    def freeze(self) -> Self:
+        other = self.copy()
+        other.learns = False
+        return other
+
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
+        before = self.inside.counts.copy()
+        fields = super()._step(symbol, number)
+        if not self.learns:
+            self.inside.counts = before
+        return fields
+
+    def _to_state(self) -> checkpoint.State:
+        numbers = np.array(list(self.inside.last), dtype=np.int64)
+        last = np.array(list(self.inside.last.values()), dtype=np.int64)
+        arrays = {"counts": self.inside.counts, "numbers": numbers, "last": last}
+        return checkpoint.State({"beta": self.inside.beta, "learns": self.learns}, arrays)
+
+    @classmethod
+    def _from_state(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        self = cls(**state.values)
+        self.inside.counts = state.arrays.pop("counts").astype(np.float64)
+        pairs = [state.arrays.pop(name).tolist() for name in ("numbers", "last")]
+        self.inside.last = dict(zip(*pairs, strict=True))
+        return self
 
 
 class OwnOpenCounts(Predictor):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
-from mdvpf.mixture.members import check_keys, check_members, read_members
+from mdvpf.mixture.members import Combined, check_members, read_members
 from mdvpf.mixture.weights import Weights, weighted_fields
 from mdvpf.predictor import (
     MISSING,
@@ -34,7 +34,7 @@ _TOLERANCE = 1e-6  # of the sum of the weights in a checkpoint
 
 
 @register("FrozenMixture")
-class FrozenMixture(Predictor):
+class FrozenMixture(Combined):
     """Frozen predictors with the weights of a mixture: what `Mixture.freeze` returns.
 
     Within a sequence the weights follow Bayes' rule, without a share. A new sequence starts from
@@ -84,23 +84,6 @@ class FrozenMixture(Predictor):
         return f"FrozenMixture({self._members!r})"
 
     @property
-    def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
-        return self._members[0].n_symbols
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
-        return self._members[0].is_open
-
-    @property
-    def _takes_keys(self) -> bool:
-        return all(member._takes_keys for member in self._members)
-
-    def _check_keys(self) -> None:
-        check_keys(self._members)
-
-    @property
     def members(self) -> tuple[Predictor, ...]:
         """The frozen members. To look at: they belong to the mixture."""
         return tuple(self._members)
@@ -134,20 +117,19 @@ class FrozenMixture(Predictor):
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         steps = [member._step(symbol, number) for member in self._members]
         found = np.array([steps], dtype=np.float64)
-        log_predictive = self._follow(symbol, number, found[0, :, 0])
-        fields = weighted_fields(
-            self._weights_of(number)[np.newaxis, np.newaxis], found[np.newaxis]
-        )
+        log_predictive = 0.0
+        if symbol != MISSING:
+            rule = Weights(len(self._members), 0.0)
+            log_predictive = self._follow(rule, number, found[..., 0])
+        weights = self._weights_of(number)
+        fields = weighted_fields(weights[np.newaxis, np.newaxis], found[np.newaxis])
         return log_predictive, *fields[0].tolist()
 
-    def _follow(self, symbol: int, number: int, log_predictive: NDArray[np.float64]) -> float:
+    def _follow(self, rule: Weights, number: int, log_predictive: NDArray[np.float64]) -> float:
         """Weigh the members by their log predictives of a symbol; return that of the mixture."""
-        if symbol == MISSING:
-            return 0.0
-        weights = Weights(len(self._members), 0.0)
-        weights.log = self._present.get(number, self._log_weight)[np.newaxis]
-        mixed = weights.absorb(log_predictive)
-        self._present[number] = weights.log[0]
+        rule.log = self._present.get(number, self._log_weight)[np.newaxis]
+        mixed = rule.absorb(log_predictive)
+        self._present[number] = rule.log[0]
         return mixed
 
     def new_sequence(self, key: Label | None = None) -> None:
@@ -188,15 +170,18 @@ class FrozenMixture(Predictor):
                 [m._run(now, m._plan(now))[:, :N_FIELDS] for m in self._members], axis=1
             )
             after = np.empty((len(now), 1, len(self._members)))
+            rule = Weights(len(self._members), 0.0)
             numbers = [NO_KEY] * len(now) if now.numbers is None else now.numbers.tolist()
             each = zip(now.symbols.tolist(), now.ended.tolist(), numbers, strict=True)
             for t, (symbol, ended, number) in enumerate(each):
                 if ended != NONE_ENDS:
                     self._present.pop(ended, None)
-                reports[t, 0] = self._follow(symbol, number, found[t, :, 0])
-                after[t] = self._weights_of(number)
+                reports[t, 0] = 0.0
+                if symbol != MISSING:
+                    reports[t, 0] = self._follow(rule, number, found[t, :, 0])
+                after[t] = self._present.get(number, self._log_weight)
         reports[:, 1] = reports[:, 0]
-        reports[:, 2:] = weighted_fields(after, found[:, np.newaxis])
+        reports[:, 2:] = weighted_fields(np.exp(after), found[:, np.newaxis])
 
     # -- checkpoints -----------------------------------------------------------------------
 
@@ -226,9 +211,10 @@ class FrozenMixture(Predictor):
             logs = taken(state, "key_log_weights", "<f8", (len(numbers), n))
         require(np.all(numbers > NO_KEY), "weights of a key without a number")
         require(len(np.unique(numbers)) == len(numbers), "weights of a key that occurs twice")
-        for log in (first, present, *logs):
-            require(np.all(log <= _TOLERANCE), "weights that are too large, or NaN")
-            require(abs(np.exp(log).sum() - 1.0) < _TOLERANCE, "weights without sum")
+        every = np.vstack([first, present, logs])
+        require(np.all(every <= _TOLERANCE), "weights that are too large, or NaN")
+        sums = np.exp(every).sum(axis=1)
+        require(np.all(np.abs(sums - 1.0) < _TOLERANCE), "weights without sum")
         self = cls._of([member.freeze() for member in members], np.ones(n))
         self._log_weight = first
         self._present = {NO_KEY: present, **dict(zip(numbers.tolist(), logs, strict=True))}

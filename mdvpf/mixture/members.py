@@ -7,6 +7,7 @@ it) runs by itself, on any of several threads. A single symbol goes through all 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -63,13 +64,34 @@ def check_members(members: Any) -> list[Predictor]:
     return found
 
 
-def check_keys(members: Sequence[Predictor]) -> None:
-    """Raise if a member takes no keys, naming it."""
-    for i, member in enumerate(members):
-        try:
-            member._check_keys()
-        except TypeError as error:
-            raise TypeError(f"members[{i}]: {error}") from None
+class Combined(Predictor):
+    """A predictor made of members: it has their alphabet, and takes keys if all of them do."""
+
+    @property
+    @abstractmethod
+    def members(self) -> tuple[Predictor, ...]:
+        """The members."""
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet; if it is open, how many symbols were seen."""
+        return self.members[0].n_symbols
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
+        return self.members[0].is_open
+
+    @property
+    def _takes_keys(self) -> bool:
+        return all(member._takes_keys for member in self.members)
+
+    def _check_keys(self) -> None:
+        for i, member in enumerate(self.members):
+            try:
+                member._check_keys()
+            except TypeError as error:
+                raise TypeError(f"members[{i}]: {error}") from None
 
 
 class Members:

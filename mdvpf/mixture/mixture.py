@@ -22,7 +22,7 @@ from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.frozen import FrozenMixture
-from mdvpf.mixture.members import Members, check_keys, read_members
+from mdvpf.mixture.members import Combined, Members, read_members
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
 from mdvpf.mixture.saved_state import (
@@ -54,7 +54,7 @@ _CHUNK = 256  # symbols that each member runs over before the predictions are co
 
 
 @register("Mixture")
-class Mixture(Predictor):
+class Mixture(Combined):
     """Weighted average of predictors, by fixed share.
 
     With weights w, the probability of a symbol y is ``sum_i w[i] p_i(y)``. When y has come, the
@@ -301,23 +301,6 @@ class Mixture(Predictor):
         return regret_bound(len(self.members), self.share, self.restart, start, stop, n_switches)
 
     # -- the protocol ----------------------------------------------------------------------
-
-    @property
-    def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
-        return self._members.rows[0][0].n_symbols
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
-        return self._members.rows[0][0].is_open
-
-    @property
-    def _takes_keys(self) -> bool:
-        return all(member._takes_keys for member in self.members)
-
-    def _check_keys(self) -> None:
-        check_keys(self.members)
 
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key.

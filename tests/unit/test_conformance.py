@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 import mdvpf
 from mdvpf.predictor import Predictor
 from tests.algorithms import EVERY_ALGORITHM
-from tests.keyed_predictors import N_SYMBOLS, Counted, NumberedChain, OwnChain, OwnOpenCounts
+from tests.keyed_predictors import (
+    N_SYMBOLS,
+    Counted,
+    NumberedChain,
+    OwnChain,
+    OwnOpenCounts,
+    SavedChain,
+)
 
 HMM = mdvpf.datasets.EXPANSIVE
 
@@ -56,9 +63,14 @@ PASSING: dict[str, Callable[[], Predictor]] = {
     "own, with keys": OwnChain,
     "own, with keys, frozen": lambda: learnt(OwnChain()).freeze(),
     "by number": NumberedChain,
+    "by number, saved": SavedChain,
     "own, open": OwnOpenCounts,
     "Mixture, with keys": lambda: mdvpf.Mixture([OwnChain(), NumberedChain(0.1)], restart=8),
     "FrozenMixture, with keys": lambda: learnt(mdvpf.Mixture([OwnChain(), OwnChain(0.1)])).freeze(),
+    "Mixture, with keys, saved": lambda: mdvpf.Mixture([SavedChain(), SavedChain(0.1)], restart=8),
+    "FrozenMixture, with keys, saved": lambda: learnt(
+        mdvpf.Mixture([SavedChain(), SavedChain(0.1)], restart=8)
+    ).freeze(),
     "Mixture, open": lambda: mdvpf.Mixture([OwnOpenCounts(), OwnOpenCounts(0.1)]),
     "nested Mixture, with keys": lambda: mdvpf.Mixture(
         [mdvpf.Mixture([OwnChain()]), OwnChain(9.0)]

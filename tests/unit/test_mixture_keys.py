@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 import mdvpf
 from mdvpf.mixture.frozen import FrozenMixture
 from mdvpf.predictor import Predictor
-from tests.keyed_predictors import NumberedChain, OwnChain, OwnOpenCounts, interleaved
+from tests.kernel.sealing import loaded, saved, sealed, unsealed
+from tests.keyed_predictors import (
+    NumberedChain,
+    OwnChain,
+    OwnOpenCounts,
+    SavedChain,
+    interleaved,
+)
 from tests.unit.test_predictor import Last
 
 BETAS = (1.0, 0.1)
@@ -222,6 +229,74 @@ def test_a_frozen_mixture_ends_the_keys_of_members_that_it_is_given() -> None:
     chain.run([0, 1, 2, 0, 1, 2], keys=["a", "b", "a", "b", "a", "b"])
     frozen = FrozenMixture([chain], [1.0])
     np.testing.assert_array_equal(frozen.predict_proba("a"), chain.predict_proba("another"))
+
+
+# -- checkpoints ---------------------------------------------------------------------------------
+
+
+def saved_chains() -> list[Predictor]:
+    return [SavedChain(beta) for beta in BETAS]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_keys_survive_a_checkpoint(frozen: bool) -> None:
+    symbols, keys = interleaved(150, 4, seed=8)
+    inner = mdvpf.Mixture(saved_chains(), restart=16)
+    mixture: Predictor = mdvpf.Mixture([inner, SavedChain(3.0)], restart=8)
+    mixture.max_keys = 3
+    mixture.run(symbols[:50], keys=keys[:50])
+    if frozen:
+        mixture = mixture.freeze()
+        mixture.run(symbols[50:100], keys=keys[50:100])
+    twin = loaded(saved(mixture))
+    assert (twin.n_keys, twin.max_keys) == (mixture.n_keys, 3)
+    for key in set(keys):
+        np.testing.assert_array_equal(twin.predict_proba(key), mixture.predict_proba(key))
+    np.testing.assert_array_equal(
+        twin.run(symbols[100:], keys=keys[100:]).log_predictive,
+        mixture.run(symbols[100:], keys=keys[100:]).log_predictive,
+    )
+
+
+def test_a_frozen_mixture_without_keys_is_saved_as_ever() -> None:
+    mixture = mdvpf.Mixture(saved_chains())
+    mixture.run([0, 1, 2])
+    frozen = mixture.freeze()
+    frozen.run([0, 1, 2, 2])
+    opened = unsealed(saved(frozen))
+    assert {name for name in opened.arrays if "weight" in name or "key" in name} == {
+        "log_weight",
+        "present_log_weight",
+    }
+    assert "keys" not in opened.values()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda arrays: arrays["key_numbers"].__setitem__(0, 0),
+        lambda arrays: arrays["key_numbers"].__setitem__(0, -3),
+        lambda arrays: arrays["key_numbers"].__setitem__(0, arrays["key_numbers"][1]),
+        lambda arrays: arrays["key_log_weights"].__setitem__((0, 0), 1.0),
+        lambda arrays: arrays["key_log_weights"].__setitem__((0, 0), np.nan),
+        lambda arrays: arrays["key_log_weights"].__setitem__((0, 0), -np.inf),
+        lambda arrays: arrays.update(key_log_weights=arrays["key_log_weights"][:1]),
+        lambda arrays: arrays.update(key_log_weights=arrays["key_log_weights"][:, :1]),
+        lambda arrays: arrays.update(key_numbers=arrays["key_numbers"].astype(np.float64)),
+        lambda arrays: arrays.pop("key_log_weights"),
+        lambda arrays: arrays.pop("key_numbers"),
+    ],
+)
+def test_frozen_weights_that_cannot_be_are_refused(spoil: Any) -> None:
+    mixture = mdvpf.Mixture(saved_chains())
+    mixture.run([0, 1, 2])
+    frozen = mixture.freeze()
+    frozen.run([0, 1, 2, 2], keys=["a", "b", "a", None])
+    opened = unsealed(saved(frozen))
+    assert loaded(sealed(opened)).n_keys == 3
+    spoil(opened.arrays)
+    with pytest.raises(mdvpf.CheckpointError):
+        loaded(sealed(opened))
 
 
 # -- open alphabets ------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def check_save(predictor: Predictor) -> None:
             return
         raise
     file.seek(0)
-    loaded = type(other).load(file, **other._left_out())
+    loaded = Predictor.load(file, **other._left_out())
     require_unchanged(other, loaded, "load")
     if other._takes_keys:
         require(loaded.n_keys == other.n_keys, f"n_keys is {loaded.n_keys}, not {other.n_keys}")
