@@ -142,6 +142,10 @@ class Predictor(checkpoint.Saveable):
         """Return a predictor that predicts as this one does now, and no longer learns."""
         raise TypeError(f"{type(self).__name__} cannot be frozen")
 
+    def _description(self) -> str:
+        """Return in full what the predictor is; `repr` may leave something out."""
+        return repr(self)
+
     def _plan(self, stream: Stream) -> Any:
         """Check and compute what a run over the stream needs beforehand; change nothing."""
         return None
