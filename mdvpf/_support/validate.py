@@ -24,7 +24,15 @@ LARGEST_PARAMETER = 1e60
 
 LARGEST_INT = 2**31 - 2
 
+_LONGEST_VALUE = 200  # characters of a value in a message
+
 _NOT_SEQUENCES = (str, bytes, bytearray, Mapping, Set)  # iterable, but a mistake for a sequence
+
+
+def _short(value: Any) -> str:
+    """Return a value for a message: all of it, or where that is long its beginning."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT, also: str = "") -> int:
@@ -35,13 +43,13 @@ def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT, also: s
     expected = f"an integer in {low}..{high}{also}"
     # An array of no dimension counts as an index, even if it is masked.
     if isinstance(value, (bool, np.bool_, np.ndarray)):
-        raise TypeError(f"{name}={value!r}: expected {expected}")
+        raise TypeError(f"{name}={_short(value)}: expected {expected}")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}={value!r}: expected {expected}") from None
+        raise TypeError(f"{name}={_short(value)}: expected {expected}") from None
     if not low <= number <= high:
-        raise ValueError(f"{name}={value!r}: expected {expected}")
+        raise ValueError(f"{name}={_short(value)}: expected {expected}")
     return number
 
 
@@ -127,13 +135,13 @@ def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> f
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
-        raise TypeError(f"{name}={value!r}: expected {expected}")
+        raise TypeError(f"{name}={_short(value)}: expected {expected}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not low <= number <= high:
-        raise ValueError(f"{name}={value!r}: expected {expected}")
+        raise ValueError(f"{name}={_short(value)}: expected {expected}")
     return number
 
 
@@ -156,16 +164,16 @@ def choice(name: str, value: Any, options: Collection[str]) -> str:
     """Return `value` if it is one of the `options`, or raise."""
     expected = "one of " + ", ".join(repr(option) for option in options)
     if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: expected {expected}")
+        raise TypeError(f"{name}={_short(value)}: expected {expected}")
     if value not in options:
-        raise ValueError(f"{name}={value!r}: expected {expected}")
+        raise ValueError(f"{name}={_short(value)}: expected {expected}")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
     """Return `value` if it is a bool, or raise."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r}: expected True or False")
+        raise TypeError(f"{name}={_short(value)}: expected True or False")
     return bool(value)
 
 
@@ -180,8 +188,8 @@ def generator(name: str, value: Any) -> np.random.Generator:
     """Return the generator that a seed or generator stands for, or raise."""
     expected = "None, an integer seed >= 0, a SeedSequence, a BitGenerator or a Generator"
     if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r}: expected {expected}")
+        raise TypeError(f"{name}={_short(value)}: expected {expected}")
     try:
         return np.random.default_rng(value)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}={value!r}: expected {expected}") from error
+        raise type(error)(f"{name}={_short(value)}: expected {expected}") from error

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
+from mdvpf._support.shown import shown_list
 from mdvpf.baselines.base import Baseline
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.datasets.hmm_sources import HMM, read_hmms
@@ -79,8 +80,8 @@ class KnownHMM(Baseline):
         self._state = self.hmms[0].start  # distribution of the state that emits the next symbol
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{hmm.n_states} states" for hmm in self.hmms)
-        return f"KnownHMM([{sizes}], change_points={list(self.change_points)})"
+        sizes = shown_list([hmm.n_states for hmm in self.hmms])
+        return f"KnownHMM({sizes} states, change_points={shown_list(self.change_points)})"
 
     def _size(self) -> int:
         return self.hmms[self._segment].n_states

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
+from mdvpf._support.shown import shown_list
 from mdvpf.baselines.context_predictor import (
     GRID,
     ContextPredictor,
@@ -137,8 +138,8 @@ class PitmanYorMixture(ContextPredictor):
     def __repr__(self) -> str:
         limit = "" if self.max_nodes is None else f", max_nodes={self.max_nodes}"
         return (
-            f"PitmanYorMixture({self._n_symbols}, depths={list(self.depths)}, "
-            f"discounts={list(self.discounts)}, strengths={list(self.strengths)}, "
+            f"PitmanYorMixture({self._n_symbols}, depths={shown_list(self.depths)}, "
+            f"discounts={shown_list(self.discounts)}, strengths={shown_list(self.strengths)}, "
             f"share={self.share}{limit})"
         )
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdvpf.cli import shared
+from mdvpf.cli import shared, standard_streams
 from mdvpf.cli.coding import compress, decompress
 from mdvpf.cli.compare import compare
 from mdvpf.cli.detect import detect
@@ -62,6 +62,16 @@ def top(
 
 def run(arguments: list[str]) -> int:
     """Run the application; return its exit code."""
+    code = _run(arguments)
+    error = standard_streams.written()
+    if error is None or code:  # an error has been told
+        return code
+    if not isinstance(error, BrokenPipeError):  # which only says that the reader has seen enough
+        shared.complain(f"standard output: {error}")
+    return shared.FAILED
+
+
+def _run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:

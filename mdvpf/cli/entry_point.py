@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from mdvpf.cli.standard_streams import open_closed_streams
+
 WRONG_USAGE = 2
 
 
@@ -18,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mdvpf 0...
     0
     """
+    if arguments is None:
+        open_closed_streams()
     try:
         from mdvpf.cli.app import run
     except ModuleNotFoundError as error:

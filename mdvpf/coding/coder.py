@@ -301,7 +301,9 @@ def _probe() -> bytes:
 
 def _identity(predictor: Predictor) -> bytes:
     """Return a digest of what a predictor is, and of what it predicts."""
-    name = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(predictor))  # addresses differ from day to day
+    name = re.sub(
+        r" at 0x[0-9a-fA-F]+", "", predictor._description()
+    )  # addresses differ from day to day
     digest = hashlib.blake2b(name.encode(), digest_size=2)
     digest.update(predictor.predict_proba().tobytes())
     return digest.digest()

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.shown import shown_fields
 from mdvpf.datasets import files
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
@@ -51,6 +52,9 @@ class TextStream:
     alphabet: str
     titles: tuple[str, ...]
     available: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     @property
     def n_symbols(self) -> int:

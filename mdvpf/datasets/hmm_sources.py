@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.shown import shown_fields
 
 _SUM_TOLERANCE = 1e-9  # rounding of a sum of probabilities, not a licence for others
 
@@ -50,6 +51,9 @@ class HMM:
     start: NDArray[np.float64]
     transition: NDArray[np.float64]
     emission: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     def __post_init__(self) -> None:
         start = _distributions("start", self.start, 1)
@@ -189,6 +193,9 @@ class HMMStream:
     states: NDArray[np.int64]
     change_points: NDArray[np.int64]
     hmms: tuple[HMM, ...]
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     @property
     def n_symbols(self) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._support.shown import shown_fields
 from mdvpf.datasets import files
 
 
@@ -39,6 +40,9 @@ class Masquerade:
     symbols: NDArray[np.int64]
     labels: NDArray[np.bool_]
     commands: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     @property
     def n_symbols(self) -> int:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.shown import shown_fields
 from mdvpf.datasets import files
 from mdvpf.datasets.hmm_sources import HMM
 
@@ -98,6 +99,9 @@ class Automaton:
     final: NDArray[np.float64]
     emission: NDArray[np.float64]
     transition: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     @property
     def n_states(self) -> int:
@@ -198,6 +202,9 @@ class PAutomaC:
     test: Strings
     solution: NDArray[np.float64]
     automaton: Automaton
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     @property
     def n_symbols(self) -> int:

@@ -8,6 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf._support.shown import shown_fields
+
 
 @dataclass(frozen=True, slots=True)
 class Detection:
@@ -75,6 +77,9 @@ class DetectionResult:
     threshold: NDArray[np.float64]
     alarm: NDArray[np.bool_]
     change: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     def __len__(self) -> int:
         return len(self.time)

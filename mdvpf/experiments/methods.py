@@ -124,7 +124,7 @@ class Learner:
     @classmethod
     def named(cls, name: str) -> Learner:
         """Return the learner of a name."""
-        return cls(name, repr(make_predictor(name, 2, seed=0)))
+        return cls(name, make_predictor(name, 2, seed=0)._description())
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
         """Return the predictor for a stream."""

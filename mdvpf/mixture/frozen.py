@@ -6,7 +6,7 @@ sequence starts from the weights that the mixture had when it was frozen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
+from mdvpf._support.shown import shown_members
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.mixture.members import Combined, check_members, read_members
 from mdvpf.mixture.weights import Weights, weighted_fields
@@ -81,7 +82,19 @@ class FrozenMixture(Combined):
         self._present: dict[int, NDArray[np.float64]] = {}
 
     def __repr__(self) -> str:
-        return f"FrozenMixture({self._members!r})"
+        return f"FrozenMixture({shown_members(self._members, self._leaves())})"
+
+    def _leaves(self) -> Iterator[Predictor]:
+        """Yield the members that are no mixtures."""
+        for member in self._members:
+            if isinstance(member, FrozenMixture):
+                yield from member._leaves()
+            else:
+                yield member
+
+    def _description(self) -> str:
+        members = ", ".join(member._description() for member in self._members)
+        return f"FrozenMixture([{members}])"
 
     @property
     def members(self) -> tuple[Predictor, ...]:

@@ -121,6 +121,7 @@ class Members:
         # Members that may reject a symbol are asked before any of them absorbs it.
         self.may_reject = [member for member in self.rows[0] if member._may_reject]
         self._is_broken = False
+        self._use = Lock()  # held while the predictors are not all at the same symbol
 
     @classmethod
     def first(cls, members: Sequence[Predictor], restart: Restart | None) -> Members:
@@ -206,19 +207,32 @@ class Members:
     def together(self) -> Iterator[None]:
         """Defer Ctrl-C, and remember if the body fails: some predictors are then ahead."""
         with interrupts_held():
+            if not self._use.acquire(blocking=False):
+                raise _in_use()
             try:
                 yield
             except BaseException:
                 self._is_broken = True
                 raise
+            finally:
+                self._use.release()
 
     def check_whole(self) -> None:
-        """Raise if some predictors are ahead of the others."""
+        """Raise if some predictors are ahead of the others, now or for good."""
+        if self._use.locked():
+            raise _in_use()
         if self._is_broken:
             raise RuntimeError(
                 "a member of the mixture failed on the way: it cannot go on; make it anew, "
                 "or load it from a checkpoint"
             )
+
+
+def _in_use() -> RuntimeError:
+    return RuntimeError(
+        "this mixture is in use by another thread; expected one call at a time "
+        "(copy() gives each thread its own)"
+    )
 
 
 def _newborn(template: Predictor, time: int) -> Predictor:

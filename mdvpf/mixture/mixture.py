@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.attributes import Checked, ReadOnly
+from mdvpf._support.shown import shown_members
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.frozen import FrozenMixture
@@ -131,7 +132,11 @@ class Mixture(Combined):
         self._weights = Weights(len(found), self.share)
 
     def __repr__(self) -> str:
-        members = ", ".join(repr(member) for member in self.members)
+        members = shown_members(self.members, (leaf for _, leaf in self.flatten()))
+        return f"Mixture({members}, share={self.share!r}, restart={self.restart!r})"
+
+    def _description(self) -> str:
+        members = ", ".join(member._description() for member in self.members)
         return f"Mixture([{members}], share={self.share!r}, restart={self.restart!r})"
 
     @classmethod

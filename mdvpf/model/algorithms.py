@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
+from mdvpf._support.shown import shown_fields
 
 Normalizer = Literal["geometric", "sum", "none"]
 Selection = Literal["top", "optimal"]
@@ -73,6 +74,9 @@ class MDVPA:
     normalizer: Normalizer = "geometric"
     carry_weights: bool = True
     selection: Selection = "top"
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "discount", _checked_discount(self.discount))

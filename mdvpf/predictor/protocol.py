@@ -76,6 +76,10 @@ class Predictor(Labelled):
         """Return a predictor that predicts as this one does now, and no longer learns."""
         raise TypeError(f"{type(self).__name__} cannot be frozen")
 
+    def _description(self) -> str:
+        """Return in full what the predictor is; `repr` may leave something out."""
+        return repr(self)
+
     def tell_time(self, time: Time) -> None:
         """Say what time it is: that of the symbol which comes next.
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support.extras import needed
+from mdvpf._support.shown import shown_fields
 
 if TYPE_CHECKING:
     import pandas
@@ -75,6 +76,9 @@ class FilterResult:
     n_particles: NDArray[np.int64]
     discarded: NDArray[np.float64]
     log_evidence: float
+
+    def __repr__(self) -> str:
+        return shown_fields(self)
 
     def __len__(self) -> int:
         return len(self.log_predictive)
@@ -149,7 +153,7 @@ def read_reports(reports: NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MixtureResult(FilterResult):
     """The steps of a run of a mixture, field by field.
 
