@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import inspect
 import json
+import os
 import re
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -133,6 +135,16 @@ def test_the_name_of_a_table_is_enough_to_ask_for_a_column(tmp_path: Path) -> No
     with pytest.raises(ValueError, match=r"log\.csv: column is not given; expected --column"):
         read_file(path)
     assert read_file(path, format="lines").n_symbols == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this platform")
+def test_nothing_is_lost_from_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("a\nb\na\n"))
+    writer.start()
+    assert read_file(pipe).symbols.tolist() == [0, 1, 0]
+    writer.join()
 
 
 @pytest.mark.parametrize(
