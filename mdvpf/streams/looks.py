@@ -21,6 +21,8 @@ _TABLES = {",": "csv", ";": "csv --delimiter ';'", "\t": "tsv"}
 def check_looks(path: Path) -> None:
     r"""Raise if a file that is to be read as plain lines has JSON objects or rows of cells.
 
+    A pipe is not looked at: what is read from it is gone.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -34,6 +36,8 @@ def check_looks(path: Path) -> None:
     ...         print(str(error).removeprefix(folder))
     /clicks.txt: the lines are JSON objects; expected --format json and --column, or --format lines
     """
+    if not path.is_file():
+        return
     with opened(path) as file:
         found = [file.readline(_LONGEST) for _ in range(_N_LINES)]
     if any(line.startswith(b"PAR1") for line in islice(found, 1)):

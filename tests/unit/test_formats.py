@@ -8,7 +8,10 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import mdvpf
 from mdvpf.streams.events import Event
 from mdvpf.streams.formats import FORMATS, LineFormat, make_format
 
@@ -208,6 +211,17 @@ def test_fields_are_passed_through_as_they_are_and_may_be_absent() -> None:
     made = make_format("json", {"symbol": "s", "pass_fields": ["a.b", "none"]})
     (event,) = parsed(made, b'{"s": 1, "a": {"b": [1, {"c": null}]}}')
     assert event.fields == {"a.b": [1, {"c": None}], "none": None}
+
+
+def test_fields_that_are_nested_too_deeply_for_a_report_are_refused() -> None:
+    made = make_format("json", {"symbol": "s", "pass_fields": ["deep"]})
+    for levels, is_fine in [(50, True), (60, False), (900, False)]:
+        line = b'{"s": 1, "deep": ' + b"[" * levels + b"]" * levels + b"}"
+        if is_fine:
+            assert made.parse(line) is not None
+        else:
+            with pytest.raises(ValueError, match="nested"):
+                made.parse(line)
 
 
 def test_blank_lines_of_json_say_nothing() -> None:
@@ -475,3 +489,61 @@ def test_hostile_states_of_the_journal_are_refused(state: dict[str, Any]) -> Non
 def test_options_of_templates_only_where_there_are_templates() -> None:
     with pytest.raises(ValueError, match=r"similarity=0.5: expected only without symbol"):
         make_format("journal", {"symbol": "PRIORITY", "similarity": 0.5})
+
+
+# --- Any bytes
+
+_TOKENS = [b'{"s": ', b'"a"', b"1", b"}", b", ", b'"k": ', b'"t": ', b"[", b"]", b"null", b"s,k,t"]
+_TOKENS += [
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b'"',
+    b"\n",
+    b"\r",
+    b"\x00",
+    b"a,b,2024-01-01",
+    b"1e999",
+    b"\t",
+]
+_TOKENS += [b'{"s": "x", "k": 1, "t": "2024-01-01"}', b" ", b"NaN", b"-", b"\\ud800", b"9" * 400]
+any_line = st.lists(st.sampled_from(_TOKENS) | st.binary(max_size=8), max_size=8).map(b"".join)
+FIELDS = {"symbol": "s", "key": "k", "time": "t", "pass_fields": ["u"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("lines", {"missing": "1"}),
+        ("json", FIELDS),
+        ("csv", FIELDS),
+        ("tsv", FIELDS),
+        ("journal", FIELDS),
+        ("journal", {}),
+        ("text", {"max_templates": 3}),
+    ],
+)
+@given(lines=st.lists(any_line, max_size=12), cut=st.integers(0, 12))
+def test_any_bytes_are_an_event_or_refused_and_a_state_goes_on(
+    name: str, options: dict[str, Any], lines: list[bytes], cut: int
+) -> None:
+    if "symbol" not in options and name != "lines":
+        pytest.importorskip("drain3", reason="drain3 is not installed")
+    made = make_format(name, options)
+    again = make_format(name, options)
+    for i, line in enumerate(lines):
+        if i == cut:
+            again = make_format(name, made.options, json.loads(json.dumps(made.state())))
+        before = made.state()
+        found = []
+        for each in (made, again):
+            try:
+                found.append(each.parse(line))
+            except ValueError as error:
+                found.append(str(error))
+                assert each.state() == before
+                assert len(str(error)) < 400
+        assert found[0] == found[1]
+        event = found[0]
+        if isinstance(event, Event):
+            json.dumps(event.fields, allow_nan=False)
+            assert event.symbol is None or mdvpf.Vocabulary([event.symbol])[event.symbol] == 0

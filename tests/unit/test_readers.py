@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import inspect
 import json
+import os
 import re
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,12 @@ import mdvpf
 from mdvpf.cli import main
 from mdvpf.streams.readers import FileStream, read_file, read_files
 
-HAS_KEYS = "keys" in inspect.signature(mdvpf.SurpriseDetector.run).parameters
-EVALUATE_HAS_KEYS = "train_keys" in inspect.signature(mdvpf.evaluate).parameters
+HAS_KEYS = (
+    "keys" in inspect.signature(mdvpf.SurpriseDetector.run).parameters
+    and "train_keys" in inspect.signature(mdvpf.evaluate).parameters
+    and "key" in inspect.signature(mdvpf.Markov.update).parameters
+)
+needs_keys = pytest.mark.skipif(not HAS_KEYS, reason="predictors do not take keys yet")
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -131,6 +137,16 @@ def test_the_name_of_a_table_is_enough_to_ask_for_a_column(tmp_path: Path) -> No
     assert read_file(path, format="lines").n_symbols == 3
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this platform")
+def test_nothing_is_lost_from_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("a\nb\na\n"))
+    writer.start()
+    assert read_file(pipe).symbols.tolist() == [0, 1, 0]
+    writer.join()
+
+
 @pytest.mark.parametrize(
     ("content", "option"),
     [
@@ -213,7 +229,7 @@ def log(tmp_path: Path) -> Path:
     return write(tmp_path / "calls.jsonl", "\n".join(lines))
 
 
-@pytest.mark.skipif(not EVALUATE_HAS_KEYS, reason="evaluate does not take keys yet")
+@needs_keys
 def test_evaluate_scores_every_key_as_a_sequence(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,7 +309,7 @@ def test_times_are_in_the_reports(log: Path, capsys: pytest.CaptureFixture[str])
     assert all("key" not in each for each in found)
 
 
-@pytest.mark.skipif(not HAS_KEYS, reason="detectors do not take keys yet")
+@needs_keys
 def test_detect_takes_keys(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--column", "call", "--key", "process.id", "--false-alarms", "0.5", "--train", "50"]
     assert main(["detect", str(log), *options, "--method", "Markov 2"]) == 0

@@ -229,6 +229,8 @@ BOMB = (
             "before its events",
         ),
         (LOG.encode("utf-16")[:300], "expected an XES log"),
+        (LOG.replace("UTF-8", "klingon"), "klingon"),
+        (LOG.replace("UTF-8", "shift_jis"), "multi-byte"),
     ],
 )
 def test_logs_that_are_refused(content: str | bytes, message: str, tmp_path: Path) -> None:
