@@ -30,9 +30,9 @@ cdef enum:
 # A particle is a block of uint32: this header, into[cap], handles of the groups of its 1 + cap
 # transition rows (row 0 is that of the start state), root of the symbol tree and, once a second key
 # was used, the handle of the tree of stretches and the labels of the open stretch. Entries of
-# `into` past the number of states are 0. With real counts, `into` are 32-bit floats; with the oracle of
-# rows, reached[cap] follows them; in a Mealy machine a state has a tree of rows, by symbol, and
-# its handle. `shelves.pxd` says where blocks lie.
+# `into` past the number of states are 0. With real counts, `into` are 32-bit floats; with the
+# oracle of rows, reached[cap] follows them; in a Mealy machine a state has a tree of rows, by
+# symbol, and its handle. `shelves.pxd` says where blocks lie.
 cdef enum:
     BLOCK_STATES = 0        # number of states
     BLOCK_CURRENT = 1       # 1 + current state; 0: start state

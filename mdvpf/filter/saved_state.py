@@ -148,7 +148,7 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
         array = np.frombuffer(content, kind)
         is_wide = kind is np.float64 or name in _FULL_WIDTH
         arrays[name] = array if is_wide else narrowed(array)
-    values = {
+    values: dict[str, Any] = {
         "n_steps": n_steps,
         "log_evidence": log_evidence,
         "margin": margin,
