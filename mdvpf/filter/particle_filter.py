@@ -27,7 +27,13 @@ from mdvpf.filter.forecasts import Forecasts
 from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
 from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
-from mdvpf.filter.saved_state import filter_state, read_configuration, restored_core
+from mdvpf.filter.saved_state import (
+    clock_values,
+    filter_state,
+    read_clock,
+    read_configuration,
+    restored_core,
+)
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
@@ -278,12 +284,18 @@ class ParticleFilter(Forecasts):
             "n_threads": self.n_threads,
             "history": self.history,
         }
-        return filter_state(self.model, self.algorithm, self.rng, options, self._core)
+        state = filter_state(self.model, self.algorithm, self.rng, options, self._core)
+        if self._clock is not None:
+            state.values["clock"] = clock_values(self._clock)
+        return state
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         self = object.__new__(cls)
         ParticleFilter.__init__(self, **read_configuration(state, given))
+        if self._clock is not None:
+            self._clock = read_clock(self._clock, state.values["clock"])
+            self._core.tell_time(self._clock.elapsed)
         self._core = restored_core(self._core, state, self.model)
         return self
 

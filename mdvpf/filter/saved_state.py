@@ -51,7 +51,8 @@ start state in a Mealy machine, whose rows hang in a tree below it, else one for
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ from numpy.typing import NDArray
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
 from mdvpf.checkpoint import CheckpointError, State, narrowed, rng_state, widened
-from mdvpf.model import InfiniteHMM, extensions
+from mdvpf.model import Clock, InfiniteHMM, extensions, read_time
 from mdvpf.model.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 
 # The arrays of a snapshot of the core, in its order, and the types in which they are passed.
@@ -130,6 +131,7 @@ _KEYS = "positions"
 
 _LARGEST_STEP = 2**62
 _LARGEST = sys.float_info.max
+_LATEST = 2.0**52  # half-lives: later ones could not be told apart
 
 
 def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
@@ -210,11 +212,36 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
     So a file that an older version could hold is one that it can read.
     """
     later = {field.name: field.default for field in fields(model) if field.kw_only}
-    return {
+    found = {
         name: value
         for name, value in _fields(model).items()
         if name not in later or value != later[name]
     }
+    if isinstance(model.half_life, timedelta):
+        found["half_life"] = {"seconds": model.half_life.total_seconds()}
+    return found
+
+
+def _read_model(values: dict[str, Any]) -> InfiniteHMM:
+    half_life = values.get("half_life")
+    if isinstance(half_life, dict):
+        seconds = validate.real("seconds", half_life["seconds"], low=1e-6, high=8e13)
+        values = {**values, "half_life": timedelta(seconds=seconds)}
+    return InfiniteHMM(**values)
+
+
+def clock_values(clock: Clock) -> dict[str, Any]:
+    """Return what a clock shows."""
+    return {"time": clock.time, "elapsed": clock.elapsed}
+
+
+def read_clock(clock: Clock, values: dict[str, Any]) -> Clock:
+    """Return the clock when it shows such values, or raise."""
+    time = values["time"]
+    if time is not None:
+        time = read_time("time", time)
+    elapsed = validate.real("elapsed", values["elapsed"], low=0.0, high=_LATEST)
+    return replace(clock, time=time, elapsed=elapsed)
 
 
 def filter_state(
@@ -251,7 +278,7 @@ def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(algorithm, DUPLICATING) and n_particles != len(state.arrays["weight"]):
         raise CheckpointError("file: this algorithm always has all its particles")
     return {
-        "model": InfiniteHMM(**values["model"]),
+        "model": _read_model(values["model"]),
         "algorithm": algorithm,
         "rng": rng_state.from_values(values["rng"]),
         **values["options"],
