@@ -28,6 +28,10 @@ class ParticleSystem:
         ess_threshold: float,
         lag: int,
         n_threads: int,
+        is_open: bool,
+        concentration: float,
+        strength: float,
+        discount: float,
     ) -> None: ...
     def __sizeof__(self) -> int: ...
     @property
@@ -40,6 +44,9 @@ class ParticleSystem:
     def pending(self) -> bool: ...
     @property
     def last_symbol(self) -> int | None: ...
+    @property
+    def n_symbols(self) -> int: ...
+    def seen(self, out: NDArray[np.int64]) -> None: ...
     def advance(
         self,
         symbols: NDArray[np.int32],

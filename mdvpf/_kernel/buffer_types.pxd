@@ -27,6 +27,7 @@ cdef struct StoredBuffers:
     Buffer log_weight       # double[], if the system is `logarithmic`
     Buffer ancestors        # uint32_t[]: parents of the latest completed step
     Buffer emission_tables  # double[2 * TABLED]: Model.inverse, then Model.spread_term
+    Buffer seen             # uint64_t[]: open alphabet: how often each symbol was seen
     Buffer log_tables       # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
 
 # The records. A copy has all pages.

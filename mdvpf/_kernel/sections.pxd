@@ -3,7 +3,8 @@
 
 Systems with integer counts have the sections up to STATE, as `snapshot.pxd` writes them. Systems
 with real counts have those from KIND on as well, but none of SPREAD, LEVELS, SHAPE and ITEMS; they
-are written by `real_snapshot.pxd`. A section of uint32_t may be narrower in a file.
+are written by `real_snapshot.pxd`. Only systems with an open alphabet have SEEN and TREE
+(`saved_alphabet.pxd`). A section of whole numbers may be narrower in a file.
 """
 
 from libc.stdint cimport uint32_t
@@ -45,8 +46,11 @@ cdef enum:
     BLOCK_BEHIND = 26       # uint32_t[B]: of the scale of the block
     INTO = 27               # float[]: entries of the states, an entry of COPIES after the other
     REACHED = 28            # uint32_t[]: the same for the rows that reach them; oracle of rows only
-    LAST_SYMBOL = 29        # uint32_t[1]: of the latest completed step; V: missing
-    N_SECTIONS = 30
+    LAST_SYMBOL = 29        # uint32_t[1]: column of the latest completed step
+    # Open alphabets, in both formats.
+    SEEN = 30               # uint64_t[D]: how often each symbol was seen, the pending one left out
+    TREE = 31               # uint32_t[3]: levels of columns, handles of the root, levels of rows
+    N_SECTIONS = 32
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
@@ -58,8 +62,10 @@ cdef struct Snapshot:
     const char* fault       # what is wrong with it
 
 
-cdef inline bint has_section(bint real, int section) noexcept nogil:
+cdef inline bint has_section(bint real, bint is_open, int section) noexcept nogil:
     """Whether a section is part of the format of real counts, or of that of integer counts."""
+    if section >= SEEN:
+        return is_open
     if not real:
         return section <= STATE
     return not (section == SPREAD or section == LEVELS or section == SHAPE or section == ITEMS)
@@ -69,21 +75,24 @@ cdef inline uint32_t* numbers(Snapshot* snapshot, int section) noexcept nogil:
     return <uint32_t*>snapshot.section[section].data
 
 
-cdef inline tuple sections_of(const Snapshot* snapshot, bint real):
+cdef inline tuple sections_of(const Snapshot* snapshot, bint real, bint is_open):
     """The arrays of a snapshot, as bytes objects."""
     cdef int i
     return tuple([
         (<char*>snapshot.section[i].data)[:snapshot.section[i].bytes]
-        if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS) if has_section(real, i)
+        if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS)
+        if has_section(real, is_open, i)
     ])
 
 
-cdef inline void borrow_sections(Snapshot* snapshot, bint real, tuple sections) except *:
+cdef inline void borrow_sections(
+    Snapshot* snapshot, bint real, bint is_open, tuple sections
+) except *:
     """Let a snapshot look at bytes objects, which must outlive it."""
     cdef bytes section
     cdef int i
     memset(snapshot, 0, sizeof(Snapshot))
-    expected = [i for i in range(N_SECTIONS) if has_section(real, i)]
+    expected = [i for i in range(N_SECTIONS) if has_section(real, is_open, i)]
     if len(sections) != len(expected):
         raise ValueError(f"{len(sections)} sections: expected {len(expected)}")
     for i, section in zip(expected, sections):

@@ -32,8 +32,10 @@ cdef inline void lay_out(System* system, uint32_t capacity) noexcept nogil:
     system.stride = (system.root_offset + system.root_size + 1) & ~1u  # even: a block has a double
 
 
-cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
-    """Move the blocks to a new array, shelf after shelf, with room for `capacity` states each."""
+cdef inline Status move_blocks_to(
+    System* system, uint32_t capacity, uint32_t root_size
+) noexcept nogil:
+    """`move_blocks` to a layout with so many handles of the symbol tree; those cut off are NONE."""
     cdef uint32_t* slot = <uint32_t*>system.stored.slot.data
     cdef uint32_t old_slot = 0
     cdef uint32_t n = 0
@@ -45,6 +47,7 @@ cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil
     cdef int64_t k
     blocks.data = NULL
     blocks.bytes = 0
+    moved.root_size = root_size
     lay_out(&moved, capacity)
     if resize(
         &system.memory, &blocks, system.stored.blocks.bytes // system.stride * moved.stride
@@ -68,14 +71,20 @@ cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil
         memcpy(target + moved.rows_offset, source + system.rows_offset,
                used_groups(system, source) * sizeof(uint32_t))
         memcpy(target + moved.root_offset, source + system.root_offset,
-               system.root_size * sizeof(uint32_t))
+               min(system.root_size, root_size) * sizeof(uint32_t))
     dispose(&system.memory, &system.stored.blocks)
     system.stored.blocks = blocks
     system.next_slot = n
     system.n_shelves = (n + SHELF - 1) >> SHELF_BITS
     system.n_free_shelves = 0
+    system.root_size = root_size
     lay_out(system, capacity)
     return OK
+
+
+cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
+    """Move the blocks to a new array, shelf after shelf, with room for `capacity` states each."""
+    return move_blocks_to(system, capacity, system.root_size)
 
 
 cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept nogil:

@@ -1,12 +1,14 @@
 # cython: language_level=3
 """The five algorithms behind one function, and the start of a sequence."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from mdvpf._kernel.alphabet cimport count_symbol, use_symbol
 from mdvpf._kernel.constants cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, BLOCK_CURRENT, MISSING, OK,
     Status,
 )
+from mdvpf._kernel.growth cimport reserve_symbol
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.reserve cimport reserve_step
 from mdvpf._kernel.settling cimport settle_some
@@ -26,8 +28,13 @@ cdef inline Status step(
     """
     cdef int64_t used = uniforms.used
     cdef double margin = system.margin
-    cdef Status status = reserve_step(system, system.n_candidates, system.most_states)
+    cdef Status status = OK
+    if system.model.is_open and symbol != MISSING:
+        status = reserve_symbol(system, <uint32_t>symbol)
     if status == OK:
+        status = reserve_step(system, system.n_candidates, system.most_states)
+    if status == OK:
+        use_symbol(system, symbol)
         if system.algorithm == ALGORITHM_MDVPA:
             status = step_mdvpa(system, symbol, discount, uniforms, report)
         elif system.algorithm == ALGORITHM_SMC:
@@ -39,7 +46,10 @@ cdef inline Status step(
     if status != OK:
         uniforms.used = used
         system.margin = margin
-    elif system.n_steps:
+        return status
+    if system.model.is_open:
+        count_symbol(system, symbol)
+    if system.n_steps:
         settle_some(system)
     return status
 

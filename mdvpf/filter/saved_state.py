@@ -29,6 +29,16 @@ block_behind, into, reached              of each entry: its scale, as for groups
 last_symbol                              of the latest completed step; V for a missing one
 ======================================== =========================================================
 
+A filter with an open alphabet has version 2 with either kind of counts, and two more sections. In
+its other sections the column of a missing symbol is 0, and that of symbol y is y + 1.
+
+======================================== =========================================================
+seen                                     of each symbol: how often it was seen, without the one
+                                         that MD-VPA holds back
+tree                                     levels of the trees of columns, the root included; records
+                                         in a root; levels of the trees of rows of a Mealy machine
+======================================== =========================================================
+
 Records are numbered from 1 in the order of ``kind``; a node comes after all that it holds. An entry
 has as many numbers in ``rows`` as the largest particle needs: one for each of the states and the
 start state in a Mealy machine, whose rows hang in a tree below it, else one for every four of them.
@@ -46,7 +56,7 @@ from numpy.typing import NDArray
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
 from mdvpf.checkpoint import CheckpointError, State, narrowed, rng_state, widened
-from mdvpf.model import InfiniteHMM, extensions
+from mdvpf.model import InfiniteHMM, OpenVocabulary
 from mdvpf.model.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 
 # The arrays of a snapshot of the core, in its order, and the types in which they are passed.
@@ -98,6 +108,7 @@ REAL_SECTIONS = {
     "reached": np.uint32,
     "last_symbol": np.uint32,
 }
+OPEN_SECTIONS = {"seen": np.uint64, "tree": np.uint32}
 # One number a state or a symbol of a particle, at full width: the memory that a particle takes
 # for each of them stands in a fixed proportion to the file.
 _FULL_WIDTH = ("rows", "columns", "children", "pair_sum", "into")
@@ -108,7 +119,8 @@ _LARGEST = sys.float_info.max
 
 def _sections(model: InfiniteHMM) -> dict[str, Any]:
     """Return the sections of a core that runs a model."""
-    return REAL_SECTIONS if extensions(model) else SECTIONS
+    sections = REAL_SECTIONS if model.has_real_counts else SECTIONS
+    return {**sections, **OPEN_SECTIONS} if model.is_open else sections
 
 
 def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
@@ -119,30 +131,29 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
         array = np.frombuffer(content, kind)
         is_wide = kind is np.float64 or name in _FULL_WIDTH
         arrays[name] = array if is_wide else narrowed(array)
-    values = {
+    values: dict[str, Any] = {
         "n_steps": n_steps,
         "log_evidence": log_evidence,
         "margin": margin,
         "is_pending": core.pending,
         "pending_symbol": pending if pending is not None and pending >= 0 else None,
     }
-    if not extensions(model):
-        return State(values, arrays)
-    return State({**values, "counts": "real"}, arrays, version=2)
+    if model.has_real_counts:
+        values["counts"] = "real"
+    return State(values, arrays, version=2 if model.is_open or model.has_real_counts else 1)
 
 
 def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> ParticleSystem:
     """Return a core configured like the fresh one, in the given state; raise if it makes none."""
     values = state.values["core"]
-    if values.get("counts") != ("real" if extensions(model) else None):
+    if values.get("counts") != ("real" if model.has_real_counts else None):
         raise CheckpointError("file: its counts are not those of its model")
     pending = None
     if validate.flag("is_pending", values["is_pending"]):
         pending = -1
         if values["pending_symbol"] is not None:
-            pending = validate.integer(
-                "pending_symbol", values["pending_symbol"], low=0, high=model.n_symbols - 1
-            )
+            most = validate.LARGEST_INT if model.is_open else model.n_symbols - 1
+            pending = validate.integer("pending_symbol", values["pending_symbol"], low=0, high=most)
     return fresh.restored(
         validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP),
         validate.real("log_evidence", values["log_evidence"], low=-_LARGEST, high=_LARGEST),
@@ -174,11 +185,25 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
     So a file that an older version could hold is one that it can read.
     """
     later = {field.name: field.default for field in fields(model) if field.kw_only}
-    return {
+    values = {
         name: value
         for name, value in _fields(model).items()
         if name not in later or value != later[name]
     }
+    if model.emission is not None:
+        del values["n_symbols"], values["beta"]
+        values["emission"] = {"name": "OpenVocabulary", **_fields(model.emission)}
+    return values
+
+
+def _read_model(values: dict[str, Any]) -> InfiniteHMM:
+    """Return the model of such values, or raise."""
+    if "emission" not in values:
+        return InfiniteHMM(**values)
+    parameters = dict(values["emission"])
+    if parameters.pop("name") != "OpenVocabulary":
+        raise CheckpointError(f"file: emission {values['emission']!r} is not known")
+    return InfiniteHMM(**{**values, "emission": OpenVocabulary(**parameters)})
 
 
 def filter_state(
@@ -215,7 +240,7 @@ def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(algorithm, DUPLICATING) and n_particles != len(state.arrays["weight"]):
         raise CheckpointError("file: this algorithm always has all its particles")
     return {
-        "model": InfiniteHMM(**values["model"]),
+        "model": _read_model(values["model"]),
         "algorithm": algorithm,
         "rng": rng_state.from_values(values["rng"]),
         **values["options"],

@@ -48,9 +48,11 @@ class Stream:
         return Stream(self.symbols[part], self.starts[part])
 
     @classmethod
-    def read(cls, symbols: Any, lengths: ArrayLike | None, n_symbols: int) -> Self:
+    def read(
+        cls, symbols: Any, lengths: ArrayLike | None, n_symbols: int, *, is_open: bool = False
+    ) -> Self:
         """Check the symbols and the lengths of their sequences, all of them."""
-        array = _read_symbols(symbols, n_symbols)
+        array = _read_open(symbols, n_symbols) if is_open else _read_symbols(symbols, n_symbols)
         starts = np.zeros(len(array), dtype=np.uint8)
         if lengths is not None:
             starts[_read_starts(lengths, len(array))] = 1
@@ -73,6 +75,20 @@ def _read_symbols(symbols: Any, n_symbols: int) -> NDArray[np.int32]:
     if len(values) == 0:
         raise ValueError("symbols: got none; expected at least one")
     return values.astype(np.int32)
+
+
+def _read_open(symbols: Any, n_symbols: int) -> NDArray[np.int32]:
+    """Return symbols of an open alphabet, each at most the number of those seen before it."""
+    values = _read_symbols(symbols, validate.LARGEST_INT)
+    seen = np.maximum.accumulate(np.concatenate([[n_symbols], values[:-1].astype(np.int64) + 1]))
+    wrong = np.flatnonzero(values > seen)
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(
+            f"symbols[{i}]={values[i]}: expected an integer in 0..{seen[i]}, the number of "
+            "symbols seen before, or None where one is missing"
+        )
+    return values
 
 
 def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
@@ -98,6 +114,11 @@ class Predictor(checkpoint.Saveable):
     @abstractmethod
     def n_symbols(self) -> int:
         """Size of the alphabet."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: `n_symbols`, those seen, stands for one never seen."""
+        return False
 
     @abstractmethod
     def predict_proba(self) -> NDArray[np.float64]:
@@ -190,7 +211,7 @@ class Predictor(checkpoint.Saveable):
         >>> float(result.log_predictive[2])
         0.0
         """
-        stream = Stream.read(symbols, lengths, self.n_symbols)
+        stream = Stream.read(symbols, lengths, self.n_symbols, is_open=self.is_open)
         show = validate.flag("progress", progress)
         plan = self._plan(stream)
         with progress_bar(show, len(stream), type(self).__name__) as advance:

@@ -61,12 +61,13 @@ def pf(request: pytest.FixtureRequest) -> ParticleFilter:
         (
             InfiniteHMM,
             {
-                "n_symbols": REQUIRED,
+                "n_symbols": None,
                 "alpha": 1.0,
                 "gamma": 1.0,
                 "beta": None,
                 "oracle": "unvisited",
                 "max_states": None,
+                "emission": None,
                 "machine": "moore",
                 "kappa": 0.0,
                 "forget": 0.0,
@@ -190,7 +191,7 @@ def test_member_of_the_filter_is_documented(name: str) -> None:
 
 def test_a_filter_is_a_predictor() -> None:
     protocol = ["n_symbols", "predict_proba", "update", "new_sequence", "run", "score", "copy"]
-    protocol += ["freeze", "save", "load", "vocabulary"]
+    protocol += ["freeze", "save", "load", "vocabulary", "is_open"]
     assert sorted(public_members(Predictor)) == sorted(protocol)
     assert isinstance(small_filter(), Predictor)
     assert small_filter().n_symbols == 3
@@ -237,7 +238,7 @@ def test_numbers_of_any_kind_become_plain_ones() -> None:
     model = InfiniteHMM(3, kappa=np.int8(2), forget=np.float32(0), half_life=5)
     assert model == InfiniteHMM(3, kappa=2.0, forget=0.0, half_life=5.0)
     types = [type(value) for value in dataclasses.astuple(model)]
-    assert types[6:] == [str, float, float, float]
+    assert types[6:] == [type(None), str, float, float, float]
     assert type(SMC(ess_threshold=1).ess_threshold) is float
     assert VPA(np.False_).carry_weights is False
     assert type(MDVPA(1).discount) is float
