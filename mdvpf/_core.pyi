@@ -29,6 +29,10 @@ class ParticleSystem:
         ess_threshold: float,
         lag: int,
         n_threads: int,
+        is_open: bool,
+        concentration: float,
+        strength: float,
+        discount: float,
     ) -> None: ...
     def __sizeof__(self) -> int: ...
     @property
@@ -44,6 +48,9 @@ class ParticleSystem:
     @property
     def last_symbol(self) -> int | None: ...
     def standing(self, number: int, states: NDArray[np.int64]) -> int | None: ...
+    @property
+    def n_symbols(self) -> int: ...
+    def seen(self, out: NDArray[np.int64]) -> None: ...
     def advance(
         self,
         symbols: NDArray[np.int32],

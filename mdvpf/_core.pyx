@@ -10,6 +10,9 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
+from mdvpf._kernel.alphabet cimport (
+    add_base, column_for, normalize_prediction, seen_times, symbol_at,
+)
 from mdvpf._kernel.buffers cimport (
     PENDING,
     BufferGroup,
@@ -18,12 +21,12 @@ from mdvpf._kernel.buffers cimport (
 from mdvpf._kernel.clock cimport set_clocks, tell_time
 from mdvpf._kernel.constants cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
-    GROUP_BITS, MAX_ROOT, MISSING, NO_MEMORY, NODE_BITS, NODE_SIZE, NONE, NOT_A_NUMBER, OK,
-    PAGE_BITS,
+    MISSING, NO_MEMORY, NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS,
     AlgorithmKind, NormalizerKind, ResamplingKind, Status,
 )
 from mdvpf._kernel.counts cimport children, count_in, row_end, row_start, state_in
 from mdvpf._kernel.emission cimport make_tables
+from mdvpf._kernel.growth cimport depth_for, root_for, row_depth_for
 from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport make_log_tables
@@ -38,12 +41,13 @@ from mdvpf._kernel.prediction cimport add_predictives
 from mdvpf._kernel.real_counts cimport real_end, real_start
 from mdvpf._kernel.real_particles cimport is_gone, outlives_step
 from mdvpf._kernel.real_restore cimport restore_real
-from mdvpf._kernel.real_scores cimport normalize_predictive
 from mdvpf._kernel.real_snapshot cimport take_real_snapshot
 from mdvpf._kernel.real_tables cimport rows_a_state, write_entries, write_tables
 from mdvpf._kernel.release_states cimport RELEASE_INTERVAL
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport restore, restore_pending
+from mdvpf._kernel.restore_records cimport reject
+from mdvpf._kernel.saved_alphabet cimport read_alphabet, write_alphabet
 from mdvpf._kernel.sections cimport (
     Snapshot,
     borrow_sections, dispose_snapshot, sections_of,
@@ -59,7 +63,7 @@ from mdvpf._kernel.threads cimport watch_forks
 from mdvpf._kernel.types cimport History, Record, Report, Row, System, handle_t
 from mdvpf._kernel.verify cimport (
     check, verify_buffers, verify_history, verify_particle, verify_pool, verify_slots,
-    verify_totals,
+    verify_alphabet, verify_totals,
 )
 from mdvpf._kernel.verify_positions cimport verify_keys, verify_positions
 from mdvpf._kernel.verify_real cimport verify_real
@@ -154,7 +158,7 @@ cdef class ParticleSystem:
         bint by_rows, bint mealy, double kappa, double forget, double rate, bint by_time,
         int64_t max_states, int algorithm, bint duplicating, int64_t budget, bint carry_weights,
         int normalizer, bint select_optimal, int resampling, double ess_threshold, int64_t lag,
-        int n_threads,
+        int n_threads, bint is_open, double concentration, double strength, double discount,
     ):
         cdef System* system = &self.system
         cdef int64_t n_start = 1
@@ -162,7 +166,15 @@ cdef class ParticleSystem:
         cdef uint32_t slot
         if system.n_shelves:
             raise RuntimeError("a ParticleSystem is initialised once")
+        if is_open:
+            n_symbols = 0  # none was seen yet
         system.model.n_symbols = <uint32_t>n_symbols
+        system.model.is_open = is_open
+        system.model.missing = 0 if is_open else <uint32_t>n_symbols
+        system.model.first_symbol = is_open
+        system.model.concentration = concentration
+        system.model.strength = strength
+        system.model.discount = discount
         system.model.alpha = alpha
         system.model.gamma = gamma
         system.model.beta = beta
@@ -184,15 +196,10 @@ cdef class ParticleSystem:
         system.ess_threshold = ess_threshold
         system.budget = budget
         system.n_threads = n_threads
-        # The symbol V stands for what was not observed, so V + 1 symbols are to be found.
-        k = n_symbols >> GROUP_BITS  # the last group
-        system.depth = 1
-        while k >> (NODE_BITS * (system.depth - 1)) >= MAX_ROOT:
-            system.depth += 1
-        system.root_size = <uint32_t>(k >> (NODE_BITS * (system.depth - 1))) + 1
-        if mealy:
-            while k >> (NODE_BITS * system.row_depth):
-                system.row_depth += 1
+        # There are V + 1 columns: one of them is for what was not observed.
+        system.depth = depth_for(<uint32_t>n_symbols)
+        system.root_size = root_for(system, <uint32_t>n_symbols)
+        system.row_depth = row_depth_for(system, <uint32_t>n_symbols)
         set_clocks(system)
         system.history.enabled = lag >= 0
         system.history.lag = lag if lag > 0 else 0
@@ -237,6 +244,10 @@ cdef class ParticleSystem:
         self.busy = True
         return 0
 
+    cdef int64_t n_accepted(self) noexcept nogil:
+        """Symbols that may come next: those of the alphabet, and a new one if it is open."""
+        return <int64_t>self.system.model.n_symbols + self.system.model.is_open
+
     # ---- steps -------------------------------------------------------------------------------
 
     def advance(
@@ -268,6 +279,7 @@ cdef class ParticleSystem:
         """
         cdef System* system = &self.system
         cdef int64_t n = symbols.shape[0]
+        cdef int64_t n_known = self.n_accepted()
         cdef int64_t i = 0
         cdef int64_t work = 0
         cdef const int32_t* number = NULL
@@ -284,10 +296,11 @@ cdef class ParticleSystem:
         if numbers is not None and n:
             number = &numbers[0]
         for i in range(n):
-            if not MISSING <= symbols[i] < <int64_t>system.model.n_symbols:
+            if not MISSING <= symbols[i] < n_known:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
             if ended[i] < -1 or (number != NULL and number[i] < 0):
                 raise ValueError(f"a number of symbol {i} is negative: expected that of a key")
+            n_known += system.model.is_open and symbols[i] == n_known - 1  # one that was new
         i = 0
         self.enter()
         try:
@@ -306,7 +319,8 @@ cdef class ParticleSystem:
                         if timed:
                             tell_time(system, times[i])
                         status = step(
-                            system, symbols[i], 0 if number == NULL else <uint32_t>number[i],
+                            system, column_for(system, symbols[i]),
+                            0 if number == NULL else <uint32_t>number[i],
                             discounts[i], &given, &report,
                         )
                         if status != OK and timed:
@@ -342,7 +356,7 @@ cdef class ParticleSystem:
         cdef Uniforms given
         cdef Report report
         cdef Status status
-        if not MISSING <= symbol < <int64_t>system.model.n_symbols:
+        if not MISSING <= symbol < self.n_accepted():
             raise ValueError(f"symbol={symbol}: expected one of the alphabet, or -1")
         check_number(number)
         self.enter()
@@ -351,7 +365,10 @@ cdef class ParticleSystem:
             given.n = uniforms.shape[0]
             given.used = 0
             with nogil:
-                status = step(system, symbol, <uint32_t>number, discount, &given, &report)
+                status = step(
+                    system, column_for(system, symbol), <uint32_t>number, discount, &given,
+                    &report,
+                )
             raise_for(status)
             system.log_evidence += report.log_evidence
             return (report.log_predictive, report.mean_states, report.ess, report.n_particles,
@@ -416,10 +433,12 @@ cdef class ParticleSystem:
                     else take_snapshot(system, &arrays)
                 if status == OK and system.positions.enabled:
                     status = write_keys(system, &arrays)
+                if status == OK:
+                    status = write_alphabet(system, &arrays)
             raise_for(status)
             return (system.n_steps, system.log_evidence, system.margin,
-                    system.pending_symbol if system.pending else None,
-                    sections_of(&arrays, system.model.real))
+                    symbol_at(system, system.pending_symbol) if system.pending else None,
+                    sections_of(&arrays, system.model.real, system.model.is_open))
         finally:
             dispose_snapshot(&system.memory, &arrays)
             self.busy = False
@@ -434,20 +453,25 @@ cdef class ParticleSystem:
         cdef bint waits = pending is not None
         cdef int32_t symbol = pending if waits else MISSING
         if self.system.n_steps or self.system.pending or n_steps < 0 \
-                or not MISSING <= symbol < <int64_t>self.system.model.n_symbols:
+                or not MISSING <= symbol < (
+                    0x7FFFFFF0 if self.system.model.is_open else self.n_accepted()):
             raise ValueError("expected a system that has seen nothing, and numbers in range")
         if waits and self.system.algorithm != ALGORITHM_MDVPA:
             raise ValueError("a symbol is held back, which only MD-VPA does")
-        borrow_sections(&given, self.system.model.real, sections)
+        borrow_sections(&given, self.system.model.real, self.system.model.is_open, sections)
         other = self.copy()
         other.system.n_steps = n_steps
         other.system.log_evidence = log_evidence
         other.system.margin = margin
         with nogil:
-            status = restore_real(&other.system, &given) if other.system.model.real \
-                else restore(&other.system, &given)
+            status = read_alphabet(&other.system, &given)
+            if status == OK:
+                status = restore_real(&other.system, &given) if other.system.model.real \
+                    else restore(&other.system, &given)
+            if status == OK and waits and symbol >= other.n_accepted():
+                status = reject(&given, "a symbol is held back that cannot come next")
             if status == OK and waits:
-                status = restore_pending(&other.system, symbol)
+                status = restore_pending(&other.system, column_for(&other.system, symbol))
         self.system.memory.fail_after = other.system.memory.fail_after
         if status == BAD_SNAPSHOT:
             raise ValueError((<bytes>given.fault).decode())
@@ -484,11 +508,26 @@ cdef class ParticleSystem:
     @property
     def last_symbol(self):
         """Symbol that the particles shown emitted last; None: it was missing, or there is none."""
-        if self.system.pending:
-            return None if self.system.pending_symbol == MISSING else self.system.pending_symbol
-        if self.system.n_steps == 0 or self.system.last_symbol == self.system.model.n_symbols:
-            return None
-        return self.system.last_symbol
+        cdef int32_t column = self.system.pending_symbol
+        if not self.system.pending:
+            column = <int32_t>self.system.last_symbol
+            if self.system.n_steps == 0 or self.system.last_symbol == self.system.model.missing:
+                return None
+        return None if column == MISSING else symbol_at(&self.system, column)
+
+    @property
+    def n_symbols(self):
+        """Size of the alphabet; of an open one the number of symbols seen."""
+        return self.system.model.n_symbols
+
+    def seen(self, int64_t[::1] out):
+        """Write how often each symbol of an open alphabet was seen."""
+        cdef uint32_t i
+        self.check_idle()
+        if not self.system.model.is_open or out.shape[0] != self.system.model.n_symbols:
+            raise ValueError("out: expected one entry a symbol of an open alphabet")
+        for i in range(self.system.model.n_symbols):
+            out[i] = <int64_t>seen_times(&self.system)[i]
 
     def standing(self, int32_t number, int64_t[::1] states):
         """Write where a key stands in each particle shown (-1: start); return its last symbol."""
@@ -512,7 +551,7 @@ cdef class ParticleSystem:
                     and is_gone(system, block, current - 1, &system.after):
                 states[i] = -1
         symbol = symbol_of_key(system, <uint32_t>number)
-        return None if symbol == system.model.n_symbols else symbol
+        return None if symbol == system.model.missing else symbol_at(system, <int32_t>symbol)
 
     def describe(
         self, double[::1] weights, int64_t[::1] states, int64_t[::1] n_states,
@@ -550,8 +589,8 @@ cdef class ParticleSystem:
         cdef int64_t n = self.n_particles
         cdef int64_t i = 0
         cdef double base = 0.0
-        if out.shape[0] != system.model.n_symbols:
-            raise ValueError("out: expected one entry a symbol")
+        if out.shape[0] != self.n_accepted():
+            raise ValueError("out: expected one entry a symbol, and one for a new one")
         check_number(number)
         self.enter()
         try:
@@ -564,11 +603,9 @@ cdef class ParticleSystem:
                     if i < n:
                         with gil:
                             PyErr_CheckSignals()
+                add_base(system, base, &out[0], out.shape[0])
                 if system.model.real:
-                    normalize_predictive(&out[0], system.model.n_symbols, base)
-                else:
-                    for i in range(out.shape[0]):
-                        out[i] += base
+                    normalize_prediction(&out[0], out.shape[0])
         finally:
             self.busy = False
 
@@ -624,13 +661,13 @@ cdef class ParticleSystem:
             for i in range(row.n):
                 transition[j, state_in(&row, i)] += count_in(&row, i)
         for symbol in range(system.model.n_symbols):
-            row = column_of(system, block, symbol)
+            row = column_of(system, block, symbol + system.model.first_symbol)
             for i in range(row.n):
                 emission[state_in(&row, i), symbol] += count_in(&row, i)
         if pending:
             transition[block[BLOCK_CURRENT], state] += 1
             if system.pending_symbol != MISSING:
-                emission[state, system.pending_symbol] += 1
+                emission[state, symbol_at(system, system.pending_symbol)] += 1
 
     cdef int64_t n_labels(self, int64_t particle) except -1:
         """How many states the path of a particle shown has visited."""
@@ -755,6 +792,7 @@ cdef class ParticleSystem:
             live += system.positions.n_stretches
             live += system.positions.n_numbers * (2 if system.model.mealy else 1) * sizeof(uint32_t)
             live += system.n_particles * (2 * sizeof(uint32_t) + sizeof(double))
+            live += system.model.n_symbols * sizeof(int64_t) * system.model.is_open
             if system.logarithmic:
                 live += system.n_particles * sizeof(double)
             live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
@@ -821,6 +859,7 @@ cdef class ParticleSystem:
             verify_slots(system)
             verify_buffers(system)
             verify_totals(system)
+            verify_alphabet(system)
             verify_history(system)
             check(system.n_potentials == sum(
                 [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]

@@ -30,6 +30,7 @@ cdef struct StoredBuffers:
     Buffer key_symbol       # uint32_t[]: in a Mealy machine, the last symbol of each of the others
     Buffer stretch_live     # uint8_t[]: of each stretch, how many keys have an address there
     Buffer emission_tables  # double[2 * TABLED]: Model.inverse, then Model.spread_term
+    Buffer seen             # uint64_t[]: open alphabet: how often each symbol was seen
     Buffer log_tables       # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
 
 # The records. A copy has all pages.

@@ -194,7 +194,7 @@ cdef inline void count_children(System* system, const Survivors* chosen) noexcep
 cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol) noexcept nogil:
     """Replace the particles by the chosen children. Room was made by `reserve_commit`."""
     cdef const uint32_t* parents = chosen.parent
-    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef uint32_t emitted = system.model.missing if symbol == MISSING else <uint32_t>symbol
     cdef size_t n = <size_t>chosen.n
     cdef const uint32_t* states = chosen.state
     cdef const double* weight = chosen.weight

@@ -1,10 +1,11 @@
 # cython: language_level=3
 """The emission family: Dirichlet-multinomial over symbols, symmetric beta.
 
-A second family would be added here. The statistics are columns of counts. Column V counts the
-emissions that were not observed, so the number of observed emissions of a state is how often it was
-entered minus its count in that column. Steps use one function: `emission_scores` returns p(y | m)
-for every candidate state m of a particle. `prediction.pxd` does the same for all symbols at once.
+Of an open alphabet, beta is that of the symbol at hand: see `alphabet.pxd`. The statistics are
+columns of counts. One of them, column V or 0, counts the emissions that were not observed, so the
+number of observed emissions of a state is how often it was entered minus its count there. Steps use
+one function: `emission_scores` returns p(y | m) for every candidate state m of a particle.
+`prediction.pxd` does the same for all symbols at once.
 
 The rest are optional fast paths, used only where `has_shortcuts` returns True. They assume that
 p(y | m) is (count of y + beta) / (emitted + prior): `beta_of`, `new_of` and the tables serve
@@ -28,7 +29,14 @@ cdef inline Status make_tables(System* system) noexcept nogil:
     cdef double* tabled
     cdef int n
     model.prior = model.n_symbols * model.beta
+    model.new_emission = 1.0 / model.n_symbols
     model.new_state = model.gamma / model.n_symbols
+    model.base_count = model.beta
+    model.base_size = model.n_symbols
+    if model.is_open:
+        model.prior = model.concentration
+        model.base_count = model.concentration
+        model.base_size = 1.0
     if resize(&system.memory, &system.stored.emission_tables, 2 * TABLED * sizeof(double)) != OK:
         return NO_MEMORY
     find_arrays(system)
@@ -99,7 +107,7 @@ cdef inline void emission_scores(
         out[i] = beta / (as_double(emitted[i]) + prior)
     for i in range(counts.n):
         out[state_in(counts, i)] *= as_double(count_in(counts, i)) * per_beta + 1.0
-    out[view.n_states] = 1.0 / model.n_symbols
+    out[view.n_states] = model.new_emission
     out[view.n_states + 1] = 0.0
     out[view.n_states + 2] = 0.0
     out[view.n_states + 3] = 0.0

@@ -62,7 +62,8 @@ cdef inline Status reserve_key(System* system, uint32_t number) noexcept nogil:
         return NO_MEMORY
     if not positions.enabled:
         if not make_room(system, &system.stored.stretch_live, positions.n_spare, 1) \
-                or lay_out_anew(system, system.state_capacity, True) != OK:
+                or lay_out_anew(
+                    system, system.state_capacity, system.root_size, True) != OK:
             return NO_MEMORY
         positions.n_stretches = positions.n_spare
         positions.round_end = positions.n_spare

@@ -33,8 +33,13 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
     logs = <int64_t*>system.stored.log_tables.data
     memset(logs, 0, 4 * TABLED * sizeof(int64_t))
     # No count passes 2**32, whose log is 22.2, so no log of a potential is larger than this.
-    largest = 150.0 + fabs(log(model.alpha)) * 2.0 + fabs(log(model.gamma)) * 2.0 \
-        + fabs(log(model.beta)) * 2.0 + log(1.0 + model.prior) + log(<double>model.n_symbols)
+    largest = 150.0 + fabs(log(model.alpha)) * 2.0 + fabs(log(model.gamma)) * 2.0
+    if model.is_open:  # q is at least 1e-16 / (2**53 + strength), or strength by that
+        largest += 160.0 + fabs(log(model.concentration)) * 2.0 + fabs(log(model.strength)) * 4.0 \
+            + log(1.0 + model.prior)
+    else:
+        largest += fabs(log(model.beta)) * 2.0 + log(1.0 + model.prior) \
+            + log(<double>model.n_symbols)
     largest += log(1.0 + model.kappa)
     ahead.unit = 4503599627370496.0
     while ahead.unit * largest * system.budget > 4e18:
@@ -43,12 +48,24 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
         if n > 0:
             logs[n] = in_units(ahead, log(<double>n))
             logs[TABLED + n] = in_units(ahead, log(n / (n + model.prior)))
-        logs[2 * TABLED + n] = in_units(ahead, log(n / model.beta + 1.0))
         logs[3 * TABLED + n] = in_units(ahead, log(n + model.alpha))
+    if not model.is_open:
+        tabulate_emissions(system, TABLED)
+    return OK
+
+
+cdef inline void tabulate_emissions(System* system, uint32_t n_tabled) noexcept nogil:
+    """Compute the logs that depend on beta: of an open alphabet, for the symbol that is scored."""
+    cdef Lookahead* ahead = &system.lookahead
+    cdef const Model* model = &system.model
+    cdef int64_t* logs = <int64_t*>system.stored.log_tables.data + 2 * TABLED
+    cdef uint32_t n
+    for n in range(n_tabled):
+        logs[n] = in_units(ahead, log(n / model.beta + 1.0))
+    ahead.n_tabled = n_tabled
     ahead.log_beta = in_units(ahead, log(model.beta))
     ahead.log_new = in_units(ahead, log(model.new_state))
     ahead.new_more = ahead.log_new - ahead.log_beta if ahead.log_new > ahead.log_beta else 0
-    return OK
 
 
 cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) noexcept nogil:
@@ -77,7 +94,7 @@ cdef inline int64_t log_emission(
     const Lookahead* ahead, const Model* model, uint32_t n
 ) noexcept nogil:
     """log((n + beta) / beta), from a table of logs."""
-    if n < TABLED:
+    if n < ahead.n_tabled:
         return ahead.tabled[2 * TABLED + n]
     return in_units(ahead, log(as_double(n) / model.beta + 1.0))
 

@@ -29,6 +29,7 @@ from mdvpf._kernel.emission cimport has_shortcuts
 from mdvpf._kernel.log_tables cimport (
     Memo,
     clear_memo, in_units, log_emission, log_left, log_offered, log_ratio, log_spread_term,
+    tabulate_emissions,
 )
 from mdvpf._kernel.particles cimport block_of, column_of, fetch_ahead, into_of, transition_row
 from mdvpf._kernel.real_lookahead cimport look_ahead_real
@@ -37,6 +38,9 @@ from mdvpf._kernel.transition cimport oracle, particle_potentials
 from mdvpf._kernel.types cimport (
     Candidate, CandidateSet, Lookahead, Model, Row, RowTotal, Scratch, System,
 )
+
+cdef enum:
+    OPEN_TABLED = 64        # counts whose logs are tabulated for every symbol of an open alphabet
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -296,6 +300,8 @@ cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     if system.model.real:
         look_ahead_real(system, symbol)
         return
+    if system.model.is_open:
+        tabulate_emissions(system, OPEN_TABLED)
     clear_sums(ahead)
     memset(ahead.linear_sum, 0, ahead.n_labels * sizeof(double))
     if system.normalizer == NORMALIZER_SUM or not has_shortcuts(system):

@@ -122,7 +122,7 @@ cdef inline void view_particle(
     view.row = transition_row(system, block, block[BLOCK_CURRENT])
     view.emitted = view.into
     if system.seen_missing:
-        view.missing = column_of(system, block, system.model.n_symbols)
+        view.missing = column_of(system, block, system.model.missing)
         if view.missing.n:
             view.emitted = emitted_by(view, system.scratch.emitted)
     else:

@@ -124,7 +124,7 @@ cdef inline Status restore_keys(System* system, Snapshot* snapshot) noexcept nog
         memcpy(system.stored.key_symbol.data, snapshot.section[KEY_SYMBOL].data,
                snapshot.section[KEY_SYMBOL].bytes)
     memcpy(system.stored.stretch_live.data, snapshot.section[STRETCH_LIVE].data, n_stretches)
-    return lay_out_anew(system, system.state_capacity, True)
+    return lay_out_anew(system, system.state_capacity, system.root_size, True)
 
 
 # ---- trees -------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ cdef inline uint32_t symbol_of_key(const System* system, uint32_t number) noexce
     if not system.model.mealy:
         return system.last_symbol
     if address_of(system, number) == 0:
-        return system.model.n_symbols
+        return system.model.missing
     return (<const uint32_t*>system.stored.key_symbol.data)[number]
 
 

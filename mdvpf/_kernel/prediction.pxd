@@ -39,9 +39,9 @@ cdef inline double find_rates(
     for i in range(view.n_states):
         rates[i] = weight * transition[i] / (as_double(view.emitted[i]) + model.prior)
         base += rates[i]
-    base *= model.beta
+    base *= model.base_count
     if view.offers_new:
-        base += weight * transition[view.n_states] / model.n_symbols
+        base += weight * transition[view.n_states] / model.base_size
     return base
 
 
@@ -58,15 +58,15 @@ cdef inline void add_group(
     const System* system, const Record* group, uint32_t first, uint32_t left_out,
     const double* rates, double* out,
 ) noexcept nogil:
-    """Add what the columns of a group are worth; `first` is the symbol of the first of them."""
+    """Add what the columns of a group are worth; `first` is the number of the first of them."""
     cdef uint32_t which
     cdef Row column
     for which in range(<uint32_t>GROUP):
-        if first + which >= system.model.n_symbols:  # the column of what was not observed
-            return
+        if first + which == system.model.missing:
+            continue
         column = row_in(group, which)
         if column.n and first + which != left_out:
-            out[first + which] += worth(&column, rates)
+            out[first + which - system.model.first_symbol] += worth(&column, rates)
 
 
 cdef inline int64_t add_tree(
@@ -109,7 +109,7 @@ cdef inline int64_t add_provisional(
     cdef uint32_t* block = block_of(system, system.provisional.parent[i])
     cdef uint32_t state = system.provisional.state[i]
     cdef double* rates = system.scratch.emission
-    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef uint32_t emitted = system.model.missing if symbol == MISSING else <uint32_t>symbol
     cdef Standing standing = standing_of(system, block, state, emitted, number)
     cdef Row moved
     cdef View view
@@ -126,7 +126,7 @@ cdef inline int64_t add_provisional(
     if symbol == MISSING:
         return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
     moved = column_moved(system, block, state, symbol, <uint32_t>symbol, &system.scratch)
-    out[symbol] += worth(&moved, rates)
+    out[symbol - <int32_t>system.model.first_symbol] += worth(&moved, rates)
     return view.n_states + add_columns(system, block, <uint32_t>symbol, rates, out)
 
 
@@ -173,7 +173,8 @@ cdef inline int64_t add_predictives(
     """Add up the predictions of the particles shown for a key, from one of them on.
 
     Return where it ends: at the last, or once about `most_work` states and records were visited.
-    Symbol y has the probability base + out[y] in the end.
+    Symbol y has the probability base + out[y] in the end; of an open alphabet, where the base is
+    what q spreads over all symbols, base * q(y) + out[y].
     """
     cdef int64_t n = system.provisional.n if system.pending else system.n_particles
     cdef int64_t work = 0

@@ -234,8 +234,8 @@ cdef inline void view_real(
     drop_gone(view)
     view.emitted = out
     if system.seen_missing:
-        read_row(column_group(system, block, system.model.n_symbols),
-                 system.model.n_symbols & (GROUP - 1), clock, FAINT, &scratch.column)
+        read_row(column_group(system, block, system.model.missing),
+                 system.model.missing & (GROUP - 1), clock, FAINT, &scratch.column)
         subtract_missing(view, &scratch.column, scratch.real_emitted)
     view.current = block[BLOCK_CURRENT]
     if view.current and out[view.current - 1] == 0.0:
@@ -281,7 +281,7 @@ cdef inline void view_real_moved(
     cdef double factor = fading(scale, after)
     cdef double* out = scratch.real_into
     cdef uint32_t n = block[BLOCK_STATES]
-    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef uint32_t emitted = system.model.missing if symbol == MISSING else <uint32_t>symbol
     cdef uint32_t* reached = scratch.overlay_into
     cdef uint32_t i, which, from_state
     for i in range(n):
@@ -296,7 +296,7 @@ cdef inline void view_real_moved(
     drop_gone(view)
     view.emitted = out
     if system.seen_missing or symbol == MISSING:
-        column_at_move(system, block, state, emitted, system.model.n_symbols, &scratch.column)
+        column_at_move(system, block, state, emitted, system.model.missing, &scratch.column)
         subtract_missing(view, &scratch.column, scratch.real_emitted)
     view.current = standing.current
     if view.current and out[view.current - 1] == 0.0:

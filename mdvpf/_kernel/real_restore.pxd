@@ -20,7 +20,7 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.labels cimport labels_in
 from mdvpf._kernel.particles cimport block_in, block_of, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.position_restore cimport restore_keys, restore_positions
-from mdvpf._kernel.real_counts cimport real_end, real_start
+from mdvpf._kernel.real_counts cimport real_end, real_start, sums_in
 from mdvpf._kernel.real_particles cimport (
     block_scale, column_group, live_states, reached_of, real_into,
 )
@@ -220,14 +220,34 @@ cdef inline Status make_real_particles(
 
 cdef inline bint has_real_missing(const System* system) noexcept nogil:
     """Whether a particle remembers a missing symbol."""
-    cdef uint32_t which = system.model.n_symbols & (GROUP - 1)
+    cdef uint32_t which = system.model.missing & (GROUP - 1)
     cdef const Record* group
     cdef int64_t k
     for k in range(system.n_particles):
-        group = column_group(system, block_of(system, k), system.model.n_symbols)
+        group = column_group(system, block_of(system, k), system.model.missing)
         if group != NULL and real_end(group, which) > real_start(group, which):
             return True
     return False
+
+
+cdef inline Status check_real_seen(System* system, Snapshot* snapshot) noexcept nogil:
+    """Check that as many emissions were observed as symbols seen, where counts tell it."""
+    cdef uint32_t which = system.model.missing & (GROUP - 1)
+    cdef const Record* group
+    cdef double observed
+    cdef uint32_t i
+    cdef int64_t k
+    if not system.model.is_open or fades(system) or system.n_steps >= WHOLE_FLOATS:
+        return OK
+    for k in range(system.n_particles):
+        observed = <double>system.n_steps
+        group = column_group(system, block_of(system, k), system.model.missing)
+        if group != NULL:
+            for i in range(real_start(group, which), real_end(group, which)):
+                observed -= sums_in(group)[i]
+        if observed != <double>system.n_seen:
+            return reject(snapshot, "emissions are not as many as symbols were seen")
+    return OK
 
 
 cdef inline Status check_ways(System* system, Snapshot* snapshot) noexcept nogil:
@@ -278,6 +298,8 @@ cdef inline Status restore_real_with(
         status = make_real_particles(system, snapshot, records)
     if status == OK:
         status = restore_positions(system, snapshot)
+    if status == OK:
+        status = check_real_seen(system, snapshot)
     if status == OK:
         system.seen_missing = has_real_missing(system)
         status = make_history(system, snapshot, records)

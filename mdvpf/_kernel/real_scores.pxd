@@ -40,7 +40,7 @@ cdef inline void real_emission(
         out[i] = model.beta / (emitted[i] + model.prior)
     for i in range(column.n):
         out[column.state[i]] *= column.count[i] * per_beta + 1.0
-    out[view.n_states] = 1.0 / model.n_symbols
+    out[view.n_states] = model.new_emission
     out[view.n_states + 1] = 0.0
     out[view.n_states + 2] = 0.0
     out[view.n_states + 3] = 0.0
@@ -112,7 +112,7 @@ cdef inline double real_moved_probability(
     const Standing* standing, Scratch* scratch,
 ) noexcept nogil:
     """Probability of the next symbol under a particle moved to the state on the symbol."""
-    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef uint32_t emitted = system.model.missing if symbol == MISSING else <uint32_t>symbol
     cdef RealView view
     cdef Entries column
     cdef uint32_t n
@@ -146,12 +146,13 @@ cdef inline void add_columns(
     factor = fading(scale_in(group)[0], clock)
     for which in range(<uint32_t>GROUP):
         symbol = first + which
-        if symbol == skipped or symbol >= system.model.n_symbols:
+        if symbol == skipped or symbol == system.model.missing:
             continue
         for i in range(real_start(group, which), real_end(group, which)):
             count = sums_in(group)[i] * factor
             if count >= FAINT:
-                out[symbol] += rate[item(states_in(group), group.shape & 3, i)] * count
+                out[symbol - system.model.first_symbol] += \
+                    rate[item(states_in(group), group.shape & 3, i)] * count
 
 
 cdef inline double add_real_predictive(
@@ -181,25 +182,14 @@ cdef inline double add_real_predictive(
     for i in range(view.n_states):
         rate[i] = weight * transition[i] / (view.emitted[i] + model.prior)
         base += rate[i]
-    base = base * model.beta + weight * transition[view.n_states] / model.n_symbols
+    base = base * model.base_count + weight * transition[view.n_states] / model.base_size
     if moved != NULL and system.pending_symbol != MISSING:
         skipped = <uint32_t>system.pending_symbol
         column = scratch.column
         column_at_move(system, block, state, skipped, skipped, &column)
         for i in range(column.n):
-            out[skipped] += rate[column.state[i]] * column.count[i]
+            out[skipped - model.first_symbol] += rate[column.state[i]] * column.count[i]
     for i in range(system.root_size):
         add_columns(system, root_of(system, block)[i], system.depth - 1,
                     i << (NODE_BITS * (system.depth - 1) + GROUP_BITS), skipped, clock, rate, out)
     return base
-
-
-cdef inline void normalize_predictive(double* out, uint32_t n_symbols, double base) noexcept nogil:
-    """Add what all symbols get, and divide by the sum: it is 1 but for the rounding of counts."""
-    cdef double total = 0.0
-    cdef uint32_t i
-    for i in range(n_symbols):
-        out[i] += base
-        total += out[i]
-    for i in range(n_symbols):
-        out[i] /= total

@@ -22,6 +22,11 @@ cdef inline int64_t rows_a_state(const System* system) noexcept nogil:
     return <int64_t>system.model.n_symbols + 1 if system.model.mealy else 1
 
 
+cdef inline uint32_t column_of_row(const System* system, uint32_t i) noexcept nogil:
+    """The column of the symbol whose row tables have at i: that of a missing one is the last."""
+    return system.model.missing if i == system.model.n_symbols else i + system.model.first_symbol
+
+
 cdef inline int64_t place_of(
     const System* system, const uint32_t* block, uint32_t state, bint by_label
 ) noexcept nogil:
@@ -88,20 +93,22 @@ cdef inline void write_tables(
     cdef int64_t n_rows = rows_a_state(system)
     cdef int64_t n_symbols = system.model.n_symbols
     cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef uint32_t first = system.model.first_symbol
     cdef uint32_t emitted = 0xFFFFFFFFu
     cdef uint32_t i, j, symbol
     cdef Entries column = scratch.column
     if moved:
-        emitted = system.model.n_symbols if system.pending_symbol == MISSING \
+        emitted = system.model.missing if system.pending_symbol == MISSING \
             else <uint32_t>system.pending_symbol
     write_real_row(system, block, 0, 0, moved, state, by_label, &scratch.row, transition)
     for j in range(n_states):
         for i in range(<uint32_t>n_rows):
             write_real_row(
-                system, block, j + 1, i, moved, state, by_label, &scratch.row,
+                system, block, j + 1, column_of_row(system, i), moved, state, by_label,
+                &scratch.row,
                 transition + (1 + place_of(system, block, j, by_label) * n_rows + i) * n_places,
             )
-    for symbol in range(<uint32_t>n_symbols):
+    for symbol in range(first, first + <uint32_t>n_symbols):
         if moved:
             column_at_move(system, block, state, emitted, symbol, &column)
         else:
@@ -111,5 +118,5 @@ cdef inline void write_tables(
             j = column.state[i]
             if outlives_step(system, block, j) if moved and j == state \
                     else not is_gone(system, block, j, clock):
-                emission[place_of(system, block, j, by_label) * n_symbols + symbol] = \
+                emission[place_of(system, block, j, by_label) * n_symbols + symbol - first] = \
                     column.count[i]

@@ -166,7 +166,7 @@ cdef inline bint has_missing(const System* system) noexcept nogil:
     """Whether a missing symbol was ever absorbed."""
     cdef int64_t k
     for k in range(system.n_particles):
-        if column_of(system, block_of(system, k), system.model.n_symbols).n:
+        if column_of(system, block_of(system, k), system.model.missing).n:
             return True
     return False
 

@@ -19,6 +19,7 @@ from mdvpf._kernel.particles cimport (
 )
 from mdvpf._kernel.pool cimport at
 from mdvpf._kernel.restore_records cimport Records, hold, length, reject
+from mdvpf._kernel.saved_alphabet cimport check_all_seen, check_group_seen
 from mdvpf._kernel.shelves cimport take_slot
 from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
@@ -125,6 +126,11 @@ cdef inline Status add_tree(
     if number == 0:
         return OK
     if depth == system.depth - 1:
+        if system.model.is_open and number <= records.n_groups and check_group_seen(
+            system, snapshot, (<handle_t*>records.work.handles.data)[records.n_nodes + number - 1],
+            first,
+        ) != OK:
+            return BAD_SNAPSHOT
         return add_group(
             system, snapshot, records, number, <uint32_t>first, n_states,
             <int64_t>system.model.n_symbols + 1 - GROUP * first,
@@ -204,7 +210,9 @@ cdef inline Status make_particle(
         if add_tree(system, snapshot, records, tops[i], 0, 0,
                     <int64_t>i << (NODE_BITS * (system.depth - 1)), n_states) != OK:
             return BAD_SNAPSHOT
-    return check_totals(system, snapshot, records, particle, block)
+    if check_totals(system, snapshot, records, particle, block) != OK:
+        return BAD_SNAPSHOT
+    return check_all_seen(system, snapshot, block) if system.model.is_open else OK
 
 
 cdef inline Status make_particles(

@@ -4,8 +4,8 @@
 Systems with integer counts have the sections up to STATE, as `snapshot.pxd` writes them. Systems
 with real counts have those from KIND on as well, but none of SPREAD, LEVELS, SHAPE and ITEMS; they
 are written by `real_snapshot.pxd`. Systems in which several keys were used have those from
-KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them. A section of uint32_t may be
-narrower in a file.
+KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them, and systems with an open alphabet
+SEEN and TREE (`saved_alphabet.pxd`). A section of whole numbers may be narrower in a file.
 """
 
 from libc.stdint cimport uint32_t
@@ -47,17 +47,20 @@ cdef enum:
     BLOCK_BEHIND = 26       # uint32_t[B]: of the scale of the block
     INTO = 27               # float[]: entries of the states, an entry of COPIES after the other
     REACHED = 28            # uint32_t[]: the same for the rows that reach them; oracle of rows only
-    LAST_SYMBOL = 29        # uint32_t[1]: of the latest completed step; V: missing
+    LAST_SYMBOL = 29        # uint32_t[1]: column of the latest completed step
     # Keys, of both formats, if a key but 0 was used: see `positions.pxd`.
     KEY_ADDRESS = 30        # uint32_t[numbers]: 1 + address of each key; 0: it is at the start
-    KEY_SYMBOL = 31         # uint32_t[numbers]: its last symbol, of a Mealy machine; V: missing
+    KEY_SYMBOL = 31         # uint32_t[numbers]: column of its last symbol, of a Mealy machine
     KEY_STATE = 32          # uint32_t[3]: the active key, the open stretch, the end of the round
     STRETCH_LIVE = 33       # uint8_t[stretches]: keys that have an address there
     OPEN_LABELS = 34        # uint32_t[B * STRETCH]: 1 + labels of the open stretch
     POSITIONS = 35          # uint32_t[B]: tree of stretches; its records have numbers of their own
     POSITION_LEVEL = 36     # uint8_t[records]: levels above the stretches
     POSITION_BELOW = 37     # uint32_t[records * NODE_SIZE]: records one level below, or 1 + labels
-    N_SECTIONS = 38
+    # Open alphabets, in both formats.
+    SEEN = 38               # uint64_t[D]: how often each symbol was seen, the pending one left out
+    TREE = 39               # uint32_t[3]: levels of columns, handles of the root, levels of rows
+    N_SECTIONS = 40
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
@@ -73,8 +76,10 @@ cdef inline bint has_keys(const Snapshot* snapshot) noexcept nogil:
     return snapshot.section[KEY_STATE].bytes > 0
 
 
-cdef inline bint has_section(bint real, bint keyed, int section) noexcept nogil:
+cdef inline bint has_section(bint real, bint keyed, bint is_open, int section) noexcept nogil:
     """Whether a section is part of the format of real counts, or of that of integer counts."""
+    if section >= SEEN:
+        return is_open
     if section >= KEY_ADDRESS:
         return keyed
     if not real:
@@ -86,24 +91,26 @@ cdef inline uint32_t* numbers(Snapshot* snapshot, int section) noexcept nogil:
     return <uint32_t*>snapshot.section[section].data
 
 
-cdef inline tuple sections_of(const Snapshot* snapshot, bint real):
+cdef inline tuple sections_of(const Snapshot* snapshot, bint real, bint is_open):
     """The arrays of a snapshot, as bytes objects."""
     cdef int i
     return tuple([
         (<char*>snapshot.section[i].data)[:snapshot.section[i].bytes]
         if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS)
-        if has_section(real, has_keys(snapshot), i)
+        if has_section(real, has_keys(snapshot), is_open, i)
     ])
 
 
-cdef inline void borrow_sections(Snapshot* snapshot, bint real, tuple sections) except *:
+cdef inline void borrow_sections(
+    Snapshot* snapshot, bint real, bint is_open, tuple sections
+) except *:
     """Let a snapshot look at bytes objects, which must outlive it."""
     cdef bytes section
     cdef int i
     memset(snapshot, 0, sizeof(Snapshot))
-    expected = [i for i in range(N_SECTIONS) if has_section(real, True, i)]
-    if len(sections) == len(expected) - (N_SECTIONS - KEY_ADDRESS):
-        expected = [i for i in range(N_SECTIONS) if has_section(real, False, i)]
+    expected = [i for i in range(N_SECTIONS) if has_section(real, True, is_open, i)]
+    if len(sections) == len(expected) - (SEEN - KEY_ADDRESS):
+        expected = [i for i in range(N_SECTIONS) if has_section(real, False, is_open, i)]
     if len(sections) != len(expected):
         raise ValueError(f"{len(sections)} sections: expected {len(expected)}")
     for i, section in zip(expected, sections):

@@ -37,9 +37,12 @@ cdef inline void lay_out(System* system, uint32_t capacity) noexcept nogil:
 
 
 cdef inline Status lay_out_anew(
-    System* system, uint32_t capacity, bint has_positions
+    System* system, uint32_t capacity, uint32_t root_size, bint has_positions
 ) noexcept nogil:
-    """Move the blocks to a new array, shelf after shelf, with room for what they are to have."""
+    """Move the blocks to a new array, shelf after shelf, with room for what they are to have.
+
+    Handles of the symbol tree that are cut off are NONE.
+    """
     cdef uint32_t* slot = <uint32_t*>system.stored.slot.data
     cdef uint32_t old_slot = 0
     cdef uint32_t n = 0
@@ -51,6 +54,7 @@ cdef inline Status lay_out_anew(
     cdef int64_t k
     blocks.data = NULL
     blocks.bytes = 0
+    moved.root_size = root_size
     moved.positions.enabled = has_positions
     lay_out(&moved, capacity)
     if resize(
@@ -75,7 +79,7 @@ cdef inline Status lay_out_anew(
         memcpy(target + moved.rows_offset, source + system.rows_offset,
                used_groups(system, source) * sizeof(uint32_t))
         memcpy(target + moved.root_offset, source + system.root_offset,
-               system.root_size * sizeof(uint32_t))
+               min(system.root_size, root_size) * sizeof(uint32_t))
         if system.positions.enabled:
             memcpy(target + moved.positions_offset, source + system.positions_offset,
                    (1 + STRETCH) * sizeof(uint32_t))
@@ -84,6 +88,7 @@ cdef inline Status lay_out_anew(
     system.next_slot = n
     system.n_shelves = (n + SHELF - 1) >> SHELF_BITS
     system.n_free_shelves = 0
+    system.root_size = root_size
     system.positions.enabled = has_positions
     lay_out(system, capacity)
     return OK
@@ -91,7 +96,7 @@ cdef inline Status lay_out_anew(
 
 cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
     """Move the blocks together, with room for `capacity` states each."""
-    return lay_out_anew(system, capacity, system.positions.enabled)
+    return lay_out_anew(system, capacity, system.root_size, system.positions.enabled)
 
 
 cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept nogil:

@@ -29,10 +29,10 @@ cdef inline str counted(int64_t n, str noun):
 
 
 cdef inline str symbol_text(const System* system, int64_t symbol):
-    """A symbol; that of the column of missing emissions is V."""
-    if symbol == MISSING or symbol == system.model.n_symbols:
+    """The symbol of a column."""
+    if symbol == MISSING or symbol == system.model.missing:
         return "missing"
-    return f"symbol {symbol}"
+    return f"symbol {symbol - system.model.first_symbol}"
 
 
 cdef inline str record_text(const System* system, handle_t handle):
@@ -161,6 +161,11 @@ cdef inline list header_lines(System* system):
         f"pool: {counted(count_records(&system.pool), 'record')} of {system.pool.live_bytes} bytes "
         f"in {counted(system.pool.n_pages - 1, 'page')} of {used_bytes(&system.pool)} bytes",
     ]
+    if system.model.is_open:
+        lines.append(
+            f"open alphabet: {counted(system.model.n_symbols, 'symbol')}, seen {system.n_seen} "
+            f"times; root {system.root_size}, depth {system.depth}"
+        )
     if system.history.enabled:
         kept = f"last {system.history.lag} states" if system.history.lag else "full"
         lines.append(f"history: {kept}, {system.history.n_live} nodes")

@@ -3,11 +3,13 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from mdvpf._kernel.alphabet cimport count_symbol, use_symbol
 from mdvpf._kernel.constants cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, MISSING, OK,
     Status,
     unlikely,
 )
+from mdvpf._kernel.growth cimport reserve_symbol
 from mdvpf._kernel.keys cimport reserve_key
 from mdvpf._kernel.positions cimport activate, end_key
 from mdvpf._kernel.reserve cimport reserve_step
@@ -31,13 +33,16 @@ cdef inline Status step(
     cdef double margin = system.margin
     cdef uint32_t active = system.positions.active
     cdef Status status = OK
-    if unlikely(number != active):
+    if system.model.is_open and symbol != MISSING:
+        status = reserve_symbol(system, <uint32_t>symbol)
+    if status == OK and unlikely(number != active):
         status = reserve_key(system, number)
         if status == OK and not system.pending:  # else MD-VPA completes a step of that key first
             activate(system, number)
     if status == OK:
         status = reserve_step(system, system.n_candidates, system.most_states)
     if status == OK:
+        use_symbol(system, symbol)
         if system.algorithm == ALGORITHM_MDVPA:
             status = step_mdvpa(system, symbol, number, discount, uniforms, report)
         elif system.algorithm == ALGORITHM_SMC:
@@ -51,7 +56,10 @@ cdef inline Status step(
         system.margin = margin
         if system.positions.active != active:
             activate(system, active)
-    elif system.n_steps:
+        return status
+    if system.model.is_open:
+        count_symbol(system, symbol)
+    if system.n_steps:
         settle_some(system)
     return status
 

@@ -9,6 +9,7 @@ from libc.math cimport isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from mdvpf._kernel.alphabet cimport use_pending_symbol, use_symbol
 from mdvpf._kernel.commit cimport commit
 from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, Status
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
@@ -38,6 +39,19 @@ cdef inline void copy_survivors(Survivors* target, const Survivors* source) noex
     target.discarded = source.discarded
 
 
+cdef inline void expand_pending(System* system, int attempt) noexcept nogil:
+    """Score the candidates of the pending symbol again, as when it came."""
+    use_pending_symbol(system)
+    expand(system, system.pending_symbol, attempt)
+
+
+cdef inline void tilt(System* system, int32_t lookahead, double discount) noexcept nogil:
+    """Score the candidates of the pending symbol with the one after it."""
+    use_symbol(system, lookahead)
+    look_ahead(system, lookahead)
+    apply_regret_term(system, discount)
+
+
 cdef inline Status choose_pending(
     System* system, int32_t lookahead, double discount, Uniforms* uniforms
 ) noexcept nogil:
@@ -52,21 +66,19 @@ cdef inline Status choose_pending(
         if not system.select_optimal:
             copy_survivors(chosen, &system.provisional)
             return OK
-        expand(system, system.pending_symbol, EVERYTHING)
+        expand_pending(system, EVERYTHING)
         return choose_optimal(system, &system.candidates, chosen, uniforms)
     if system.select_optimal:
-        expand(system, system.pending_symbol, EVERYTHING)
-    look_ahead(system, lookahead)
-    apply_regret_term(system, discount)
+        expand_pending(system, EVERYTHING)
+    tilt(system, lookahead, discount)
     if not (isfinite(tilted.best) and isfinite(tilted.least)):
         return NOT_A_NUMBER
     if system.select_optimal:
         return choose_optimal(system, tilted, chosen, uniforms)
     while not select_top(tilted, system.budget, keys, work, chosen):
         attempt += 1
-        expand(system, system.pending_symbol, attempt)
-        look_ahead(system, lookahead)
-        apply_regret_term(system, discount)
+        expand_pending(system, attempt)
+        tilt(system, lookahead, discount)
     weigh(chosen, tilted.logarithmic)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
@@ -141,6 +153,7 @@ cdef inline Status complete_pending(
     status = reserve_step(system, n_candidates, system.most_states + 1)
     if status != OK:
         return status
+    use_symbol(system, symbol)
     match_provisional(system, symbol, number)
     commit(system, &system.chosen, system.pending_symbol)
     system.pending = False

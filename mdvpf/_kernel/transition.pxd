@@ -126,7 +126,7 @@ cdef inline double moved_probability(
     cdef uint32_t* block = block_of(system, parent)
     cdef Row counts
     cdef View view
-    cdef uint32_t emitted = system.model.n_symbols if symbol == MISSING else <uint32_t>symbol
+    cdef uint32_t emitted = system.model.missing if symbol == MISSING else <uint32_t>symbol
     cdef Standing standing = standing_of(system, block, state, emitted, number)
     cdef double total
     if unlikely(system.model.real):

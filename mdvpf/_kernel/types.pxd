@@ -69,10 +69,16 @@ cdef struct Row:
 # ---- particles ---------------------------------------------------------------------------
 
 cdef struct Model:
-    uint32_t n_symbols
+    uint32_t n_symbols      # of an open alphabet: seen so far
+    bint is_open            # the alphabet is open: see `alphabet.pxd`
+    uint32_t missing        # column of what was not observed: V, of an open alphabet 0
+    uint32_t first_symbol   # column of symbol 0: 0, of an open alphabet 1
+    double concentration    # open alphabet: weight of the base distribution q in a state
+    double strength         # open alphabet: of q, as is the
+    double discount
     double alpha
     double gamma
-    double beta
+    double beta             # of an open alphabet, here and below: of the symbol that is scored
     bint any_state          # oracle "any"
     uint32_t max_states     # UINT32_MAX: unbounded
     bint real               # counts are real numbers: one of the following differs from its default
@@ -82,8 +88,11 @@ cdef struct Model:
     double forget           # exponent of the weight of a step; 0: no forgetting of this form
     double rate             # 1 / half-life; 0: no forgetting of this form
     bint by_time            # half-lives are those of System.elapsed, not of steps
-    double prior            # V * beta
-    double new_state        # gamma / V
+    double prior            # V * beta, or the concentration
+    double new_emission     # p(y | new state): 1 / V, or q(y)
+    double new_state        # gamma times that
+    double base_count       # pseudo-count in a state of what is spread: beta, or the concentration
+    double base_size        # over how many symbols evenly: V; of an open alphabet 1, by q
     const double* inverse   # 1 / (n + prior) of every n < TABLED
     const double* spread_term  # n / (n + prior): what a state entered n times adds to the spread
 
@@ -207,6 +216,7 @@ cdef struct Lookahead:
     RowTotal* row_total     # of each particle, if `has_totals`
     bint has_totals         # the latest expansion found them
     double unit             # units in 1
+    uint32_t n_tabled       # counts below this have their log of n/beta + 1 in the table
     int64_t log_beta
     int64_t log_new         # of model.new_state
     int64_t new_more        # what a new state may be worth more than one the oracle offers
@@ -279,7 +289,8 @@ cdef struct System:
     double elapsed          # forgetting by time: half-lives up to the latest time that was told
     Clock now               # real counts: of the step that comes next,
     Clock after             # and of the one after it
-    uint32_t last_symbol    # of the latest completed step, of the active key if a Mealy machine
+    uint32_t last_symbol    # column of the latest completed step, of the active key if a Mealy machine
+    uint64_t n_seen         # open alphabet: symbols seen, all together
     bint seen_missing       # whether a missing symbol was ever absorbed
     int64_t n_candidates    # most candidates of a step: sum of states that are not gone, + 1
     int64_t n_potentials    # sum of all states + 1

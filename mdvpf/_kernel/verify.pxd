@@ -8,18 +8,21 @@ overwrites.
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
+from mdvpf._kernel.alphabet cimport seen_times
 from mdvpf._kernel.buffers cimport find_arrays, reserved_bytes
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NONE, SHELF,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, MAX_ROOT, MISSING, NODE_BITS,
+    NODE_SIZE, NONE, SHELF,
 )
 from mdvpf._kernel.counts cimport (
     children, columns, count_in, group_units, row_end, row_in, row_start, state_in, width_of,
 )
+from mdvpf._kernel.growth cimport depth_for, root_for, row_depth_for
 from mdvpf._kernel.history cimport oldest_generation
 from mdvpf._kernel.lookahead cimport total_row
 from mdvpf._kernel.particles cimport (
-    block_of, group_at, into_of, root_of, rows_of, shares_block, spread_in, transition_row,
-    used_groups,
+    block_of, column_of, group_at, into_of, root_of, rows_of, shares_block, spread_in,
+    transition_row, used_groups,
 )
 from mdvpf._kernel.pool cimport at, class_at, class_of
 from mdvpf._kernel.types cimport History, Page, Record, Row, RowTotal, System, handle_t
@@ -109,6 +112,30 @@ cdef inline void verify_particle(System* system, int64_t k, dict references) exc
     check(emitted == into, "emissions do not sum to entries")
     spread = sum([count / (count + system.model.prior) for count in into])
     check(abs(spread_in(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
+
+
+cdef inline void verify_alphabet(System* system) except *:
+    """Check what was seen of an open alphabet, and that the trees have room for it."""
+    cdef uint32_t n = system.model.n_symbols
+    cdef uint32_t i, symbol
+    cdef int64_t k
+    cdef Row row
+    if not system.model.is_open:
+        return
+    seen = [seen_times(system)[i] for i in range(n)]
+    check(all([times > 0 for times in seen]), "a symbol was never seen")
+    check(sum(seen) == system.n_seen, "symbols do not sum to what was seen")
+    check(root_for(system, n) <= system.root_size <= MAX_ROOT, "the root is too small")
+    check(depth_for(n) <= system.depth, "the trees of columns are too shallow")
+    check(row_depth_for(system, n) <= system.row_depth, "the trees of rows are too shallow")
+    if system.pending and system.pending_symbol != MISSING:
+        seen[system.pending_symbol - 1] -= 1
+    for k in range(0 if system.model.real else system.n_particles):
+        if not shares_block(system, k):
+            for symbol in range(1, n + 1):
+                row = column_of(system, block_of(system, k), symbol)
+                check(sum([count_in(&row, i) for i in range(row.n)]) == seen[symbol - 1],
+                      "emissions of a symbol are not how often it was seen")
 
 
 cdef inline void verify_pool(System* system, dict references) except *:

@@ -157,8 +157,9 @@ def _name(leaf: Predictor) -> str:
     if not isinstance(leaf, ParticleFilter):
         return repr(leaf)
     model = leaf.model
+    emits = "open alphabet" if model.is_open else f"beta {model.beta:g}"
     return (
-        f"{_kind(leaf)}, alpha {model.alpha:g}, gamma {model.gamma:g}, beta {model.beta:g}, "
+        f"{_kind(leaf)}, alpha {model.alpha:g}, gamma {model.gamma:g}, {emits}, "
         f"K {leaf.n_particles:,}"
     )
 

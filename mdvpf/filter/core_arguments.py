@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, OpenVocabulary
 from mdvpf.model.algorithms import (
     ALGORITHMS,
     DUPLICATING,
@@ -34,11 +35,13 @@ def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
 
 def model_codes(model: InfiniteHMM) -> dict[str, Any]:
     """Return the arguments of the core that say which model it is."""
-    return {
-        "n_symbols": model.n_symbols,
+    emits = {"n_symbols": model.n_symbols, "beta": model.beta, **asdict(OpenVocabulary())}
+    if model.emission is not None:
+        emits = {"n_symbols": 0, "beta": 0.0, **asdict(model.emission)}
+    return emits | {
+        "is_open": model.is_open,
         "alpha": model.alpha,
         "gamma": model.gamma,
-        "beta": model.beta,
         "any_state": model.oracle == "any",
         "by_rows": model.oracle == "rows",
         "mealy": model.machine == "mealy",

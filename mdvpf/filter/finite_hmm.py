@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mdvpf.datasets import HMM
 from mdvpf.filter.real_counts import RealCounts
 from mdvpf.model import InfiniteHMM
+from mdvpf.predictor import Counts
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +50,20 @@ class FiniteMachine(NamedTuple):
         return int(found[0]) if len(found) else -1
 
 
-def finite_machine(model: InfiniteHMM, found: RealCounts) -> FiniteMachine:
+def _with_unseen(counts: Counts) -> Counts:
+    """Return counts that have one more symbol, which never occurred."""
+    transition = counts.transition
+    if transition.ndim == 3:  # the last row is that of a missing symbol
+        transition = np.insert(transition, transition.shape[1] - 1, 0, axis=1)
+    return Counts(counts.start, transition, np.pad(counts.emission, ((0, 0), (0, 1))))
+
+
+def finite_machine(
+    model: InfiniteHMM, found: RealCounts, seen: NDArray[np.int64] | None = None
+) -> FiniteMachine:
     """Return a particle with these counts as a machine of the same kind, Moore or Mealy.
+
+    Of an open alphabet `seen` is how often each symbol was seen; the machine has one more.
 
     A particle that has no state predicts every symbol alike: so does the machine with one state,
     and without labels, that it becomes.
@@ -66,35 +79,40 @@ def finite_machine(model: InfiniteHMM, found: RealCounts) -> FiniteMachine:
     """
     existing = np.flatnonzero(found.into > 0.0)
     labels = found.labels[existing]
-    n_states, n_symbols = len(labels), model.n_symbols
+    counts, base = found.counts, None
+    if model.emission is not None and seen is not None:
+        counts, base = _with_unseen(counts), model.emission.base_distribution(seen)
+    n_states, n_symbols = len(labels), counts.emission.shape[1]
     is_mealy = model.machine == "mealy"
     if n_states == 0:
         shape = (n_symbols + 1, 1, 1) if is_mealy else (1, 1)
-        uniform = np.full((1, n_symbols), 1.0 / n_symbols)
+        uniform = np.full((1, n_symbols), 1.0 / n_symbols) if base is None else base[np.newaxis]
         return FiniteMachine(
             np.ones(1), np.ones(shape), uniform, labels, np.zeros((1, n_symbols), dtype=np.bool_)
         )
     into, rows_into = found.into[existing], found.rows_into[existing]
-    counts = found.counts
-    seen = counts.transition[existing][..., existing].astype(np.float64)
+    moved = counts.transition[existing][..., existing].astype(np.float64)
     if is_mealy:
-        seen = seen.transpose(1, 0, 2)
+        moved = moved.transpose(1, 0, 2)
     if model.kappa > 0.0:
-        seen[..., np.arange(n_states), np.arange(n_states)] += model.kappa
+        moved[..., np.arange(n_states), np.arange(n_states)] += model.kappa
     start = counts.start[existing].astype(np.float64)
     emitted = counts.emission[existing]
-    emission = emitted.astype(np.float64) + model.beta
+    pseudo_counts: Floats | float = model.beta
+    if model.emission is not None and base is not None:
+        pseudo_counts = model.emission.concentration * base
+    emission = emitted.astype(np.float64) + pseudo_counts
     emission /= emission.sum(axis=1, keepdims=True)
     return FiniteMachine(
         _transition_rows(model, start, into, rows_into),
-        _transition_rows(model, seen, into, rows_into),
+        _transition_rows(model, moved, into, rows_into),
         emission,
         labels,
         emitted > 0,
     )
 
 
-def finite_hmm(model: InfiniteHMM, found: RealCounts) -> HMM:
+def finite_hmm(model: InfiniteHMM, found: RealCounts, seen: NDArray[np.int64] | None = None) -> HMM:
     """Return the HMM of the posterior means of a particle's counts.
 
     A Mealy machine becomes the HMM over the pairs of a state and a symbol that it emitted. A
@@ -113,17 +131,20 @@ def finite_hmm(model: InfiniteHMM, found: RealCounts) -> HMM:
     >>> finite_hmm(InfiniteHMM(n_symbols=2, beta=0.5), found).emission.tolist()
     [[0.875, 0.125]]
     """
-    machine = finite_machine(model, found)
+    machine = finite_machine(model, found, seen)
     if model.machine == "moore":
         return HMM(machine.start, machine.transition, machine.emission)
     state, symbol = np.nonzero(machine.occurred)
-    if len(state) == 0:  # no state, or none that emitted anything: all symbols are alike
-        return HMM(np.ones(1), np.ones((1, 1)), np.full((1, model.n_symbols), 1 / model.n_symbols))
+    n_symbols = machine.emission.shape[1]
+    if len(state) == 0 and seen is not None:  # no state, or none that emitted anything
+        return HMM(np.ones(1), np.ones((1, 1)), machine.emission[:1])
+    if len(state) == 0:  # all symbols are alike
+        return HMM(np.ones(1), np.ones((1, 1)), np.full((1, n_symbols), 1 / n_symbols))
     emitted = machine.emission[state, symbol]
     start = _divided(machine.start[state] * emitted)
     rows = machine.transition[symbol, state]  # of each pair
     transition = _divided(rows[:, state] * emitted)
-    return HMM(start, transition, (symbol[:, np.newaxis] == np.arange(model.n_symbols)) * 1.0)
+    return HMM(start, transition, (symbol[:, np.newaxis] == np.arange(n_symbols)) * 1.0)
 
 
 def _transition_rows(model: InfiniteHMM, seen: Floats, into: Floats, rows_into: Floats) -> Floats:

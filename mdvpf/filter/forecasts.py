@@ -38,11 +38,15 @@ class Forecasts(Predictor):
     def _statistics(self, k: int, number: int) -> ParticleStatistics:
         """Return what continues a particle in a key."""
 
+    def _seen(self) -> NDArray[np.int64] | None:
+        """Return how often each symbol of an open alphabet was seen; None if it is closed."""
+        return None
+
     def top(self, n: int = 3, key: Label | None = None) -> list[tuple[int, float]]:
         """Return the n likeliest symbols with their probabilities, the likeliest first.
 
         Of symbols that are equally likely the smaller comes first. There are fewer than n pairs
-        if the alphabet is smaller.
+        if the alphabet is smaller. Of an open one `n_symbols` stands for a symbol never seen.
 
         Parameters
         ----------
@@ -59,7 +63,7 @@ class Forecasts(Predictor):
         >>> [symbol for symbol, probability in pf.top(2)]
         [7, 9]
         """
-        n = min(validate.integer("n", n, low=1), self.n_symbols)
+        n = min(validate.integer("n", n, low=1), self.n_symbols + self.is_open)
         probabilities = self.predict_proba(key)
         last = np.partition(probabilities, -n)[-n]
         likelier = np.flatnonzero(probabilities > last)
@@ -76,7 +80,8 @@ class Forecasts(Predictor):
         Each draws a particle by weight, and then states and symbols by the predictive rule of the
         model, adding its own counts as it goes. Nothing is selected, so a long continuation tells
         what the particle expects, not what the filter would learn. The filter is not changed.
-        MD-VPA goes on from the particles that it shows.
+        MD-VPA goes on from the particles that it shows. Of an open alphabet a continuation numbers
+        the symbols that are new in it from `n_symbols` on, by first appearance.
 
         Parameters
         ----------
@@ -110,7 +115,7 @@ class Forecasts(Predictor):
         symbols = np.empty((size, length), dtype=np.int64)
         statistics = partial(self._statistics, number=self._number(key))
         for part, ahead in continuations(
-            self.model, self.weights, statistics, length, size, generator
+            self.model, self.weights, statistics, length, size, generator, self._seen()
         ):
             for i in range(length):
                 symbols[part, i] = ahead.draw(generator)
@@ -122,7 +127,8 @@ class Forecasts(Predictor):
         """Return the distributions of the symbols that come next, one row a symbol.
 
         Row 0 is `predict_proba`. Row h averages the exact distributions of the symbol after h
-        more, over `size` continuations that are drawn as `sample` draws them.
+        more, over `size` continuations that are drawn as `sample` draws them. Of an open alphabet
+        the last entry of a row stands for all symbols that have not been seen yet.
 
         Parameters
         ----------
@@ -138,7 +144,7 @@ class Forecasts(Predictor):
 
         Returns
         -------
-        ndarray of float64, shape (horizon, n_symbols)
+        ndarray of float64, shape (horizon, n_symbols), or (horizon, n_symbols + 1) if open
             Each row sums to one.
 
         Examples
@@ -153,13 +159,13 @@ class Forecasts(Predictor):
         horizon = validate.integer("horizon", horizon, low=1)
         size = validate.integer("size", size, low=1)
         generator = validate.generator("rng", rng)
-        rows = np.zeros((horizon, self.n_symbols))
+        rows = np.zeros((horizon, self.n_symbols + self.is_open))
         rows[0] = self.predict_proba(key)
         if horizon == 1:
             return rows
         statistics = partial(self._statistics, number=self._number(key))
         for part, ahead in continuations(
-            self.model, self.weights, statistics, horizon - 1, size, generator
+            self.model, self.weights, statistics, horizon - 1, size, generator, self._seen()
         ):
             for row in rows[1:]:
                 ahead.draw(generator)

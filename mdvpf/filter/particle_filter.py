@@ -169,11 +169,19 @@ class ParticleFilter(Forecasts):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet."""
-        return self.model.n_symbols
+        """Size of the alphabet; of an open one, the number of symbols seen so far."""
+        return self._core.n_symbols
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: `n_symbols` stands for a symbol never seen."""
+        return self.model.is_open
 
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key.
+
+        Of an open alphabet it has one entry more than symbols were seen: the last is the
+        probability of a symbol never seen.
 
         Examples
         --------
@@ -185,7 +193,7 @@ class ParticleFilter(Forecasts):
         return self._predict(self._number(key))
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
-        out = np.empty(self.n_symbols)
+        out = np.empty(self.n_symbols + self.is_open)
         self._core.predict(out, number)
         return out
 
@@ -195,7 +203,7 @@ class ParticleFilter(Forecasts):
         Parameters
         ----------
         symbol : int or None
-            The symbol; None if it is missing.
+            The symbol; None if it is missing. Of an open alphabet `n_symbols` is a new one.
         key : label, optional
             Which of several interleaved sequences it belongs to: a str, an int, bytes, or a tuple
             of these. Sequences share all counts, and each goes on from where it stood.
@@ -208,7 +216,7 @@ class ParticleFilter(Forecasts):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
-        return Step._make(self._update(read_symbol(symbol, self.model.n_symbols), key))
+        return Step._make(self._update(read_symbol(symbol, self.n_symbols + self.is_open), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         core = self._core
@@ -476,6 +484,13 @@ class ParticleFilter(Forecasts):
         states = np.empty(self._core.n_particles, dtype=np.int64)
         return states, self._core.standing(number, states)
 
+    def _seen(self) -> NDArray[np.int64] | None:
+        if not self.is_open:
+            return None
+        seen = np.empty(self.n_symbols, dtype=np.int64)
+        self._core.seen(seen)
+        return seen
+
     def _statistics(self, k: int, number: int) -> ParticleStatistics:
         return particle_statistics(self, k, number)
 
@@ -487,6 +502,7 @@ class ParticleFilter(Forecasts):
 
         A Mealy machine becomes the equivalent HMM over the pairs of a state and a symbol that
         occurred. In it a symbol that never occurred has probability 0; `freeze` gives none up.
+        Of an open alphabet the symbol after those seen stands for all that were never seen.
 
         Parameters
         ----------
@@ -502,7 +518,7 @@ class ParticleFilter(Forecasts):
         >>> pf.to_hmm().transition.round(2).tolist()
         [[0.02, 0.98], [0.98, 0.02]]
         """
-        return finite_hmm(self.model, self._counts(self._particle(k)))
+        return finite_hmm(self.model, self._counts(self._particle(k)), self._seen())
 
     def freeze(self, n_particles: int | None = None) -> FrozenFilter:
         """Return a predictor that predicts as this one does now, and no longer learns.
@@ -511,6 +527,7 @@ class ParticleFilter(Forecasts):
         states. Each follows the sequence by forward filtering from the state in which its particle
         stands, and they are mixed by weight: by Bayes' rule within a sequence, and with the
         particles' weights again at the start of the next. MD-VPA is frozen as it shows itself.
+        Of an open alphabet it has the symbols seen and one more, for all that were never seen.
 
         Parameters
         ----------
@@ -538,11 +555,13 @@ class ParticleFilter(Forecasts):
             most = validate.integer("n_particles", n_particles, low=1, also=", or None")
         heaviest = np.argsort(-weights, kind="stable")[:most]
         heaviest = heaviest[weights[heaviest] > 0.0]
-        machines = [finite_machine(self.model, self._counts(k)) for k in heaviest.tolist()]
+        seen = self._seen()
+        machines = [finite_machine(self.model, self._counts(k), seen) for k in heaviest.tolist()]
         frozen = FrozenFilter._of_machines(
             machines, weights[heaviest], states[heaviest], self._core.last_symbol
         )
-        frozen.vocabulary = self.vocabulary
+        if not self.is_open:
+            frozen.vocabulary = self.vocabulary
         return frozen
 
     def memory(self) -> MemoryReport:

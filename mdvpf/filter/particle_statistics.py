@@ -108,10 +108,11 @@ class ParticleStatistics(NamedTuple):
         table = counts.start[np.newaxis]
         if n_states:
             table = np.vstack([table, counts.transition.reshape(-1, n_states)])
-        last = np.array([model.n_symbols if symbol is None else symbol])
+        n_symbols = counts.emission.shape[1]
+        last = np.array([n_symbols if symbol is None else symbol])
         return cls(
             state=state,
-            row=int(row_codes(model, np.array([state]), last)[0]),
+            row=int(row_codes(model, np.array([state]), last, n_symbols)[0]),
             step=step,
             n_states=n_states,
             into=(table.sum(axis=0) if into is None else into).astype(np.float64),
@@ -124,16 +125,20 @@ class ParticleStatistics(NamedTuple):
 
 
 def row_codes(
-    model: InfiniteHMM, states: NDArray[np.int64], symbols: NDArray[np.int64]
+    model: InfiniteHMM,
+    states: NDArray[np.int64],
+    symbols: NDArray[np.int64],
+    n_symbols: int | None = None,
 ) -> NDArray[np.int64]:
     """Return the numbers of the rows of transitions of states that emitted symbols.
 
     They count the rows of `Counts.transition`, if need be of all its middle axis, from 1; 0 is the
-    row of the start state. A missing symbol is `n_symbols`.
+    row of the start state. A missing symbol is `n_symbols`, by default that of the model; one of
+    an open alphabet has its own.
     """
     codes = 1 + states
     if model.machine == "mealy":
-        codes = 1 + states * (model.n_symbols + 1) + symbols
+        codes = 1 + states * ((model.n_symbols if n_symbols is None else n_symbols) + 1) + symbols
     return np.where(states < 0, START_ROW, codes)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
-from mdvpf.model import InfiniteHMM, extensions
+from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Counts
 
 
@@ -41,10 +41,10 @@ def dense_counts(
     `n_states` is how many they are. With forgetting their number has no bound on an endless
     stream: `held_counts` leaves out those that were released.
     """
-    if extensions(model):
+    if model.has_real_counts:
         return _real_counts(core, model, particle, np.arange(n_states), by_label=True)
     transition = np.zeros((n_states + 1, n_states), dtype=np.int64)
-    emission = np.zeros((n_states, model.n_symbols), dtype=np.int64)
+    emission = np.zeros((n_states, core.n_symbols), dtype=np.int64)
     core.counts(particle, transition, emission)
     counts = Counts(transition[0].copy(), transition[1:].copy(), emission)
     into = transition.sum(axis=0).astype(np.float64)
@@ -58,7 +58,7 @@ def held_counts(
 
     Some of those that are left may have faded away as well.
     """
-    if not extensions(model):
+    if not model.has_real_counts:
         return dense_counts(core, model, particle, n_states)
     labels = np.zeros(core.n_held(particle), dtype=np.int64)
     return _real_counts(core, model, particle, labels, by_label=False)
@@ -77,7 +77,7 @@ def _real_counts(
     They are integers where nothing fades. Of a Mealy machine the transitions have a middle axis
     for the symbol, the last for a missing one.
     """
-    n_states, n_symbols = len(labels), model.n_symbols
+    n_states, n_symbols = len(labels), core.n_symbols
     n_rows = n_symbols + 1 if model.machine == "mealy" else 1
     transition: NDArray[Any] = np.zeros((1 + n_states * n_rows, n_states))
     emission: NDArray[Any] = np.zeros((n_states, n_symbols))

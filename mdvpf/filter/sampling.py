@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf.filter.base_symbols import EvenBase, OpenBase
 from mdvpf.filter.particle_statistics import START_ROW, Entries, ParticleStatistics, row_codes
 from mdvpf.model import InfiniteHMM
 
@@ -99,6 +100,8 @@ class Continuations:
         For each continuation the index of its particle.
     length : int
         The most steps that will be made.
+    seen : ndarray of int64, optional
+        Of an open alphabet, how often each symbol was seen.
 
     Examples
     --------
@@ -119,15 +122,20 @@ class Continuations:
         particles: Sequence[ParticleStatistics],
         which: Ints,
         length: int,
+        seen: Ints | None = None,
     ) -> None:
         self.model = model
+        self._base = EvenBase(model) if seen is None else OpenBase(model, seen)
         self._fades = model.forget > 0.0 or model.half_life is not None
         self._first = self.step = particles[0].step
         if any(particle.step != self.step for particle in particles):
             raise ValueError("particles: expected all of them as of the same step")
         most = max(particle.n_states for particle in particles)
-        n_symbols = model.n_symbols + 1 if model.machine == "mealy" else 1
-        self._tables = _Tables(particles, 1 + (most + length + 1) * n_symbols)
+        # Rows of symbols that are new in a continuation come after those of all others.
+        n_symbols = self._base.n_symbols + 1 if model.machine == "mealy" else 1
+        self._first_new_row = 1 + (most + length + 1) * n_symbols
+        self._length = length
+        self._tables = _Tables(particles, self._first_new_row + (most + length + 1) * length)
         self._particle = which
         self._each = np.arange(len(which))
         self.state = np.array([particle.state for particle in particles])[which]
@@ -246,18 +254,18 @@ class Continuations:
 
     def mean_predictive(self) -> Floats:
         """Return the exact distribution of the next symbol, averaged over the continuations."""
-        model, tables = self.model, self._tables
+        tables, base = self._tables, self._base
         rate = self.transition_probabilities()
-        rate /= self._emitted + model.n_symbols * model.beta
+        rate /= self._emitted + base.prior
         joint = np.zeros((tables.n_particles, tables.most_states))  # of all that follow a particle
         np.add.at(joint, self._particle, rate[:, : tables.most_states])
         worth = joint.ravel()[tables.emitter_key] * tables.emissions
-        counted = np.bincount(tables.symbol, worth, model.n_symbols)
+        counted = np.bincount(tables.symbol, worth, base.n_entries)
         made = rate[self._each[:, np.newaxis], self._made_state[:, : self._n_made]]
         made *= self._left_of_made()
-        symbols = self._made_symbol[:, : self._n_made]
-        added = np.bincount(symbols.ravel(), made.ravel(), model.n_symbols)
-        total = counted * self._left_of(self._first) + added + model.beta * rate.sum()
+        symbols = np.minimum(self._made_symbol[:, : self._n_made], base.n_entries - 1)
+        added = np.bincount(symbols.ravel(), made.ravel(), base.n_entries)
+        total = counted * self._left_of(self._first) + added + base.spread(rate, symbols)
         mean: Floats = total / len(self._each)
         return mean
 
@@ -279,11 +287,10 @@ class Continuations:
 
     def _symbols(self, states: Ints, drawn: Floats) -> Ints:
         """Return the symbols that uniforms stand for: of beta, of steps made, of the particle."""
-        model, tables, n = self.model, self._tables, self._n_made
-        prior = model.n_symbols * model.beta
-        place = drawn * (self._emitted[self._each, states] + prior)
-        symbols = np.minimum(place / model.beta, model.n_symbols - 1).astype(np.int64)
-        place -= prior
+        tables, n = self._tables, self._n_made
+        place = drawn * (self._emitted[self._each, states] + self._base.prior)
+        symbols = self._base.draw(place, self._made_symbol[:, :n])
+        place -= self._base.prior
         if n:
             made = (self._made_state[:, :n] == states[:, np.newaxis]) * self._left_of_made()
             cumulative = np.cumsum(made, axis=1)
@@ -299,6 +306,14 @@ class Continuations:
         symbols[counted] = tables.symbol[np.clip(index, begin, end - 1)]
         return symbols
 
+    def _row_codes(self, states: Ints, symbols: Ints) -> Ints:
+        known = self._base.n_symbols
+        codes = row_codes(self.model, states, symbols, known)
+        if self.model.machine == "mealy":
+            new = self._first_new_row + states * self._length + symbols - known
+            codes = np.where(symbols >= known, new, codes)
+        return codes
+
     def _move(self, states: Ints, symbols: Ints, transitions: Floats) -> None:
         n = self._n_made
         before = transitions[self._each, states]
@@ -313,7 +328,7 @@ class Continuations:
         self._rows_into[self._each, states] += opens
         self.state = states.copy()
         self.n_states = np.maximum(self.n_states, states + 1)
-        self._row = row_codes(self.model, states, symbols)
+        self._row = self._row_codes(states, symbols)
         self.step += 1
         if self._fades:
             self._fade()
@@ -349,6 +364,7 @@ def continuations(
     length: int,
     size: int,
     rng: np.random.Generator,
+    seen: Ints | None = None,
 ) -> Iterator[tuple[Ints, Continuations]]:
     """Draw a particle by weight for each of `size` continuations; yield some of them at a time.
 
@@ -374,5 +390,5 @@ def continuations(
                 break
             which.append(len(particles) - 1)
         part = order[first : first + len(which)]
-        yield part, Continuations(model, particles, np.array(which), length)
+        yield part, Continuations(model, particles, np.array(which), length, seen)
         first += len(which)

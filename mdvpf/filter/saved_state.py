@@ -43,6 +43,16 @@ position_level, position_below           of each record of these trees: levels b
                                          or of a stretch 16 labels, plus 1
 ======================================== =========================================================
 
+A filter with an open alphabet has version 2 with either kind of counts, and two more sections. In
+its other sections the column of a missing symbol is 0, and that of symbol y is y + 1.
+
+======================================== =========================================================
+seen                                     of each symbol: how often it was seen, without the one
+                                         that MD-VPA holds back
+tree                                     levels of the trees of columns, the root included; records
+                                         in a root; levels of the trees of rows of a Mealy machine
+======================================== =========================================================
+
 Records are numbered from 1 in the order of ``kind``; a node comes after all that it holds. An entry
 has as many numbers in ``rows`` as the largest particle needs: one for each of the states and the
 start state in a Mealy machine, whose rows hang in a tree below it, else one for every four of them.
@@ -61,7 +71,7 @@ from numpy.typing import NDArray
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
 from mdvpf.checkpoint import CheckpointError, State, narrowed, rng_state, widened
-from mdvpf.model import Clock, InfiniteHMM, extensions, read_time
+from mdvpf.model import Clock, InfiniteHMM, OpenVocabulary, read_time
 from mdvpf.model.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 
 # The arrays of a snapshot of the core, in its order, and the types in which they are passed.
@@ -113,7 +123,7 @@ REAL_SECTIONS = {
     "reached": np.uint32,
     "last_symbol": np.uint32,
 }
-# What a core has in addition where several keys were used.
+# What a core has in addition where several keys were used, and where its alphabet is open.
 KEY_SECTIONS = {
     "key_address": np.uint32,
     "key_symbol": np.uint32,
@@ -124,6 +134,7 @@ KEY_SECTIONS = {
     "position_level": np.uint8,
     "position_below": np.uint32,
 }
+OPEN_SECTIONS = {"seen": np.uint64, "tree": np.uint32}
 # One number a state or a symbol of a particle, at full width: the memory that a particle takes
 # for each of them stands in a fixed proportion to the file.
 _FULL_WIDTH = ("rows", "columns", "children", "pair_sum", "into")
@@ -136,8 +147,10 @@ _LATEST = 2.0**52  # half-lives: later ones could not be told apart
 
 def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
     """Return the sections of a core that runs a model."""
-    sections = REAL_SECTIONS if extensions(model) else SECTIONS
-    return sections | KEY_SECTIONS if has_keys else sections
+    sections: dict[str, Any] = REAL_SECTIONS if model.has_real_counts else SECTIONS
+    if has_keys:
+        sections = sections | KEY_SECTIONS
+    return sections | OPEN_SECTIONS if model.is_open else sections
 
 
 def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
@@ -159,15 +172,16 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
     }
     if has_keys:
         values["keys"] = _KEYS
-    if extensions(model):
+    if model.has_real_counts:
         values["counts"] = "real"
-    return State(values, arrays, version=2 if has_keys or extensions(model) else 1)
+    is_later = has_keys or model.is_open or model.has_real_counts
+    return State(values, arrays, version=2 if is_later else 1)
 
 
 def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> ParticleSystem:
     """Return a core configured like the fresh one, in the given state; raise if it makes none."""
     values = state.values["core"]
-    if values.get("counts") != ("real" if extensions(model) else None):
+    if values.get("counts") != ("real" if model.has_real_counts else None):
         raise CheckpointError("file: its counts are not those of its model")
     if values.get("keys") not in (None, _KEYS):
         raise CheckpointError(f"file: its keys are {values['keys']!r}; expected {_KEYS!r} or none")
@@ -175,9 +189,8 @@ def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> Pa
     if validate.flag("is_pending", values["is_pending"]):
         pending = -1
         if values["pending_symbol"] is not None:
-            pending = validate.integer(
-                "pending_symbol", values["pending_symbol"], low=0, high=model.n_symbols - 1
-            )
+            most = validate.LARGEST_INT if model.is_open else model.n_symbols - 1
+            pending = validate.integer("pending_symbol", values["pending_symbol"], low=0, high=most)
     return fresh.restored(
         validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP),
         validate.real("log_evidence", values["log_evidence"], low=-_LARGEST, high=_LARGEST),
@@ -212,21 +225,31 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
     So a file that an older version could hold is one that it can read.
     """
     later = {field.name: field.default for field in fields(model) if field.kw_only}
-    found = {
+    values = {
         name: value
         for name, value in _fields(model).items()
         if name not in later or value != later[name]
     }
+    if model.emission is not None:
+        del values["n_symbols"], values["beta"]
+        values["emission"] = {"name": "OpenVocabulary", **_fields(model.emission)}
     if isinstance(model.half_life, timedelta):
-        found["half_life"] = {"seconds": model.half_life.total_seconds()}
-    return found
+        values["half_life"] = {"seconds": model.half_life.total_seconds()}
+    return values
 
 
 def _read_model(values: dict[str, Any]) -> InfiniteHMM:
+    """Return the model of such values, or raise."""
+    values = dict(values)
+    if "emission" in values:
+        parameters = dict(values["emission"])
+        if parameters.pop("name") != "OpenVocabulary":
+            raise CheckpointError(f"file: emission {values['emission']!r} is not known")
+        values["emission"] = OpenVocabulary(**parameters)
     half_life = values.get("half_life")
     if isinstance(half_life, dict):
         seconds = validate.real("seconds", half_life["seconds"], low=1e-6, high=8e13)
-        values = {**values, "half_life": timedelta(seconds=seconds)}
+        values["half_life"] = timedelta(seconds=seconds)
     return InfiniteHMM(**values)
 
 

@@ -29,6 +29,8 @@ def particle_predictives(pf: ParticleFilter, symbol: int) -> NDArray[np.float64]
     """
     if not isinstance(pf, ParticleFilter):
         raise TypeError(f"pf={pf!r}: expected a ParticleFilter")
+    if pf.is_open:
+        raise ValueError(f"pf={pf!r}: expected a filter with a closed alphabet")
     symbol = validate.integer("symbol", symbol, low=0, high=pf.n_symbols - 1)
     return np.array([_predictive(pf, k, state, symbol) for k, state in enumerate(pf.states)])
 

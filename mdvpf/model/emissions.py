@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from mdvpf._support import validate
 
 # What an open vocabulary adds to the smallest probabilities: the count of a symbol less the
@@ -59,8 +62,8 @@ class OpenVocabulary:
 
     The number D of symbols seen so far stands for one that was never seen. With ``g[y]`` for how
     often y was seen in the whole stream and G for their sum, the base distribution is
-    ``q(y) = (g[y] - discount) / (G + strength)``, and ``(strength + discount * D) / (G + strength)``
-    for a new symbol. A state emits y with probability
+    ``q(y) = (g[y] - discount) / (G + strength)``, and for a new symbol
+    ``(strength + discount * D) / (G + strength)``. A state emits y with probability
     ``(e[c, y] + concentration * q(y)) / (e[c] + concentration)``, a new state with ``q(y)``. A
     missing symbol is not counted, and forgetting does not touch g.
 
@@ -121,6 +124,25 @@ class OpenVocabulary:
         if symbol == len(seen):
             return (self.strength + self.discount * len(seen)) / total
         return (seen[symbol] - self.discount) / total
+
+    def base_distribution(self, seen: ArrayLike) -> NDArray[np.float64]:
+        """Return q of the D symbols seen and, as the last, of one never seen.
+
+        Parameters
+        ----------
+        seen : array_like of int
+            How often each of the D symbols was seen.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.OpenVocabulary().base_distribution([3, 1]).tolist()
+        [0.5, 0.1, 0.4]
+        """
+        times = np.asarray(seen, dtype=np.float64)
+        masses = np.append(times - self.discount, self.strength + self.discount * len(times))
+        base: NDArray[np.float64] = masses / (times.sum() + self.strength)
+        return base
 
 
 Emission = Categorical | OpenVocabulary

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf import reference
-from mdvpf.model import extensions
 from mdvpf.model.algorithms import Algorithm
 from mdvpf.reference import ReferenceFilter, standing
 from tests.kernel.edges import (
@@ -81,7 +80,7 @@ class Pair:
             model, algorithm, n_particles, rng=self.generators[0], history=history
         )
         self.core._core._settle_every(1 + seed % 3)  # by itself it does so after hundreds of steps
-        rounding = bool(extensions(model))
+        rounding = model.has_real_counts
         self.tolerance = ROUNDED if rounding else EXACT
         self.slow = ReferenceFilter(
             model, algorithm, n_particles, rng=self.generators[1], rounding=rounding
@@ -208,7 +207,8 @@ class Pair:
         if self._has_one_key(key):
             assert np.array_equal(found, self.core.predict_proba())
         np.testing.assert_allclose(found.sum(), 1.0, rtol=0.0, atol=self.tolerance.total)
-        n = self.core.n_symbols
+        n = self.core.n_symbols + self.core.is_open
+        assert len(found) == n
         symbols = range(n) if n <= 12 else sorted({0, 1, n // 3, n // 2, n - 2, n - 1})
         logs = [
             reference.log_predictive(

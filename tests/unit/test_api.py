@@ -257,7 +257,7 @@ def test_numbers_of_any_kind_become_plain_ones() -> None:
     model = InfiniteHMM(3, kappa=np.int8(2), forget=np.float32(0), half_life=5)
     assert model == InfiniteHMM(3, kappa=2.0, forget=0.0, half_life=5.0)
     types = [type(value) for value in dataclasses.astuple(model)]
-    assert types[6:] == [str, float, float, float]
+    assert types[6:] == [type(None), str, float, float, float]
     assert type(SMC(ess_threshold=1).ess_threshold) is float
     assert VPA(np.False_).carry_weights is False
     assert type(MDVPA(1).discount) is float
