@@ -20,8 +20,13 @@ from mdvpf._kernel.particles cimport (
     block_of, end_of_sharing, group_at, root_of, rows_of, shares_block, used_groups,
 )
 from mdvpf._kernel.pool cimport at, count_records, used_bytes
+from mdvpf._kernel.positions cimport address_of, state_of_key, stretches_of
 from mdvpf._kernel.real_counts cimport real_end, real_start, scale_in, states_in, sums_in
 from mdvpf._kernel.types cimport Record, Row, System, handle_t
+
+
+cdef enum:
+    MOST_KEYS = 20          # that a particle is shown with
 
 
 cdef inline str counted(int64_t n, str noun):
@@ -101,6 +106,19 @@ cdef inline void append_tree(
                     first + (i << (NODE_BITS * (level - 1))), is_emission, indent + "  ", lines)
 
 
+cdef inline void append_positions(System* system, uint32_t* block, list lines) except *:
+    """Append where the first keys stand that do not stand in the start state."""
+    cdef uint32_t number, current
+    standing = []
+    for number in range(system.positions.n_numbers):
+        current = state_of_key(system, block, number)
+        if current and len(standing) < MOST_KEYS:
+            standing.append(f"key {number} in state {label_of(system, block, current - 1)}")
+    tree = stretches_of(system, block)[0]
+    lines.append(f"  positions: {record_text(system, tree) if tree else 'no tree'}")
+    lines.append(f"    {', '.join(standing) or 'none'}")
+
+
 cdef inline void append_particle(System* system, int64_t k, list lines) except *:
     cdef uint32_t* block = block_of(system, k)
     cdef int64_t first = k      # of the particles that share the block
@@ -131,6 +149,8 @@ cdef inline void append_particle(System* system, int64_t k, list lines) except *
                         i << (NODE_BITS * (system.depth - 1)), True, "    ", lines)
         if system.model.real and block[BLOCK_LABELS] != NONE:
             lines.append(f"  labels\n    {record_text(system, block[BLOCK_LABELS])}")
+    if first == k and system.positions.enabled:
+        append_positions(system, block, lines)
 
 
 cdef inline void append_provisional(System* system, int64_t most, list lines) except *:
@@ -165,6 +185,14 @@ cdef inline list header_lines(System* system):
         lines.append(
             f"open alphabet: {counted(system.model.n_symbols, 'symbol')}, seen {system.n_seen} "
             f"times; root {system.root_size}, depth {system.depth}"
+        )
+    if system.positions.enabled:
+        n_keys = sum([address_of(system, <uint32_t>k) > 0
+                      for k in range(system.positions.n_numbers)])
+        lines.append(
+            f"{counted(n_keys, 'key')}, {system.positions.active} is active; "
+            f"stretches: {system.positions.n_stretches}, {system.positions.open} is open; "
+            f"trees of {counted(system.positions.levels, 'level')}"
         )
     if system.history.enabled:
         kept = f"last {system.history.lag} states" if system.history.lag else "full"

@@ -45,7 +45,7 @@ def feed(pf, symbols):
         for symbol in symbols:
             pf.update(symbol)
 
-feed(make(name, 10), symbols[:200])  # whatever the first steps of a process take
+feed(make(name, 10), symbols[:n])  # whatever the first steps of a process take, code included
 before = resident()
 pf = make(name, 10_000)
 feed(pf, symbols[:n])
