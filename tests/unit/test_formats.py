@@ -426,6 +426,17 @@ def test_hostile_templates_are_refused_and_change_nothing() -> None:
 
 
 @pytest.mark.usefixtures("drain")
+@pytest.mark.parametrize("name", ["text", "journal"])
+def test_options_of_templates_are_json(name: str) -> None:
+    made = make_format(name, {"masks": (r"id=\w+",), "similarity": 1, "end": "bye"})
+    assert made.options == {"masks": [r"id=\w+"], "similarity": 1.0, "end": ["bye"]}
+    again = make_format(name, json.loads(json.dumps(made.options)), made.state())
+    assert again.options == made.options
+    line = b"job id=abc done" if name == "text" else entry(MESSAGE="job id=abc done")
+    assert symbols(again, line) == ["job <masked> done"]
+
+
+@pytest.mark.usefixtures("drain")
 def test_templates_of_other_options_are_refused() -> None:
     text = make_format("text", {"similarity": 0.5})
     with pytest.raises(ValueError, match="same options"):
