@@ -363,6 +363,28 @@ class OnePositionWhenFrozen(OwnChain):
         return other
 
 
+@broken("keys have positions of their own: what freeze returns takes no keys")
+class FreezesWithoutKeys(OwnChain):
+    def freeze(self) -> Any:
+        return _Even()
+
+
+class _Even(Predictor):
+    n_symbols = N_SYMBOLS
+
+    def predict_proba(self) -> NDArray[np.float64]:
+        return np.full(N_SYMBOLS, 1 / N_SYMBOLS)
+
+    def update(self, symbol: int | None) -> mdvpf.Step:
+        return mdvpf.Step(0.0 if symbol is None else -math.log(N_SYMBOLS), 1.0, 1.0, 1, 0.0)
+
+    def new_sequence(self) -> None:
+        pass
+
+    def copy(self) -> Self:
+        return type(self)()
+
+
 class _FrozenAtOne(OnePosition):
     def update(self, symbol: int | None, key: Any = None) -> mdvpf.Step:
         counts = self.inside.counts.copy()

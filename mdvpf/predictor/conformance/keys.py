@@ -92,6 +92,7 @@ def check_positions(predictor: Predictor) -> None:
     learner.run(stream.symbols, keys=stream.keys)
     frozen = frozen_or_none(_keyless(learner))
     if frozen is not None:
+        require(frozen._takes_keys, "what freeze returns takes no keys")
         stream = keyed(frozen) if not frozen.is_open else stream
         result = frozen.copy().run(stream.symbols, keys=stream.keys).log_predictive
         for key in stream.labels:
