@@ -24,7 +24,7 @@ LARGEST_PARAMETER = 1e60
 
 LARGEST_INT = 2**31 - 2
 
-_LONGEST_VALUE = 200  # characters of a value in a message
+_LONGEST_VALUE = 410  # characters of a value in a message
 
 _NOT_SEQUENCES = (str, bytes, bytearray, Mapping, Set)  # iterable, but a mistake for a sequence
 

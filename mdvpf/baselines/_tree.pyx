@@ -196,13 +196,8 @@ cdef class CountTree:
 
     cdef int check_idle(self) except -1:
         if self.busy:
-            raise RuntimeError(
-                "this predictor is in use by another thread; expected one call at a time "
-                "(copy() gives each thread its own)"
-            )
-        return self.check_initialised()
-
-    cdef int check_initialised(self) except -1:
+            raise RuntimeError("this predictor is in use by another thread; expected one call at a "
+                               "time (copy() gives each thread its own)")
         if not self.tree.n_nodes:  # made by __new__ alone: there is no memory to look at
             raise RuntimeError("this CountTree was never initialised; expected __init__ first")
         return 0
@@ -297,7 +292,6 @@ cdef class CountTree:
 
     def start(self, Context context not None):
         """Begin a new sequence."""
-        self.check_initialised()
         context.check_idle()
         raise_for(start_past(&context.past, &self.rule))
 

@@ -47,7 +47,7 @@ CALLS = {
         thing.state_text, thing.settle, lambda: thing.n_held(0),
     """,
     "CountTree": """
-        lambda: thing.absorb(Context(3), -1, True), lambda: thing.start(Context(3)),
+        lambda: thing.absorb(Context(3), -1, True),
         lambda: thing.predict(Context(3), no_numbers), thing.copy, thing.verify,
     """,
     "SoftTables": """

@@ -97,4 +97,4 @@ def test_messages_are_short_too(junk: Any) -> None:
     for call in calls:
         with pytest.raises((TypeError, ValueError)) as caught:
             call()
-        assert len(str(caught.value)) < 500
+        assert len(str(caught.value)) < 600

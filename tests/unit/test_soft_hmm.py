@@ -205,7 +205,7 @@ def test_the_hmm_is_that_of_the_best_seed() -> None:
     best = int(learner.weights.argmax())
     alone = mdvpf.SoftHMM(V, 4, rng=1, n_seeds=3)
     alone._keys = learner._keys[best : best + 1]
-    alone.n_seeds = 1
+    vars(alone)["n_seeds"] = 1
     alone._tables = alone._fresh_tables()
     hmm = mdvpf.datasets.random_hmm(3, V, transition=0.3, emission=0.3, rng=2)
     symbols = mdvpf.datasets.sample_hmms([hmm], [3000], rng=3).symbols
