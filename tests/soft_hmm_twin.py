@@ -51,7 +51,12 @@ class SoftTwin:
         self.rows: dict[object, Array] = {}  # counts as of step `as_of`
         self.emission = np.zeros((n_symbols, n_states))
         self.as_of = 1
-        self.held: list[tuple[object, Array, int | None]] = [(START, np.ones(1), None)]
+        self.positions: dict[object, list[tuple[object, Array, int | None, int]]] = {}
+        self.stand(None)
+
+    def stand(self, key: object) -> None:
+        """Go on with a key: what it holds is where it stands, symbols, and their steps."""
+        self.held = self.positions.setdefault(key, [(START, np.ones(1), None, 0)])
 
     # The position is the key of the row of each state.
     def row_keys(self, where: object, symbol: int | None) -> list[object]:
@@ -78,24 +83,26 @@ class SoftTwin:
         totals = self.emission.sum(axis=0) + self.V * self.beta
         return (self.emission[symbol] + self.beta) / totals
 
-    def predict_proba(self) -> Array:
+    def predict_proba(self, key: object = None) -> Array:
         """As of the next step, which ages the counts."""
+        self.stand(key)
         twin_counts = (self.rows, self.emission, self.as_of)
         self.age(self.n + 1)
-        where, posterior, symbol = self.held[-1]
+        where, posterior, symbol, _ = self.held[-1]
         states = posterior @ self.transition(where, symbol)
         found = np.array([states @ self.likelihood(y) for y in range(self.V)])
         self.rows, self.emission, self.as_of = twin_counts
         return found
 
-    def update(self, symbol: int | None) -> float:
+    def update(self, symbol: int | None, key: object = None) -> float:
+        self.stand(key)
         self.n += 1
         self.age(self.n)
-        where, posterior, before = self.held[-1]
+        where, posterior, before, _ = self.held[-1]
         state = (posterior @ self.transition(where, before)) * self.likelihood(symbol)
         probability = state.sum()
         state = np.where(state < state.max() / 1000, 0.0, state)
-        self.held.append(("state", state / state.sum(), symbol))
+        self.held.append(("state", state / state.sum(), symbol, self.n))
         if len(self.held) > self.lag + 1:
             self.count()
         if self.n % 1000 == 0:
@@ -105,14 +112,14 @@ class SoftTwin:
 
     def count(self) -> None:
         """Count the first move that is held and its symbol, with the counts of now."""
-        step = self.n - (len(self.held) - 2)
+        step = self.held[1][3]
         message = np.ones(self.M)
         for i in range(len(self.held) - 1, 1, -1):
-            where, posterior, before = self.held[i - 1]
+            where, posterior, before, _ = self.held[i - 1]
             evidence = self.likelihood(self.held[i][2]) * message
             message = (self.transition(where, before) @ evidence) * (posterior > 0)
             message /= message.max()
-        where, posterior, before = self.held[0]
+        where, posterior, before, _ = self.held[0]
         symbol = self.held[1][2]
         joint = posterior[:, None] * self.transition(where, before)
         joint = joint * (self.likelihood(symbol) * message)
@@ -123,7 +130,7 @@ class SoftTwin:
             one = np.zeros(self.M)
             one[chosen] = 1.0
             joint = joint * one
-            self.held[1] = (self.held[1][0], one, symbol)
+            self.held[1] = (self.held[1][0], one, symbol, step)
         joint *= (step / self.n) ** self.forget / joint.sum()
         for j, name in enumerate(self.row_keys(where, before)):
             if posterior[j] > 0:
@@ -132,9 +139,10 @@ class SoftTwin:
             self.emission[symbol] += joint.sum(axis=0)
         self.held.pop(0)
 
-    def new_sequence(self) -> None:
+    def new_sequence(self, key: object = None) -> None:
+        self.stand(key)
         if self.n:
             self.age(self.n)
         while len(self.held) > 1:
             self.count()
-        self.held = [(START, np.ones(1), None)]
+        del self.positions[key]

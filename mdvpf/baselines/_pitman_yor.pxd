@@ -20,8 +20,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport resize
+from mdvpf.baselines._past cimport Past
 from mdvpf.baselines._rules cimport (
-    Past, Rule,
+    Rule,
     complete_path, entries_of, find_entries, find_path, make_entry, nodes_of, reserve_path,
 )
 from mdvpf.baselines._tables cimport (

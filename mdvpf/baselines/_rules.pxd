@@ -2,8 +2,8 @@
 """Rules that predict the next symbol from counts, and count it: chains and weighted trees.
 
 A rule sees the path of the present context: the nodes of its suffixes, the root first, as far as
-they exist. What came before is kept outside of the tree, in a `Past`, so that many sequences can
-share one tree, each with a past of its own.
+they exist. What came before is kept outside of the tree, in a `Past` (`_past.pxd`), so that many
+sequences can share one tree.
 
 Numbers of a node and of an entry, by rule:
 
@@ -17,19 +17,14 @@ Pitman-Yor, grid    occurrences, types              the same two
 
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.string cimport memmove
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
-from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.types cimport Buffer, Memory
+from mdvpf._kernel.types cimport Buffer
+from mdvpf.baselines._past cimport START, Past, push, reserve_past, symbol_before
 from mdvpf.baselines._storage cimport add_entry, add_node, forget_last, reserve, use_node
 from mdvpf.baselines._tables cimport (
     ABSENT, Tree, entry_at, find_entry, find_node, node_at, values_of_entry, values_of_node,
 )
-
-cdef enum:
-    MISSING = -1
-    START = -2              # start of a sequence, in the contexts of chains and weighted trees
 
 cdef enum RuleKind:
     RULE_CHAIN = 0
@@ -59,48 +54,7 @@ cdef struct Rule:
     Buffer weights          # double[]: their exponentials
 
 
-cdef struct Past:
-    Memory memory
-    Buffer symbols          # int32_t[]: the latest at end - 1
-    Buffer path             # uint32_t[2 * (n + 1)]: work space, nodes of the path and entries there
-    Buffer work             # double[]: work space of a rule
-    int64_t end
-    int64_t n               # symbols of the present context
-    int64_t limit           # the most that it has
-
-
 # ---- the past ----------------------------------------------------------------------------
-
-cdef inline int32_t symbol_before(const Past* past, int64_t i) noexcept nogil:
-    """The symbol of the context that came i symbols before the latest."""
-    return (<const int32_t*>past.symbols.data)[past.end - 1 - i]
-
-
-cdef inline Status reserve_past(Past* past, int64_t n_more) noexcept nogil:
-    """Make room for more symbols, and for the path of the context as it is."""
-    cdef size_t most = <size_t>(past.n + n_more)
-    cdef size_t n = <size_t>past.n
-    if resize(&past.memory, &past.path, 2 * (n + 1) * sizeof(uint32_t)) != OK:
-        return NO_MEMORY
-    if (<size_t>past.end + n_more) * sizeof(int32_t) <= past.symbols.bytes:
-        return OK
-    if resize(&past.memory, &past.symbols, 2 * most * sizeof(int32_t)) != OK:
-        return NO_MEMORY
-    memmove(past.symbols.data, <int32_t*>past.symbols.data + past.end - past.n,
-            n * sizeof(int32_t))
-    past.end = past.n
-    return OK
-
-
-cdef inline void push(Past* past, int32_t symbol) noexcept nogil:
-    """Add a symbol, for which there is room; the oldest leaves a context that is full."""
-    if past.limit == 0:
-        return
-    (<int32_t*>past.symbols.data)[past.end] = symbol
-    past.end += 1
-    if past.n < past.limit:
-        past.n += 1
-
 
 cdef inline Status start_past(Past* past, const Rule* rule) noexcept nogil:
     """Begin a sequence, as the rule sees its start."""

@@ -2,7 +2,8 @@
 """The compiled trees of contexts: `CountTree`, what was counted, and `Context`, what came before.
 
 A tree owns its memory, and so does a context: many sequences can share one tree, each with a
-context of its own. The rule of a tree (`_rules.pxd`, `_pitman_yor.pxd`) says how it predicts and
+context of its own. Interleaved sequences are kept apart in one `Context`, by the numbers of their
+keys. The rule of a tree (`_rules.pxd`, `_pitman_yor.pxd`) says how it predicts and
 counts. Arrays come in as contiguous buffers; results are copied into arrays of the caller. A call
 that fails leaves tree and context as they were; a failed chunk leaves them between two symbols.
 """
@@ -13,19 +14,21 @@ from libc.string cimport memcpy, memset
 from mdvpf._kernel.constants cimport OK, Status
 from mdvpf._kernel.pool cimport dispose, duplicate, resize
 from mdvpf._kernel.types cimport Buffer, Memory
-from mdvpf.baselines._checks cimport node_order, verify_tree
-from mdvpf.baselines._pitman_yor cimport (
-    find_weights, predict_grid, predict_pitman_yor, step_grid, step_pitman_yor,
+from mdvpf.baselines._checks cimport verify_tree
+from mdvpf.baselines._dump cimport dump_tree, fill_tree
+from mdvpf.baselines._past cimport (
+    MISSING, NO_KEY, NONE_ENDS, Past, Position,
+    add_position, dispose_past, find_position, position_at, push, reserve_past, reserve_positions,
+    swap_position, symbol_before,
 )
+from mdvpf.baselines._pitman_yor cimport find_weights
 from mdvpf.baselines._rules cimport (
-    MISSING, RULE_CHAIN, RULE_GRID, RULE_PITMAN_YOR, RULE_WEIGHTING, START, Past, Rule, RuleKind,
-    predict_chain, predict_weighting, push, reserve_past, start_past, step_chain, step_weighting,
-    symbol_before,
+    RULE_CHAIN, RULE_GRID, RULE_PITMAN_YOR, Rule, RuleKind,
 )
-from mdvpf.baselines._storage cimport add_entry, add_node, copy_tree, open_tree, reserve
+from mdvpf.baselines._steps cimport end_key, predict_key, step_key
+from mdvpf.baselines._storage cimport copy_tree, open_tree
 from mdvpf.baselines._tables cimport (
-    ABSENT, N_TREE_BUFFERS, Entry, Link, Node, Tree,
-    entry_at, find_entry, find_node, list_tree_buffers, node_at, values_of_entry, values_of_node,
+    ABSENT, N_TREE_BUFFERS, Entry, Link, Node, Tree, list_tree_buffers,
 )
 
 
@@ -47,36 +50,11 @@ cdef inline void list_rule_buffers(Rule* rule, Buffer** out) noexcept nogil:
     out[3] = &rule.weights
 
 
-cdef inline Status step(
-    Tree* tree, Past* past, Rule* rule, int32_t symbol, bint learn, double* log_predictive
-) noexcept nogil:
-    """Predict a symbol, count it if the tree learns, and let the context go on."""
-    cdef Status status = reserve_past(past, 1)
-    if status != OK:
-        return status
-    if symbol == MISSING:
-        log_predictive[0] = 0.0
-        if rule.kind == RULE_CHAIN or rule.kind == RULE_WEIGHTING:
-            push(past, MISSING)
-        else:
-            past.n = 0
-            past.end = 0
-        return OK
-    if rule.kind == RULE_CHAIN:
-        status = step_chain(tree, past, rule, symbol, learn, log_predictive)
-    elif rule.kind == RULE_WEIGHTING:
-        status = step_weighting(tree, past, rule, symbol, learn, log_predictive)
-    elif rule.kind == RULE_PITMAN_YOR:
-        status = step_pitman_yor(tree, past, rule, symbol, learn, log_predictive)
-    else:
-        status = step_grid(tree, past, rule, symbol, learn, log_predictive)
-    if status == OK:
-        push(past, symbol)
-    return status
-
-
 cdef class Context:
-    """The latest symbols of a sequence, at most `limit` of them, and the work space of a step."""
+    """The latest symbols of each sequence, at most `limit` of them, and the work space of a step.
+
+    Sequences go by the numbers of their keys; that of key=None is 0.
+    """
 
     cdef Past past
     cdef bint busy
@@ -88,9 +66,7 @@ cdef class Context:
         self.busy = False
 
     def __dealloc__(self):
-        dispose(&self.past.memory, &self.past.symbols)
-        dispose(&self.past.memory, &self.past.path)
-        dispose(&self.past.memory, &self.past.work)
+        dispose_past(&self.past)
 
     cdef int check_idle(self) except -1:
         if self.busy:
@@ -100,33 +76,92 @@ cdef class Context:
             )
         return 0
 
-    def symbols(self):
-        """List the symbols, the latest first."""
+    def numbers(self):
+        """List the numbers of the keys in use, key=None aside, in ascending order."""
+        cdef int64_t i
         self.check_idle()
-        return [symbol_before(&self.past, i) for i in range(self.past.n)]
+        return sorted([
+            position_at(&self.past, <uint32_t>i).number for i in range(self.past.n_positions)
+        ])
 
-    def replace(self, list symbols):
-        """Set the symbols, given the latest first."""
+    def symbols(self, int32_t number=NO_KEY):
+        """List the symbols of a key, the latest first."""
+        cdef uint32_t found
+        self.check_idle()
+        if number == NO_KEY:
+            return [symbol_before(&self.past, i) for i in range(self.past.n)]
+        found = find_position(&self.past, number)
+        if found == ABSENT:
+            raise ValueError(f"number={number}: expected a key in use")
+        swap_position(&self.past, position_at(&self.past, found))
+        try:
+            return [symbol_before(&self.past, i) for i in range(self.past.n)]
+        finally:
+            swap_position(&self.past, position_at(&self.past, found))
+
+    def replace(self, list symbols, int32_t number=NO_KEY):
+        """Set the symbols of a key, given the latest first."""
         cdef int64_t n = len(symbols)
-        cdef int32_t symbol
+        cdef uint32_t found
         self.check_idle()
         if n > self.past.limit:
             raise ValueError(f"symbols: expected at most {self.past.limit}")
-        raise_for(reserve_past(&self.past, n))
+        if number < NO_KEY:
+            raise ValueError(f"number={number}: expected at least {NO_KEY}")
+        if number == NO_KEY:
+            self.write(symbols)
+            return
+        found = find_position(&self.past, number)
+        if found == ABSENT:
+            raise_for(reserve_positions(&self.past, 1))
+            found = add_position(&self.past, number)
+        swap_position(&self.past, position_at(&self.past, found))
+        try:
+            self.write(symbols)
+        finally:
+            swap_position(&self.past, position_at(&self.past, found))
+
+    cdef int write(self, list symbols) except -1:
+        cdef int32_t symbol
+        raise_for(reserve_past(&self.past, len(symbols)))
         self.past.n = 0
         self.past.end = 0
         for symbol in reversed(symbols):
             push(&self.past, symbol)
+        return 0
 
     def copy(self):
         """A context with the same symbols."""
         cdef Context other = Context(self.past.limit)
         cdef size_t used = <size_t>self.past.end * sizeof(int32_t)
+        cdef const Position* origin
+        cdef Position* into
+        cdef int64_t i
         self.check_idle()
         raise_for(duplicate(&other.past.memory, &other.past.symbols, &self.past.symbols, used))
         other.past.end = self.past.end
         other.past.n = self.past.n
+        if self.past.n_positions:
+            raise_for(reserve_positions(&other.past, self.past.n_positions))
+        for i in range(self.past.n_positions):
+            origin = position_at(&self.past, <uint32_t>i)
+            into = position_at(&other.past, add_position(&other.past, origin.number))
+            used = <size_t>origin.end * sizeof(int32_t)
+            raise_for(duplicate(&other.past.memory, &into.symbols, &origin.symbols, used))
+            into.end = origin.end
+            into.n = origin.n
         return other
+
+    def memory(self):
+        """Bytes of the contexts of keys, key=None aside: in use, and allocated."""
+        cdef const Past* past = &self.past
+        cdef int64_t live = past.n_positions * <int64_t>(sizeof(Position) + sizeof(uint32_t))
+        cdef int64_t allocated = <int64_t>(past.positions.bytes + past.table.bytes)
+        cdef int64_t i
+        for i in range(past.n_positions):
+            live += position_at(past, <uint32_t>i).n * <int64_t>sizeof(int32_t)
+            allocated += <int64_t>position_at(past, <uint32_t>i).symbols.bytes
+        return live, allocated
 
     def _fail_allocation_after(self, int64_t n):
         """Make the allocation after the next n fail, for tests; -1 for none."""
@@ -223,8 +258,8 @@ cdef class CountTree:
     # ---- symbols -----------------------------------------------------------------------------
 
     def advance(
-        self, Context context not None, const int32_t[::1] symbols,
-        const unsigned char[::1] starts, bint learn, double[:, ::1] reports,
+        self, Context context not None, const int32_t[::1] symbols, const int32_t[::1] ended,
+        bint learn, double[:, ::1] reports, const int32_t[::1] numbers=None,
     ):
         """Absorb a chunk of symbols.
 
@@ -234,32 +269,38 @@ cdef class CountTree:
             What came before; it goes on with the symbols.
         symbols : int32 buffer
             Symbols, -1 for missing.
-        starts : uint8 buffer
-            Whether a new sequence starts before each symbol.
+        ended : int32 buffer
+            The number of the key whose sequence ends before each symbol, -1 for none.
         learn : bool
             Whether to count the symbols.
         reports : float64 buffer of shape (n, 6)
             Receives log predictive, log evidence, size, ESS, particles and discarded.
+        numbers : int32 buffer, optional
+            The number of the key of each symbol; 0 by default.
         """
         cdef int64_t n = symbols.shape[0]
         cdef int64_t i
         cdef double log_predictive = 0.0
+        cdef bint has_keys = numbers is not None
         cdef Status status = OK
-        if starts.shape[0] != n or reports.shape[0] != n or reports.shape[1] != 6:
-            raise ValueError("symbols, starts, reports: expected the same length")
+        if ended.shape[0] != n or reports.shape[0] != n or reports.shape[1] != 6 \
+                or (has_keys and numbers.shape[0] != n):
+            raise ValueError("symbols, ended, reports, numbers: expected the same length")
         for i in range(n):
             if not MISSING <= symbols[i] < self.rule.n_symbols:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
+            if has_keys and numbers[i] < NO_KEY:
+                raise ValueError(f"numbers[{i}]={numbers[i]}: expected at least {NO_KEY}")
         self.enter(context, learn)
         try:
             with nogil:
                 for i in range(n):
-                    if starts[i]:
-                        status = start_past(&context.past, &self.rule)
+                    if ended[i] != NONE_ENDS:
+                        status = end_key(&context.past, &self.rule, ended[i])
                     if status == OK:
-                        status = step(
+                        status = step_key(
                             &self.tree, &context.past, &self.rule, symbols[i], learn,
-                            &log_predictive,
+                            numbers[i] if has_keys else NO_KEY, &log_predictive,
                         )
                     if status != OK:
                         break
@@ -273,55 +314,39 @@ cdef class CountTree:
         finally:
             self.leave(context, learn)
 
-    def absorb(self, Context context not None, int32_t symbol, bint learn):
+    def absorb(self, Context context not None, int32_t symbol, bint learn, int32_t number=NO_KEY):
         """Absorb one symbol: a chunk of one. Returns log predictive and size."""
         cdef double log_predictive = 0.0
         cdef Status status
         if not MISSING <= symbol < self.rule.n_symbols:
             raise ValueError(f"symbol={symbol}: expected one of the alphabet, or -1")
+        if number < NO_KEY:
+            raise ValueError(f"number={number}: expected at least {NO_KEY}")
         self.enter(context, learn)
         try:
             with nogil:
-                status = step(
-                    &self.tree, &context.past, &self.rule, symbol, learn, &log_predictive
+                status = step_key(
+                    &self.tree, &context.past, &self.rule, symbol, learn, number, &log_predictive
                 )
             raise_for(status)
             return log_predictive, self.size()
         finally:
             self.leave(context, learn)
 
-    def start(self, Context context not None):
-        """Begin a new sequence."""
+    def end(self, Context context not None, int32_t number=NO_KEY):
+        """End the sequence of a key."""
         context.check_idle()
-        raise_for(start_past(&context.past, &self.rule))
+        raise_for(end_key(&context.past, &self.rule, number))
 
-    def predict(self, Context context not None, double[::1] out):
-        """Write the distribution of the next symbol."""
-        cdef Past* past = &context.past
-        cdef size_t n_work = <size_t>(2 * self.rule.n_symbols) * sizeof(double)
-        cdef Status status = OK
+    def predict(self, Context context not None, double[::1] out, int32_t number=NO_KEY):
+        """Write the distribution of the next symbol of a key."""
+        cdef Status status
         if out.shape[0] != self.rule.n_symbols:
             raise ValueError("out: expected one entry a symbol")
         self.enter(context, False)
         try:
             with nogil:
-                status = reserve_past(past, 0)
-                if status == OK and self.rule.kind != RULE_CHAIN \
-                        and self.rule.kind != RULE_PITMAN_YOR:
-                    status = resize(&past.memory, &past.work, n_work)
-                if status == OK:
-                    if self.rule.kind == RULE_CHAIN:
-                        predict_chain(&self.tree, past, &self.rule, &out[0])
-                    elif self.rule.kind == RULE_PITMAN_YOR:
-                        predict_pitman_yor(&self.tree, past, &self.rule, &out[0])
-                    elif self.rule.kind == RULE_WEIGHTING:
-                        predict_weighting(
-                            &self.tree, past, &self.rule, <double*>past.work.data, &out[0]
-                        )
-                    else:
-                        predict_grid(
-                            &self.tree, past, &self.rule, <double*>past.work.data, &out[0]
-                        )
+                status = predict_key(&self.tree, &context.past, &self.rule, number, &out[0])
             raise_for(status)
         finally:
             self.leave(context, False)
@@ -395,39 +420,8 @@ cdef class CountTree:
         appeared. With one, nodes come in the order of their latest use, and the entries of a node
         in the order of their symbols.
         """
-        cdef const Tree* tree = &self.tree
-        cdef int64_t n_nodes = tree.n_nodes
-        cdef int64_t n_entries = tree.n_entries
-        cdef uint32_t node, entry
-        cdef int64_t i, j
         self.check_idle()
-        if parents.shape[0] != n_nodes - 1 or edges.shape[0] != n_nodes - 1 \
-                or node_values.shape[0] != n_nodes or node_values.shape[1] != tree.node_width \
-                or owners.shape[0] != n_entries or symbols.shape[0] != n_entries \
-                or entry_values.shape[0] != n_entries or entry_values.shape[1] != tree.entry_width:
-            raise ValueError("expected arrays of n_nodes - 1, n_nodes and n_entries")
-        order = node_order(tree)
-        number = {node: i for i, node in enumerate(order)} if tree.max_nodes else order
-        for i in range(n_nodes):
-            node = order[i]
-            if i:
-                parents[i - 1] = number[node_at(tree, node).parent]
-                edges[i - 1] = node_at(tree, node).edge
-            for j in range(tree.node_width):
-                node_values[i, j] = values_of_node(tree, node)[j]
-        if tree.max_nodes:
-            found = sorted([
-                (number[entry_at(tree, entry).node], entry_at(tree, entry).symbol, entry)
-                for entry in range(<uint32_t>tree.top_entry) if entry_at(tree, entry).node != ABSENT
-            ])
-        else:
-            found = None
-        for i in range(n_entries):
-            entry = <uint32_t>i if found is None else found[i][2]
-            owners[i] = number[entry_at(tree, entry).node]
-            symbols[i] = entry_at(tree, entry).symbol
-            for j in range(tree.entry_width):
-                entry_values[i, j] = values_of_entry(tree, entry)[j]
+        dump_tree(&self.tree, parents, edges, node_values, owners, symbols, entry_values)
 
     def fill(
         self, const uint32_t[::1] parents, const int32_t[::1] edges,
@@ -438,43 +432,9 @@ cdef class CountTree:
 
         What the numbers of nodes and entries mean is not checked.
         """
-        cdef Tree* tree = &self.tree
-        cdef int64_t n_nodes = parents.shape[0] + 1
-        cdef int64_t n_entries = owners.shape[0]
-        cdef int64_t i
-        cdef size_t row
-        if tree.n_nodes != 1 or tree.n_entries:
-            raise ValueError("expected a tree that has seen nothing")
-        if edges.shape[0] != n_nodes - 1 or node_values.shape[0] != n_nodes \
-                or node_values.shape[1] != tree.node_width or symbols.shape[0] != n_entries \
-                or entry_values.shape[0] != n_entries or entry_values.shape[1] != tree.entry_width:
-            raise ValueError("expected arrays of the same length")
-        if tree.max_nodes and n_nodes > tree.max_nodes:
-            raise ValueError("there are more nodes than allowed")
-        levels = [0]
-        raise_for(reserve(tree, n_nodes - 1, n_entries))
-        row = tree.node_width * sizeof(double)
-        for i in range(n_nodes):
-            if i:
-                if parents[i - 1] >= i:
-                    raise ValueError("a node before its parent")
-                if not START <= edges[i - 1] < self.rule.n_symbols:
-                    raise ValueError("a symbol that is not of the alphabet")
-                if find_node(tree, parents[i - 1], edges[i - 1]) != ABSENT:
-                    raise ValueError("a node occurs twice")
-                levels.append(levels[parents[i - 1]] + 1)
-                if levels[i] > self.rule.depth:
-                    raise ValueError("a node is too deep")
-                add_node(tree, parents[i - 1], edges[i - 1])
-            memcpy(values_of_node(tree, <uint32_t>i), &node_values[i, 0], row)
-        row = tree.entry_width * sizeof(double)
-        for i in range(n_entries):
-            if owners[i] >= n_nodes or not 0 <= symbols[i] < self.rule.n_symbols:
-                raise ValueError("a count of nothing")
-            if find_entry(tree, owners[i], symbols[i]) != ABSENT:
-                raise ValueError("a count occurs twice")
-            memcpy(values_of_entry(tree, add_entry(tree, owners[i], symbols[i])),
-                   &entry_values[i, 0], row)
+        raise_for(fill_tree(
+            &self.tree, &self.rule, parents, edges, node_values, owners, symbols, entry_values,
+        ))
 
     def memory(self):
         """Bytes of what is in use, and of all that is allocated."""

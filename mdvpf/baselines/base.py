@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
-from mdvpf.predictor import NO_KEY, NONE_ENDS, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import NO_KEY, NONE_ENDS, Label, Predictor, Step, Stream, read_symbol
 
 
 class Baseline(Predictor):
@@ -31,19 +31,27 @@ class Baseline(Predictor):
         return self._n_symbols
 
     @abstractmethod
-    def _advance(self, symbol: int) -> float:
-        """Absorb a symbol, or `MISSING`, and return its log predictive."""
+    def _advance(self, symbol: int, number: int) -> float:
+        """Absorb a symbol of a key, or `MISSING`, and return its log predictive."""
 
     @abstractmethod
     def _size(self) -> int:
         """Return what is reported as the number of states."""
 
-    def update(self, symbol: int | None) -> Step:
-        """Absorb one symbol; None is a missing one."""
-        return Step._make(self._update(read_symbol(symbol, self._n_symbols), None))
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key."""
+        return self._predict(self._number(key))
+
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+        """Absorb one symbol of a key; None is a missing one."""
+        return Step._make(self._update(read_symbol(symbol, self._n_symbols), key))
+
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one."""
+        self._new_sequence(key)
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        return self._advance(symbol), float(self._size()), 1.0, 1, 0.0
+        return self._advance(symbol, number), float(self._size()), 1.0, 1, 0.0
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -62,12 +70,15 @@ class Baseline(Predictor):
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
     ) -> None:
         log_predictives, sizes = [], []
+        symbols, ended = stream.symbols[part].tolist(), stream.ended[part].tolist()
+        numbers = [NO_KEY] * len(symbols)
+        if stream.numbers is not None:
+            numbers = stream.numbers[part].tolist()
         with interrupts_held():
-            ended = stream.ended[part].tolist()
-            for symbol, end in zip(stream.symbols[part].tolist(), ended, strict=True):
+            for symbol, end, number in zip(symbols, ended, numbers, strict=True):
                 if end != NONE_ENDS:
                     self._end(end)
-                log_predictives.append(self._advance(symbol))
+                log_predictives.append(self._advance(symbol, number))
                 sizes.append(self._size())
         reports[:, 0] = reports[:, 1] = log_predictives
         reports[:, 2] = sizes

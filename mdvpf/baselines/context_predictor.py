@@ -8,6 +8,7 @@ predictor reads its tree and never writes it, so its copies share the tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.baselines._tree import Context, CountTree
-from mdvpf.checkpoint import State, require, taken
-from mdvpf.predictor import NO_KEY, MemoryReport, Predictor, Step, Stream, read_symbol
+from mdvpf.checkpoint import State, narrowed, require, taken, widened
+from mdvpf.predictor import NO_KEY, Label, MemoryReport, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
 START = -2  # how the start of a sequence is written in a context, where MISSING is -1
 LARGEST_COUNT = 2**53  # up to here, doubles hold every integer
@@ -43,7 +45,7 @@ class ContextPredictor(Predictor):
         )
         self._context = Context(depth)
         self._learns = True
-        self.new_sequence()
+        self._end()
 
     @property
     def n_symbols(self) -> int:
@@ -55,23 +57,29 @@ class ContextPredictor(Predictor):
         """Whether it no longer learns; see `freeze`."""
         return not self._learns
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key."""
+        return self._predict(self._number(key))
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         out = np.empty(self._n_symbols)
-        self._tree.predict(self._context, out)
+        self._tree.predict(self._context, out, number)
         return out
 
-    def update(self, symbol: int | None) -> Step:
-        """Absorb one symbol; None is a missing one."""
-        return Step._make(self._update(read_symbol(symbol, self._n_symbols), None))
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+        """Absorb one symbol of a key; None is a missing one."""
+        return Step._make(self._update(read_symbol(symbol, self._n_symbols), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        log_predictive, size = self._tree.absorb(self._context, symbol, self._learns)
+        log_predictive, size = self._tree.absorb(self._context, symbol, self._learns, number)
         return log_predictive, size, 1.0, 1, 0.0
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol starts a new one."""
-        self._tree.start(self._context)
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one."""
+        self._new_sequence(key)
+
+    def _end(self, number: int = NO_KEY) -> None:
+        self._tree.end(self._context, number)
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -118,11 +126,20 @@ class ContextPredictor(Predictor):
         (5, True)
         """
         live, allocated = self._tree.memory()
+        live_positions, allocated_positions = self._context.memory()
         n_nodes = self._tree.n_nodes
-        return MemoryReport(live, allocated, 4 * n_nodes * self._n_symbols, n_nodes, 0, 0)
+        return MemoryReport(
+            live + live_positions,
+            allocated + allocated_positions,
+            4 * n_nodes * self._n_symbols,
+            n_nodes,
+            0,
+            0,
+        )
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self._tree.__sizeof__()
+        positions = self._context.memory()[1]
+        return object.__sizeof__(self) + self._tree.__sizeof__() + positions
 
     # -- one run ---------------------------------------------------------------------------
 
@@ -135,8 +152,9 @@ class ContextPredictor(Predictor):
     def _absorb(
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
     ) -> None:
+        numbers = None if stream.numbers is None else stream.numbers[part]
         self._tree.advance(
-            self._context, stream.symbols[part], stream.starts[part], self._learns, reports
+            self._context, stream.symbols[part], stream.ended[part], self._learns, reports, numbers
         )
 
 
@@ -212,6 +230,42 @@ def read_context(context: Any, n_symbols: int, length: int, low: int = START) ->
     require(isinstance(context, list) and len(context) <= length, "the context is too long")
     found: list[int] = validate.integers("context", context, low=low, high=n_symbols - 1).tolist()
     return found
+
+
+# Contexts of keys, key=None aside. Files of predictors that used none do not have these arrays.
+_LENGTHS, _SYMBOLS = "key_lengths", "key_symbols"
+
+
+def positions_to_arrays(context: Context) -> dict[str, NDArray[Any]]:
+    """Return the contexts of keys, the latest symbol first, joined."""
+    numbers = context.numbers()
+    if not numbers:
+        return {}
+    contexts = [context.symbols(number) for number in numbers]
+    return {
+        **numbers_to_arrays(numbers),
+        _LENGTHS: narrowed(np.array([len(symbols) for symbols in contexts], dtype=np.uint64)),
+        _SYMBOLS: np.array(list(chain.from_iterable(contexts)), dtype=np.int32),
+    }
+
+
+def fill_positions(
+    context: Context, state: State, n_symbols: int, lengths: range, low: int = START
+) -> None:
+    """Fill a new context with what `positions_to_arrays` returned; raise if that makes no sense."""
+    numbers = taken_numbers(state)
+    if not numbers:
+        return
+    sizes = widened(state.arrays.pop(_LENGTHS), "<u8")
+    symbols = taken(state, _SYMBOLS, "<i4", (None,))
+    require(len(numbers) == len(sizes), "a key without a context")
+    require(np.all((sizes >= lengths[0]) & (sizes <= lengths[-1])), "a context of another length")
+    require(np.all(sizes <= len(symbols)) and sizes.sum() == len(symbols), "contexts too short")
+    require(np.all((symbols >= low) & (symbols < n_symbols)), "a strange context")
+    ends = np.cumsum(sizes).tolist()
+    found = symbols.tolist()
+    for number, size, end in zip(numbers, sizes.tolist(), ends, strict=True):
+        context.replace(found[end - size : end], number)
 
 
 def read_frozen(values: dict[str, Any]) -> bool:

@@ -19,7 +19,9 @@ from mdvpf.baselines.context_predictor import (
     counts_from_arrays,
     counts_to_arrays,
     dumped,
+    fill_positions,
     frozen_value,
+    positions_to_arrays,
     read_context,
     read_frozen,
 )
@@ -92,9 +94,8 @@ class ContextTree(ContextPredictor):
             "odds": dump.node_values[:, 1],
         }
         counts = dump.entry_values[:, 0].astype(np.int64)
-        return State(
-            values, arrays | counts_to_arrays(dump.owners, dump.symbols, counts, self._n_symbols)
-        )
+        arrays |= counts_to_arrays(dump.owners, dump.symbols, counts, self._n_symbols)
+        return State(values, arrays | positions_to_arrays(self._context))
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -119,5 +120,6 @@ class ContextTree(ContextPredictor):
             counts[:, None],
         )
         self._context.replace(read_context(context, self._n_symbols, self.depth))
+        fill_positions(self._context, state, self._n_symbols, range(self.depth + 1))
         self._learns = not is_frozen
         return self

@@ -16,7 +16,8 @@ from mdvpf._support.shown import shown_list
 from mdvpf.baselines.base import Baseline
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.datasets.hmm_sources import HMM, read_hmms
-from mdvpf.predictor import MISSING
+from mdvpf.predictor import MISSING, NO_KEY
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
 _LARGEST_TIME = 2**62
 _MATRICES = ("start", "transition", "emission")
@@ -27,8 +28,9 @@ class KnownHMM(Baseline):
     """Exact forward filter of given HMMs that switch at given times: the generator itself.
 
     With an HMM the next state starts afresh from its start distribution, and so it does in a new
-    sequence. A symbol of probability zero has log predictive -inf; what it says about the state
-    is contradictory, and is ignored.
+    sequence. Each key has a state of its own; the HMM changes for all of them. A symbol of
+    probability zero has log predictive -inf; what it says about the state is contradictory, and is
+    ignored.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ class KnownHMM(Baseline):
         The HMM of each segment.
     change_points : array_like of int, optional
         Where the second and later segments start: before symbol so many of the life of the
-        predictor, counted from 0, missing symbols included.
+        predictor, counted from 0, missing symbols and all keys included.
     n_symbols : int, optional
         Size of the alphabet; that of the HMM with the largest by default. What is not in the
         alphabet of the HMM of a segment has probability zero.
@@ -77,7 +79,9 @@ class KnownHMM(Baseline):
         self.change_points = tuple(points)
         self._time = 0
         self._segment = 0
-        self._state = self.hmms[0].start  # distribution of the state that emits the next symbol
+        # By number, the distribution of the state that emits the next symbol of a key. What is not
+        # here stands at the start.
+        self._states: dict[int, NDArray[np.float64]] = {}
 
     def __repr__(self) -> str:
         sizes = shown_list([hmm.n_states for hmm in self.hmms])
@@ -86,16 +90,24 @@ class KnownHMM(Baseline):
     def _size(self) -> int:
         return self.hmms[self._segment].n_states
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
+    def _state(self, number: int) -> NDArray[np.float64]:
+        """Return the distribution of the state that emits the next symbol of a key."""
+        return self._states.get(number, self.hmms[self._segment].start)
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         emission = self.hmms[self._segment].emission
         out = np.zeros(self._n_symbols)
-        out[: emission.shape[1]] = self._state @ emission
+        out[: emission.shape[1]] = self._state(number) @ emission
         return out
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol comes from the start of the present HMM."""
-        self._state = self.hmms[self._segment].start
+    def _end(self, number: int = NO_KEY) -> None:
+        self._states.pop(number, None)
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        other = super().copy()
+        other._states = self._states.copy()
+        return other
 
     def freeze(self) -> Self:
         """Return a predictor that predicts as this one does now, and no longer learns.
@@ -104,13 +116,14 @@ class KnownHMM(Baseline):
         """
         other = object.__new__(type(self))
         KnownHMM.__init__(other, self.hmms[self._segment], n_symbols=self._n_symbols)
-        other._state = self._state
+        other._states = self._states.copy()
+        other._key_table = self._table.copy()
         other.vocabulary = self.vocabulary
         return other
 
-    def _advance(self, symbol: int) -> float:
+    def _advance(self, symbol: int, number: int) -> float:
         hmm = self.hmms[self._segment]
-        state = self._state
+        state = self._state(number)
         log_predictive = 0.0
         if symbol != MISSING:
             emitted = hmm.emission[:, symbol] if symbol < hmm.n_symbols else np.zeros(len(state))
@@ -125,9 +138,9 @@ class KnownHMM(Baseline):
             self._time == self.change_points[self._segment]
         ):
             self._segment += 1
-            self._state = self.hmms[self._segment].start
+            self._states.clear()
         else:
-            self._state = state @ hmm.transition
+            self._states[number] = state @ hmm.transition
         return log_predictive
 
     def _to_state(self) -> State:
@@ -136,7 +149,11 @@ class KnownHMM(Baseline):
             "change_points": list(self.change_points),
             "time": self._time,
         }
-        arrays = {"state": self._state}
+        arrays: dict[str, NDArray[Any]] = {"state": self._state(NO_KEY)}
+        numbers = sorted(number for number in self._states if number != NO_KEY)
+        if numbers:
+            arrays |= numbers_to_arrays(numbers)
+            arrays["key_states"] = np.stack([self._states[number] for number in numbers])
         for i, hmm in enumerate(self.hmms):
             arrays |= {f"{name} {i}": getattr(hmm, name) for name in _MATRICES}
         return State(values, arrays)
@@ -150,9 +167,14 @@ class KnownHMM(Baseline):
         KnownHMM.__init__(self, [_exact_hmm(state, i) for i in range(n_hmms)], **values)
         self._time = time
         self._segment = sum(point <= time for point in self.change_points)
-        self._state = taken(state, "state", "<f8", (self._size(),))
-        require(np.all(self._state >= 0), "a probability is negative")
-        require(abs(self._state.sum() - 1.0) < 1e-6, "probabilities do not sum to one")
+        states = taken(state, "state", "<f8", (self._size(),))[np.newaxis]
+        numbers = [NO_KEY, *taken_numbers(state)]
+        if len(numbers) > 1:
+            others = taken(state, "key_states", "<f8", (len(numbers) - 1, self._size()))
+            states = np.concatenate([states, others])
+        require(np.all(states >= 0), "a probability is negative")
+        require(np.all(np.abs(states.sum(axis=1) - 1.0) < 1e-6), "probabilities do not sum to one")
+        self._states = dict(zip(numbers, states, strict=True))
         return self
 
 

@@ -16,7 +16,9 @@ from mdvpf.baselines.context_predictor import (
     counts_from_arrays,
     counts_to_arrays,
     dumped,
+    fill_positions,
     frozen_value,
+    positions_to_arrays,
     read_context,
     read_frozen,
 )
@@ -104,9 +106,8 @@ class Markov(ContextPredictor):
         }
         owners = np.searchsorted(numbers, dump.owners)
         counts = dump.entry_values[:, 0]
-        return State(
-            values, arrays | counts_to_arrays(owners, dump.symbols, counts, self._n_symbols)
-        )
+        arrays |= counts_to_arrays(owners, dump.symbols, counts, self._n_symbols)
+        return State(values, arrays | positions_to_arrays(self._context))
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -131,6 +132,7 @@ class Markov(ContextPredictor):
         owner_nodes = np.array(nodes, dtype=np.uint32)[owners]
         self._tree.fill(parents, edges, node_values, owner_nodes, symbols, counts[:, None])
         self._context.replace(read_context(context, self._n_symbols, self.order)[::-1])
+        fill_positions(self._context, state, self._n_symbols, range(self.order, self.order + 1))
         self._learns = not is_frozen
         return self
 

@@ -19,7 +19,9 @@ from mdvpf._support.shown import shown_list
 from mdvpf.baselines.context_predictor import (
     GRID,
     ContextPredictor,
+    fill_positions,
     frozen_value,
+    positions_to_arrays,
     read_context,
     read_frozen,
 )
@@ -182,7 +184,8 @@ class PitmanYorMixture(ContextPredictor):
             **frozen_value(self),
         }
         arrays = tree_to_arrays(self._tree, ("occurrences", "types"))
-        return State(values, {**arrays, "log_weights": self._log_weights()})
+        arrays["log_weights"] = self._log_weights()
+        return State(values, arrays | positions_to_arrays(self._context))
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -207,5 +210,7 @@ class PitmanYorMixture(ContextPredictor):
         require(np.all(types <= occurrences), "more types than occurrences")
         self._tree.set_log_weights(log_weights)
         self._context.replace(read_context(context, self._n_symbols, self.depths[-1], low=0))
+        lengths = range(self.depths[-1] + 1)
+        fill_positions(self._context, state, self._n_symbols, lengths, low=0)
         self._learns = not is_frozen
         return self

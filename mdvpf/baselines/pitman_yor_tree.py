@@ -15,7 +15,9 @@ from mdvpf.baselines.context_predictor import (
     PITMAN_YOR,
     ContextPredictor,
     dumped,
+    fill_positions,
     frozen_value,
+    positions_to_arrays,
     read_context,
     read_frozen,
 )
@@ -130,7 +132,8 @@ class PitmanYorTree(ContextPredictor):
             "context": self._context.symbols(),
             **frozen_value(self),
         }
-        return State(values, tree_to_arrays(self._tree, ("counts",)))
+        arrays = tree_to_arrays(self._tree, ("counts",))
+        return State(values, arrays | positions_to_arrays(self._context))
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -140,6 +143,8 @@ class PitmanYorTree(ContextPredictor):
         PitmanYorTree.__init__(self, **values)
         tree_from_arrays(self._tree, state, ("counts",), self._n_symbols)
         self._context.replace(read_context(context, self._n_symbols, self.depth, low=0))
+        lengths = range(self.depth + 1)
+        fill_positions(self._context, state, self._n_symbols, lengths, low=0)
         self._learns = not is_frozen
         return self
 

@@ -4,8 +4,8 @@ Every particle is an HMM, or a Mealy machine, in which the symbol chooses the ne
 (`finite_hmm.py`). Within each the states are filtered forward exactly. The particles are mixed by
 Bayes' rule: within a sequence the weight of a particle grows with how well it predicts, and a new
 sequence starts from the weights that the filter had when it was frozen. So what is predicted in a
-sequence depends on nothing outside of it, and a run over many short sequences advances many of them
-together.
+sequence depends on nothing outside of it, and a run over many sequences, one after the other or
+interleaved, advances many of them together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.datasets import HMM
 from mdvpf.filter.finite_hmm import FiniteMachine
-from mdvpf.predictor import MISSING, NO_KEY, Predictor, Step, Stream, read_symbol
+from mdvpf.filter.sequences import ENDED, Sequences
+from mdvpf.predictor import MISSING, NO_KEY, Label, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
 _CHUNK = 16_384  # symbols of one call of `_absorb`
 _TOGETHER = 500_000  # probabilities of states of the sequences that advance together, about
@@ -46,10 +48,13 @@ class _Position:
         self.log_weight = log_weight
         self.state = state
 
-    def repeated(self, n: int) -> _Position:
-        """Return n sequences that stand where the only one does."""
-        weights = np.repeat(self.log_weight, n, axis=0)
-        return _Position(weights, np.repeat(self.state, n, axis=0))
+    @classmethod
+    def joined(cls, positions: Sequence[_Position]) -> Self:
+        """Return the sequences of all positions together."""
+        return cls(
+            np.concatenate([each.log_weight for each in positions]),
+            np.concatenate([each.state for each in positions]),
+        )
 
     def first(self, n: int) -> _Position:
         """Return the first n sequences."""
@@ -123,7 +128,8 @@ class FrozenFilter(Predictor):
         return self
 
     def _set_tables(self, parts: Sequence[tuple[NDArray[np.float64], ...]]) -> None:
-        """Join start, transition and emission of all particles."""
+        """Join start, transition and emission of all particles; no key stands anywhere."""
+        self._positions: dict[int, _Position] = {}  # by number; other keys stand at the start
         self._sizes = np.array([len(start) for start, _, _ in parts], dtype=np.int64)
         n, most = len(parts), int(self._sizes.max())
         _, transition, emission = parts[0]
@@ -149,12 +155,13 @@ class FrozenFilter(Predictor):
         """
         return self._transition[symbol] if self._is_mealy else self._transition
 
-    def _stand(self, states: NDArray[np.int64], symbol: int) -> None:
-        """Stand in a state with each particle, -1 for S, after a symbol."""
-        self._position = self._origin()
+    def _stand(self, states: NDArray[np.int64], symbol: int, number: int = NO_KEY) -> None:
+        """Stand in a state with each particle, -1 for S, after a symbol of a key."""
+        position = self._origin()
         transition = self._transition_after(symbol)
         for k in np.flatnonzero(states >= 0).tolist():
-            self._position.state[0, k] = transition[k, states[k]]
+            position.state[0, k] = transition[k, states[k]]
+        self._positions[number] = position
 
     def __repr__(self) -> str:
         return f"FrozenFilter({len(self._sizes)} particles, n_symbols={self.n_symbols})"
@@ -162,6 +169,11 @@ class FrozenFilter(Predictor):
     def _origin(self) -> _Position:
         """Return where a sequence starts."""
         return _Position(self._log_weight[np.newaxis].copy(), self._start[np.newaxis].copy())
+
+    def _position(self, number: int) -> _Position:
+        """Return where a key stands."""
+        found = self._positions.get(number)
+        return self._origin() if found is None else found
 
     # -- the protocol ----------------------------------------------------------------------
 
@@ -172,34 +184,43 @@ class FrozenFilter(Predictor):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Weight of each particle in the prediction of the next symbol."""
-        weights: NDArray[np.float64] = np.exp(self._position.log_weight[0])
+        """Weight of each particle in the prediction of the next symbol of key=None."""
+        weights: NDArray[np.float64] = np.exp(self._position(NO_KEY).log_weight[0])
         return weights
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol."""
-        share = self.weights[:, np.newaxis] * self._position.state[0]
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key."""
+        return self._predict(self._number(key))
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
+        at = self._position(number)
+        share = np.exp(at.log_weight[0])[:, np.newaxis] * at.state[0]
         out: NDArray[np.float64] = self._emission.reshape(self.n_symbols, -1) @ share.ravel()
         out /= out.sum()
         return out
 
-    def update(self, symbol: int | None) -> Step:
-        """Follow one symbol; None is a missing one. Nothing is learnt."""
-        return Step._make(self._update(read_symbol(symbol, self.n_symbols), None))
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+        """Follow one symbol of a key; None is a missing one. Nothing is learnt."""
+        return Step._make(self._update(read_symbol(symbol, self.n_symbols), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        found = self._advance(self._position, np.array([symbol]))
+        at = self._position(number)
+        found = self._advance(at, np.array([symbol]))
+        self._positions[number] = at
         log_predictive, mean_states, ess = (float(values[0]) for values in found)
         return log_predictive, mean_states, ess, len(self._sizes), 0.0
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next starts from the weights at freezing."""
-        self._position = self._origin()
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: the next starts from the weights at freezing."""
+        self._new_sequence(key)
+
+    def _end(self, number: int = NO_KEY) -> None:
+        self._positions.pop(number, None)
 
     def copy(self) -> Self:
         """Return an independent copy; what never changes is shared."""
         other = self._twin()
-        other._position = self._position.only(0)
+        other._positions = {number: at.only(0) for number, at in self._positions.items()}
         return other
 
     def __copy__(self) -> Self:
@@ -266,39 +287,48 @@ class FrozenFilter(Predictor):
     def _absorb(
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
     ) -> None:
-        symbols, starts = stream.symbols[part], np.flatnonzero(stream.starts[part])
+        numbers = None if stream.numbers is None else stream.numbers[part]
+        sequences = Sequences.read(stream.ended[part], numbers)
         reports[:, 4] = len(self._sizes)
         reports[:, 5] = 0.0
-        ends = np.append(starts[1:], len(symbols))
         with interrupts_held():
-            first = int(starts[0]) if len(starts) else len(symbols)
-            for i in range(first):  # the sequence that was under way
-                self._report(reports, np.array([i]), self._position, symbols)
-            if len(starts):
-                self._absorb_sequences(symbols, starts, ends - starts, reports)
+            ends = self._absorb_sequences(stream.symbols[part], sequences, reports)
+            for number, i in sequences.last.items():
+                if i == ENDED:
+                    self._end(number)
+                else:
+                    self._positions[number] = ends[i]
         reports[:, 1] = reports[:, 0]
 
     def _absorb_sequences(
-        self,
-        symbols: NDArray[np.int32],
-        starts: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        reports: NDArray[np.float64],
-    ) -> None:
-        """Absorb whole sequences, many at a time, the longest first; stand where the last ends."""
+        self, symbols: NDArray[np.int32], found: Sequences, reports: NDArray[np.float64]
+    ) -> dict[int, _Position]:
+        """Absorb sequences, many at a time, the longest first; return where those that go on end.
+
+        No position changes until all of them are absorbed.
+        """
+        ends = dict.fromkeys(found.last.values(), self._origin())
         together = max(1, _TOGETHER // self._start.size)
-        order = np.argsort(-sizes, kind="stable")
-        last = len(starts) - 1
+        order = np.argsort(-found.sizes, kind="stable")
         for begin in range(0, len(order), together):
             chosen = order[begin : begin + together]
-            at = self._origin().repeated(len(chosen))
-            for t in range(int(sizes[chosen[0]])):
-                n = int(np.searchsorted(-sizes[chosen], -t, side="left"))  # longer than t
+            sizes = found.sizes[chosen]
+            at = _Position.joined([self._first(found, i) for i in chosen.tolist()])
+            n = len(chosen)
+            for t in range(int(sizes[0])):
                 at = at.first(n)
-                self._report(reports, starts[chosen[:n]] + t, at, symbols)
-                if t == sizes[last] - 1 and last in chosen[:n]:
-                    found = int(np.flatnonzero(chosen == last)[0])
-                    self._position = at.only(found)
+                self._report(reports, found.order[found.starts[chosen[:n]] + t], at, symbols)
+                longer = int(np.searchsorted(-sizes, -(t + 1), side="left"))
+                for i in range(longer, n):
+                    if int(chosen[i]) in ends:
+                        ends[int(chosen[i])] = at.only(i)
+                n = longer
+        return ends
+
+    def _first(self, found: Sequences, i: int) -> _Position:
+        """Return where a sequence stands before its first symbol of the part."""
+        number = found.continued.get(i)
+        return self._origin() if number is None else self._position(number)
 
     def _report(
         self,
@@ -318,8 +348,14 @@ class FrozenFilter(Predictor):
         arrays = {name: getattr(self, f"_{name}") for name in _TABLES}
         arrays["sizes"] = self._sizes
         arrays["log_weight"] = self._log_weight
-        arrays["present_log_weight"] = self._position.log_weight[0]
-        arrays["state"] = self._position.state[0]
+        present = self._position(NO_KEY)
+        arrays["present_log_weight"] = present.log_weight[0]
+        arrays["state"] = present.state[0]
+        numbers = sorted(number for number in self._positions if number != NO_KEY)
+        if numbers:
+            joined = _Position.joined([self._positions[number] for number in numbers])
+            arrays |= numbers_to_arrays(numbers)
+            arrays |= {"key_log_weights": joined.log_weight, "key_states": joined.state}
         return State(dict(_MEALY) if self._is_mealy else {}, arrays)
 
     @classmethod
@@ -336,24 +372,39 @@ class FrozenFilter(Predictor):
         require(len(emission) > 0, "no symbols")
         symbols = (len(emission) + 1,) if is_mealy else ()
         transition = taken(state, "transition", "<f8", (*symbols, n, most, most))
-        position = taken(state, "state", "<f8", (n, most))
         exists = np.arange(most) < sizes[:, np.newaxis]
-        for name, rows in (("start", start), ("state", position)):
-            require(_are_distributions(rows, exists[:, np.newaxis, :]), f"{name} makes no sense")
+        require(_are_distributions(start, exists[:, np.newaxis, :]), "start makes no sense")
         exists_both = exists[:, :, np.newaxis] & exists[:, np.newaxis, :]
         for table in transition.reshape(-1, n, most, most):
             require(_are_distributions(table, exists_both), "transition makes no sense")
         emits = emission.transpose(1, 2, 0)
         require(_are_distributions(emits, exists[:, :, np.newaxis]), "emission makes no sense")
-        weights = [taken(state, name, "<f8", (n,)) for name in ("log_weight", "present_log_weight")]
-        for log_weight in weights:
-            require(np.all(log_weight <= _TOLERANCE), "weights that are too large, or NaN")
-            require(abs(np.exp(log_weight).sum() - 1.0) < _TOLERANCE, "weights without sum")
         self._sizes, self._start = sizes, start
         self._transition, self._emission = transition, emission
-        self._log_weight = weights[0]
-        self._position = _Position(weights[1][np.newaxis], position[np.newaxis])
+        self._log_weight = taken(state, "log_weight", "<f8", (n,))
+        _check_weights(self._log_weight)
+        at = _Position(
+            taken(state, "present_log_weight", "<f8", (n,))[np.newaxis],
+            taken(state, "state", "<f8", (n, most))[np.newaxis],
+        )
+        numbers = [NO_KEY, *taken_numbers(state)]
+        n_keys = len(numbers) - 1
+        if n_keys:
+            weights = taken(state, "key_log_weights", "<f8", (n_keys, n))
+            states = taken(state, "key_states", "<f8", (n_keys, n, most))
+            at = _Position.joined([at, _Position(weights, states)])
+        _check_weights(at.log_weight)
+        for rows in at.state:
+            require(_are_distributions(rows, exists[:, np.newaxis, :]), "state makes no sense")
+        self._positions = {number: at.only(i) for i, number in enumerate(numbers)}
         return self
+
+
+def _check_weights(log_weight: NDArray[np.float64]) -> None:
+    """Check normalised log weights, on the last axis."""
+    require(np.all(log_weight <= _TOLERANCE), "weights that are too large, or NaN")
+    sums = np.exp(log_weight).sum(axis=-1)
+    require(np.all(np.abs(sums - 1.0) < _TOLERANCE), "weights without sum")
 
 
 def _read_hmms(hmms: Any) -> list[HMM]:

@@ -4,62 +4,68 @@
 `SoftTables` is the only owner of memory, the only place that releases the GIL and the only one that
 raises. Arrays come in as contiguous buffers, and what goes out is copied into arrays that the
 caller made. The parts are in the `.pxd` files beside this one, in the order of their imports:
-types, vectors, storage, model, learning, steps.
+types, vectors, storage, positions, model, learning,
+steps, saving.
 """
 
-from libc.math cimport exp
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from mdvpf.learners._soft_model cimport predict_states, prepare, unit_at
+from mdvpf.learners._soft_model cimport predict_symbols, unit_at
+from mdvpf.learners._soft_positions cimport (
+    add_weights, allocate_position, copy_position, drop_held, position_bytes, release_position,
+    stand_at_start,
+)
+from mdvpf.learners._soft_saving cimport (
+    add_columns, check_position, check_shapes, check_steps, name_rows, read_held,
+    read_vectors, write_held, write_names, write_vectors,
+)
 from mdvpf.learners._soft_steps cimport absorb_symbol, end_sequence
 from mdvpf.learners._soft_storage cimport (
-    add_column, allocate, copy_tables, find_column, name_row, release, reserve_columns,
-    reserve_rows,
+    allocate, copy_tables, name_row, release, reserve_columns, reserve_rows,
 )
 from mdvpf.learners._soft_types cimport (
-    LANES, MISSING, NONE, START, Tables, posterior_at, ring_place,
+    LANES, MISSING, NONE, START, Position, Tables, ring_place, swap_position,
 )
-from mdvpf.learners._soft_vectors cimport dot, multiply, total_of
 
 cdef enum:
     N_FIELDS = 6        # columns of a report
+    NO_KEY = 0          # the number of key=None
+    NONE_ENDS = -1      # no key ends before a symbol
 
 
 cdef object no_memory():
     return MemoryError("not enough memory; the learner is as it was before the step")
 
 
-cdef void read_vectors(
-    const double[:, ::1] given, double* out, Py_ssize_t n_states, Py_ssize_t stride,
-) noexcept:
-    """Copy vectors over states, row by row, into padded ones."""
-    cdef Py_ssize_t i
-    for i in range(given.shape[0]):
-        memcpy(out + i * stride, &given[i, 0], n_states * sizeof(double))
-        memset(out + i * stride + n_states, 0, (stride - n_states) * sizeof(double))
+cdef class SoftPosition:
+    """Where a key stands, key=None aside."""
 
+    cdef Position position
 
-cdef void write_vectors(
-    const double* vectors, double[:, ::1] out, Py_ssize_t n_states, Py_ssize_t stride,
-) noexcept:
-    cdef Py_ssize_t i
-    for i in range(out.shape[0]):
-        memcpy(&out[i, 0], vectors + i * stride, n_states * sizeof(double))
+    def __cinit__(self):
+        memset(&self.position, 0, sizeof(Position))
+
+    def __dealloc__(self):
+        release_position(&self.position)
 
 
 cdef class SoftTables:
-    """The counts of all seeds, where they stand in the sequence, and their weights.
+    """The counts of all seeds, where they stand in each sequence, and their weights.
 
-    Configuration has been validated.
+    Sequences go by the numbers of their keys; that of key=None is 0. Configuration has been
+    validated.
     """
 
     cdef Tables tables
+    cdef dict positions     # SoftPosition of each key in use, key=None aside, by its number
     cdef bint busy          # a call is under way, perhaps in another thread
 
     def __cinit__(self):
         memset(&self.tables, 0, sizeof(Tables))
         self.tables.fail_after = -1
+        self.positions = {}
         self.busy = False
 
     def __init__(
@@ -89,9 +95,7 @@ cdef class SoftTables:
             for c in range(n_states):
                 tables.base[k * tables.stride + c] = 1.0 / n_states
             name_row(tables, <int32_t>k, START, NONE)
-        tables.held_symbol[0] = START
-        tables.held_column[0] = NONE
-        tables.n_held = 1
+        stand_at_start(tables)
 
     def __dealloc__(self):
         release(&self.tables)
@@ -114,26 +118,89 @@ cdef class SoftTables:
 
     # ---- steps -------------------------------------------------------------------------------
 
+    cdef SoftPosition new_position(self):
+        """The position of a key whose sequence starts."""
+        cdef SoftPosition position = SoftPosition()
+        if not allocate_position(&self.tables, &position.position):
+            raise no_memory()
+        return position
+
+    cdef int step(self, int32_t symbol, int32_t number, double* report) except -1:
+        """Absorb a symbol of a key, or raise and change nothing."""
+        cdef SoftPosition position
+        cdef bint is_new = False
+        cdef bint done
+        if number == NO_KEY:
+            with nogil:
+                done = absorb_symbol(&self.tables, symbol, report)
+        else:
+            position = self.positions.get(number)
+            if position is None:
+                is_new = True
+                position = self.new_position()
+                self.positions[number] = position
+            with nogil:
+                swap_position(&self.tables, &position.position)
+                done = absorb_symbol(&self.tables, symbol, report)
+                swap_position(&self.tables, &position.position)
+        if not done:
+            if is_new:
+                del self.positions[number]
+            raise no_memory()
+        return 0
+
+    cdef int end(self, int32_t number) except -1:
+        """End the sequence of a key, or raise and change nothing."""
+        cdef SoftPosition position
+        cdef bint done
+        if number == NO_KEY:
+            done = end_sequence(&self.tables)
+        else:
+            position = self.positions.get(number)
+            if position is None:
+                return 0
+            swap_position(&self.tables, &position.position)
+            done = end_sequence(&self.tables)
+            swap_position(&self.tables, &position.position)
+        if not done:
+            raise no_memory()
+        self.positions.pop(number, None)
+        return 0
+
     def advance(
-        self, const int32_t[::1] symbols, const unsigned char[::1] starts,
-        double[:, ::1] reports,
+        self, const int32_t[::1] symbols, const int32_t[::1] ended, double[:, ::1] reports,
+        const int32_t[::1] numbers=None,
     ):
         """Absorb a chunk of symbols, -1 for missing; write one report of 6 numbers for each.
 
-        If memory runs out, what came before that symbol stays absorbed.
+        `ended` has the number of the key whose sequence ends before each symbol, -1 for none, and
+        `numbers` that of the key of each symbol, 0 by default. If memory runs out, what came before
+        that symbol stays absorbed.
         """
         cdef Py_ssize_t n = symbols.shape[0]
         cdef Py_ssize_t i
+        cdef bint has_keys = numbers is not None
         cdef bint done = True
-        if starts.shape[0] != n or reports.shape[0] != n or reports.shape[1] != N_FIELDS:
-            raise ValueError("symbols, starts, reports: expected the same length")
+        if ended.shape[0] != n or reports.shape[0] != n or reports.shape[1] != N_FIELDS \
+                or (has_keys and numbers.shape[0] != n):
+            raise ValueError("symbols, ended, reports, numbers: expected the same length")
         for i in range(n):
             self.check_symbol(symbols[i])
+            if has_keys and numbers[i] < NO_KEY:
+                raise ValueError(f"numbers[{i}]={numbers[i]}: expected at least {NO_KEY}")
+            if not has_keys and ended[i] > NO_KEY:
+                raise ValueError(f"ended[{i}]={ended[i]}: expected {NO_KEY} without numbers, or -1")
         self.enter()
         try:
+            if has_keys:
+                for i in range(n):
+                    if ended[i] != NONE_ENDS:
+                        self.end(ended[i])
+                    self.step(symbols[i], numbers[i], &reports[i, 0])
+                return
             with nogil:
                 for i in range(n):
-                    if starts[i]:
+                    if ended[i] != NONE_ENDS:
                         done = end_sequence(&self.tables)
                     done = done and absorb_symbol(&self.tables, symbols[i], &reports[i, 0])
                     if not done:
@@ -143,72 +210,76 @@ cdef class SoftTables:
         finally:
             self.busy = False
 
-    def absorb(self, int32_t symbol):
+    def absorb(self, int32_t symbol, int32_t number=NO_KEY):
         """Absorb one symbol: log predictive, mean states, ESS, seeds, discarded."""
         cdef double report[N_FIELDS]
-        cdef bint done
         self.check_symbol(symbol)
+        if number < NO_KEY:
+            raise ValueError(f"number={number}: expected at least {NO_KEY}")
         self.enter()
         try:
-            with nogil:
-                done = absorb_symbol(&self.tables, symbol, report)
-            if not done:
-                raise no_memory()
+            self.step(symbol, number, report)
             return (report[0], report[2], report[3], <int64_t>report[4], report[5])
         finally:
             self.busy = False
 
-    def new_sequence(self):
-        """Count what waits for its lag, and stand before the first symbol."""
+    def new_sequence(self, int32_t number=NO_KEY):
+        """Count what waits for its lag in the sequence of a key, which ends."""
         self.enter()
         try:
-            if not end_sequence(&self.tables):
-                raise no_memory()
+            self.end(number)
         finally:
             self.busy = False
 
-    def predict(self, double[::1] out):
-        """Write the distribution of the next symbol."""
-        cdef Tables* tables = &self.tables
-        cdef double unit = unit_at(tables, tables.n_steps + 1)
-        cdef double* states = tables.evidence
-        cdef double total = 0.0
-        cdef double weight, unseen
-        cdef Py_ssize_t k, i
-        if out.shape[0] != tables.n_symbols:
+    def predict(self, double[::1] out, int32_t number=NO_KEY):
+        """Write the distribution of the next symbol of a key."""
+        cdef SoftPosition position
+        if out.shape[0] != self.tables.n_symbols:
             raise ValueError("out: expected one entry for each symbol")
         self.enter()
         try:
-            for k in range(tables.n_seeds):
-                total += exp(tables.log_weight[k])
-            out[:] = 0.0
-            for k in range(tables.n_seeds):
-                weight = exp(tables.log_weight[k]) / total
-                prepare(tables, k, unit)
-                predict_states(tables, k, unit, states)
-                multiply(states, tables.inverse + k * tables.stride, tables.stride)
-                unseen = weight * (tables.beta * unit * total_of(states, tables.stride))
-                for i in range(tables.n_symbols):
-                    out[i] += unseen
-                for i in range(tables.n_columns):
-                    if tables.column_symbol[i] < tables.n_symbols:
-                        out[tables.column_symbol[i]] += weight * dot(
-                            states, tables.emission + (i * tables.n_seeds + k) * tables.stride,
-                            tables.stride,
-                        )
+            if number == NO_KEY:
+                predict_symbols(&self.tables, &out[0])
+                return
+            position = self.positions.get(number)
+            if position is None:
+                position = self.new_position()
+            swap_position(&self.tables, &position.position)
+            predict_symbols(&self.tables, &out[0])
+            swap_position(&self.tables, &position.position)
         finally:
             self.busy = False
 
     def freeze(self):
-        """Learn no longer: what waits for its lag is dropped, the position is kept."""
+        """Learn no longer: what waits for its lag is dropped, the positions are kept."""
         cdef Tables* tables = &self.tables
+        cdef SoftPosition position
         self.enter()
-        tables.first_held = ring_place(tables, tables.n_held - 1)
-        tables.n_held = 1
-        if not tables.frozen:
+        try:
+            if tables.frozen:
+                return
+            for position in self.positions.values():
+                if not add_weights(tables, &position.position):
+                    self.drop_weights()
+                    raise no_memory()
             memcpy(tables.first_log_weight, tables.log_weight, tables.n_seeds * sizeof(double))
-        tables.frozen = True
-        self.busy = False
+            tables.frozen = True
+            for position in self.positions.values():
+                swap_position(tables, &position.position)
+                memcpy(tables.log_weight, tables.first_log_weight, tables.n_seeds * sizeof(double))
+                drop_held(tables)
+                swap_position(tables, &position.position)
+            drop_held(tables)
+        finally:
+            self.busy = False
+
+    cdef int drop_weights(self) except -1:
+        """Take back the weights of positions."""
+        cdef SoftPosition position
+        for position in self.positions.values():
+            free(position.position.log_weight)
+            position.position.log_weight = NULL
+        return 0
 
     # ---- copies and checkpoints --------------------------------------------------------------
 
@@ -224,11 +295,18 @@ cdef class SoftTables:
     def copy(self):
         """A copy that shares nothing with these tables."""
         cdef SoftTables other
+        cdef SoftPosition position
         self.enter()
         try:
             other = self.fresh()
             if not copy_tables(&other.tables, &self.tables):
                 raise no_memory()
+            for number, origin in self.positions.items():
+                position = other.new_position()
+                copy_position(
+                    &self.tables, &position.position, &(<SoftPosition>origin).position
+                )
+                other.positions[number] = position
             return other
         finally:
             self.busy = False
@@ -244,20 +322,16 @@ cdef class SoftTables:
         cdef Py_ssize_t n_states = tables.n_states
         cdef Py_ssize_t stride = tables.stride
         cdef Py_ssize_t i, k
-        self.check_shapes(
-            row_names, rows, row_totals, symbols, emission, emission_totals, base, log_weights,
-            held, posterior,
+        check_shapes(
+            tables, row_names, rows, row_totals, symbols, emission, emission_totals, base,
+            log_weights, held, posterior,
         )
         self.enter()
         try:
             if rows.shape[0] != tables.n_rows or symbols.shape[0] != tables.n_columns \
                     or held.shape[0] != tables.n_held:
                 raise ValueError("rows, symbols, held: expected as many as there are")
-            for i in range(tables.n_rows):
-                row_names[i, 0] = tables.row_names[i].seed
-                row_names[i, 1] = tables.row_names[i].state
-                row_names[i, 2] = tables.row_names[i].column
-                row_totals[i] = tables.row_total[i]
+            write_names(tables, row_names, row_totals)
             write_vectors(tables.rows, rows, n_states, stride)
             for i in range(tables.n_columns):
                 symbols[i] = tables.column_symbol[i]
@@ -267,15 +341,7 @@ cdef class SoftTables:
             for k in range(tables.n_seeds):
                 log_weights[0, k] = tables.log_weight[k]
                 log_weights[1, k] = tables.first_log_weight[k]
-            for i in range(tables.n_held):
-                held[i] = tables.held_symbol[ring_place(tables, i)]
-                if held[i] == START:    # no posterior, but what the ring held there before
-                    posterior[i * tables.n_seeds:(i + 1) * tables.n_seeds] = 0.0
-                    continue
-                write_vectors(
-                    posterior_at(tables, i, 0),
-                    posterior[i * tables.n_seeds:(i + 1) * tables.n_seeds], n_states, stride,
-                )
+            write_held(tables, held, posterior)
         finally:
             self.busy = False
 
@@ -296,25 +362,18 @@ cdef class SoftTables:
         cdef SoftTables other = self.fresh()
         cdef Tables* tables = &other.tables
         cdef Py_ssize_t n_seeds = tables.n_seeds
-        cdef Py_ssize_t i, place
-        cdef int32_t column
-        self.check_shapes(
-            row_names, rows, row_totals, symbols, emission, emission_totals, base, log_weights,
-            held, posterior,
+        cdef Py_ssize_t i
+        check_shapes(
+            tables, row_names, rows, row_totals, symbols, emission, emission_totals, base,
+            log_weights, held, posterior,
         )
         if rows.shape[0] < n_seeds or not 1 <= held.shape[0] <= (1 if frozen else tables.lag + 1):
             raise ValueError("rows or positions are too few or too many")
         if not reserve_rows(tables, rows.shape[0] - n_seeds) \
                 or not reserve_columns(tables, symbols.shape[0]):
             raise no_memory()
-        for i in range(symbols.shape[0]):
-            column = MISSING if symbols[i] == tables.n_symbols else symbols[i]
-            if not MISSING <= column < tables.n_symbols or symbols[i] < 0 \
-                    or (column == MISSING and not tables.mealy) \
-                    or find_column(tables, column) != NONE:
-                raise ValueError(f"symbol {symbols[i]} is not of the alphabet, or occurs twice")
-            add_column(tables, column)
-        other.name_rows(row_names)
+        add_columns(tables, symbols)
+        name_rows(tables, row_names)
         for i in range(rows.shape[0]):
             tables.row_total[i] = row_totals[i]
         read_vectors(rows, tables.rows, tables.n_states, tables.stride)
@@ -324,73 +383,87 @@ cdef class SoftTables:
         for i in range(n_seeds):
             tables.log_weight[i] = log_weights[0, i]
             tables.first_log_weight[i] = log_weights[1, i]
-        tables.n_held = held.shape[0]
+        read_held(tables, held, posterior, frozen)
         for i in range(held.shape[0]):
-            place = ring_place(tables, i)
-            other.hold(place, held[i], i == 0, frozen)
-            read_vectors(
-                posterior[i * n_seeds:(i + 1) * n_seeds], posterior_at(tables, i, 0),
-                tables.n_states, tables.stride,
-            )
+            tables.held_step[i] = n_steps - (held.shape[0] - 1 - i)
         tables.n_steps = n_steps
         tables.shift = shift
         tables.frozen = frozen
         return other
 
-    cdef int name_rows(self, const int32_t[:, ::1] names) except -1:
-        """Make the rows of the given names; those of the start states are there."""
+    # Positions: those of keys, and of key=None if other keys had steps in between.
+
+    @property
+    def numbers(self):
+        """The numbers of the keys in use, key=None aside, in ascending order."""
+        return sorted(self.positions)
+
+    cdef Position* position_of(self, int32_t number) except NULL:
+        position = self.positions.get(number)
+        if position is None:
+            raise ValueError(f"number={number}: expected a key in use")
+        return &(<SoftPosition>position).position
+
+    def n_held(self, int32_t number):
+        """How many positions the sequence of a key holds."""
+        return self.tables.n_held if number == NO_KEY else self.position_of(number).n_held
+
+    def export_position(
+        self, int32_t number, int32_t[::1] held, int64_t[::1] steps, double[:, ::1] posterior,
+        double[::1] log_weights,
+    ):
+        """Write symbols, steps and posteriors of a key, and its weights if the tables are frozen.
+
+        The steps of positions that were counted are 0.
+        """
         cdef Tables* tables = &self.tables
-        cdef Py_ssize_t n_columns = tables.n_columns if tables.mealy else 1
         cdef Py_ssize_t i
-        for i in range(names.shape[0]):
-            if i < tables.n_seeds:
-                if names[i, 0] != i or names[i, 1] != START or names[i, 2] != NONE:
-                    raise ValueError("a row of a start state is missing")
-                continue
-            if not 0 <= names[i, 0] < tables.n_seeds or not 0 <= names[i, 1] < tables.n_states \
-                    or not 0 <= names[i, 2] < n_columns:
-                raise ValueError("a row has a strange name")
-            if tables.row_index[
-                (names[i, 2] * tables.n_seeds + names[i, 0]) * tables.n_states + names[i, 1]
-            ] != NONE:
-                raise ValueError("a row occurs twice")
-            name_row(tables, names[i, 0], names[i, 1], names[i, 2])
-        return 0
+        check_position(tables, held, steps, posterior, log_weights)
+        self.enter()
+        try:
+            if self.n_held(number) != held.shape[0]:
+                raise ValueError("held: expected as many positions as there are")
+            if number != NO_KEY:
+                swap_position(tables, self.position_of(number))
+            write_held(tables, held, posterior)
+            for i in range(held.shape[0]):
+                steps[i] = tables.held_step[ring_place(tables, i)] if i else 0
+            if tables.frozen:
+                memcpy(&log_weights[0], tables.log_weight, tables.n_seeds * sizeof(double))
+            if number != NO_KEY:
+                swap_position(tables, self.position_of(number))
+        finally:
+            self.busy = False
 
-    cdef int hold(self, Py_ssize_t place, int32_t symbol, bint first, bint frozen) except -1:
-        """Write the symbol of a position, which has a column unless it is frozen."""
+    def restore_position(
+        self, int32_t number, const int32_t[::1] held, const int64_t[::1] steps,
+        const double[:, ::1] posterior, const double[::1] log_weights,
+    ):
+        """Take what `export_position` wrote. Symbols and steps are checked here."""
         cdef Tables* tables = &self.tables
-        cdef int32_t column = NONE
-        if not (START if first else MISSING) <= symbol < tables.n_symbols:
-            raise ValueError("a position has a strange symbol")
-        if symbol != START and (symbol != MISSING or tables.mealy):
-            column = find_column(tables, symbol)
-            if column == NONE and not frozen:
-                raise ValueError("a position has a symbol that was never seen")
-        tables.held_symbol[place] = symbol
-        tables.held_column[place] = column
-        return 0
-
-    cdef int check_shapes(
-        self, const int32_t[:, ::1] row_names, const double[:, ::1] rows,
-        const double[::1] row_totals, const int32_t[::1] symbols, const double[:, ::1] emission,
-        const double[:, ::1] emission_totals, const double[:, ::1] base,
-        const double[:, ::1] log_weights, const int32_t[::1] held,
-        const double[:, ::1] posterior,
-    ) except -1:
-        cdef Py_ssize_t n_states = self.tables.n_states
-        cdef Py_ssize_t n_seeds = self.tables.n_seeds
-        if row_names.shape[0] != rows.shape[0] or row_names.shape[1] != 3 \
-                or row_totals.shape[0] != rows.shape[0] or rows.shape[1] != n_states \
-                or emission.shape[0] != symbols.shape[0] * n_seeds \
-                or emission.shape[1] != n_states or emission_totals.shape[0] != n_seeds \
-                or emission_totals.shape[1] != n_states or base.shape[0] != n_seeds \
-                or base.shape[1] != n_states or log_weights.shape[0] != 2 \
-                or log_weights.shape[1] != n_seeds \
-                or posterior.shape[0] != held.shape[0] * n_seeds \
-                or posterior.shape[1] != n_states:
-            raise ValueError("arrays whose shapes do not fit together")
-        return 0
+        cdef SoftPosition position
+        check_position(tables, held, steps, posterior, log_weights)
+        if number < NO_KEY or number in self.positions:
+            raise ValueError(f"number={number}: expected another key")
+        if not 1 <= held.shape[0] <= (1 if tables.frozen else tables.lag + 1):
+            raise ValueError("positions are too few or too many")
+        check_steps(tables, steps)
+        self.enter()
+        try:
+            if number != NO_KEY:
+                position = self.new_position()
+                self.positions[number] = position
+                swap_position(tables, &position.position)
+            try:
+                read_held(tables, held, posterior, tables.frozen)
+                memcpy(tables.held_step, &steps[0], held.shape[0] * sizeof(int64_t))
+                if tables.frozen:
+                    memcpy(tables.log_weight, &log_weights[0], tables.n_seeds * sizeof(double))
+            finally:
+                if number != NO_KEY:
+                    swap_position(tables, &position.position)
+        finally:
+            self.busy = False
 
     # ---- what is inside ----------------------------------------------------------------------
 
@@ -418,6 +491,10 @@ cdef class SoftTables:
     def sizes(self):
         """The number of rows, of symbols seen and of positions held."""
         return self.tables.n_rows, self.tables.n_columns, self.tables.n_held
+
+    def memory(self):
+        """Bytes of the positions of keys, key=None aside."""
+        return len(self.positions) * position_bytes(&self.tables)
 
     def _fail_allocation_after(self, int64_t n):
         """Make the allocation after the next n fail, for tests; -1 for none."""

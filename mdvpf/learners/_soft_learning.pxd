@@ -62,7 +62,7 @@ cdef inline double draw(Tables* tables, Py_ssize_t seed, double total) noexcept 
     """
     cdef double* state = posterior_at(tables, 1, seed)
     cdef double* marginal = tables.marginal
-    cdef uint64_t step = <uint64_t>(tables.n_steps - (tables.n_held - 2))
+    cdef uint64_t step = <uint64_t>tables.held_step[ring_place(tables, 1)]
     cdef double left = (<double>(mixed(tables.keys[seed], step) >> 11) + 0.5) * exp2(-53.0)
     cdef double probability
     cdef Py_ssize_t chosen = 0
@@ -165,6 +165,6 @@ cdef inline void count_oldest(
     total = total_of(marginal, stride)
     if total < 1e-200:
         return
-    if tables.n_steps - (tables.n_held - 2) <= WARM_UP:
+    if tables.held_step[place] <= WARM_UP:
         total = draw(tables, seed, total)
     add_counts(tables, seed, counted_unit / total, counted_unit)

@@ -1,13 +1,15 @@
 """The model of `SoftHMM`: distributions that follow from the present counts."""
 
-from libc.math cimport exp2, floor, ldexp, log2
+from libc.math cimport exp, exp2, floor, ldexp, log2
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from mdvpf.learners._soft_types cimport (
     MISSING, NONE, START, Tables, posterior_at, ring_place, rows_from,
 )
-from mdvpf.learners._soft_vectors cimport add_scaled, emission_of, invert_totals, total_of
+from mdvpf.learners._soft_vectors cimport (
+    add_scaled, dot, emission_of, invert_totals, multiply, total_of,
+)
 
 cdef enum:
     RESCALE_BITS = 64       # the unit stays below 2**(this + forget)
@@ -122,3 +124,29 @@ cdef inline void refresh_base(Tables* tables, Py_ssize_t seed, double unit) noex
     total = total_of(base, tables.stride) + tables.gamma
     for c in range(tables.n_states):
         base[c] = (base[c] + tables.gamma / tables.n_states) / total
+
+
+cdef inline void predict_symbols(Tables* tables, double* out) noexcept nogil:
+    """Write the distribution of the next symbol, of all seeds together."""
+    cdef double unit = unit_at(tables, tables.n_steps + 1)
+    cdef double* states = tables.evidence
+    cdef double total = 0.0
+    cdef double weight, unseen
+    cdef Py_ssize_t k, i
+    for k in range(tables.n_seeds):
+        total += exp(tables.log_weight[k])
+    memset(out, 0, <size_t>tables.n_symbols * sizeof(double))
+    for k in range(tables.n_seeds):
+        weight = exp(tables.log_weight[k]) / total
+        prepare(tables, k, unit)
+        predict_states(tables, k, unit, states)
+        multiply(states, tables.inverse + k * tables.stride, tables.stride)
+        unseen = weight * (tables.beta * unit * total_of(states, tables.stride))
+        for i in range(tables.n_symbols):
+            out[i] += unseen
+        for i in range(tables.n_columns):
+            if tables.column_symbol[i] < tables.n_symbols:
+                out[tables.column_symbol[i]] += weight * dot(
+                    states, tables.emission + (i * tables.n_seeds + k) * tables.stride,
+                    tables.stride,
+                )

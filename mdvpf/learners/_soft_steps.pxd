@@ -8,11 +8,12 @@ from mdvpf.learners._soft_learning cimport count_oldest
 from mdvpf.learners._soft_model cimport (
     emit, predict_states, prepare, refresh_base, rescale, unit_at,
 )
+from mdvpf.learners._soft_positions cimport stand_at_start
 from mdvpf.learners._soft_storage cimport (
     add_column, find_column, reserve_columns, reserve_rows, rows_wanted,
 )
 from mdvpf.learners._soft_types cimport (
-    MISSING, NONE, START, Tables, posterior_at, ring_place,
+    MISSING, NONE, Tables, posterior_at, ring_place,
 )
 from mdvpf.learners._soft_vectors cimport dot, multiply, total_of
 
@@ -124,8 +125,9 @@ cdef inline bint absorb_symbol(Tables* tables, int32_t symbol, double* report) n
     place = ring_place(tables, tables.n_held - 1)
     tables.held_symbol[place] = symbol
     tables.held_column[place] = column
+    tables.held_step[place] = tables.n_steps
     if tables.n_held > tables.lag + 1:
-        counted_unit = unit_at(tables, tables.n_steps - tables.lag)
+        counted_unit = unit_at(tables, tables.held_step[ring_place(tables, 1)])
         for k in range(tables.n_seeds):
             count_oldest(tables, k, unit, counted_unit)
         tables.first_held = ring_place(tables, 1)
@@ -151,7 +153,7 @@ cdef inline bint end_sequence(Tables* tables) noexcept nogil:
             return False
         while tables.n_held > 1:
             unit = unit_at(tables, tables.n_steps)
-            counted_unit = unit_at(tables, tables.n_steps - (tables.n_held - 2))
+            counted_unit = unit_at(tables, tables.held_step[ring_place(tables, 1)])
             for k in range(tables.n_seeds):
                 prepare(tables, k, unit)
                 count_oldest(tables, k, unit, counted_unit)
@@ -159,8 +161,5 @@ cdef inline bint end_sequence(Tables* tables) noexcept nogil:
             tables.n_held -= 1
     else:
         memcpy(tables.log_weight, tables.first_log_weight, tables.n_seeds * sizeof(double))
-    tables.first_held = 0
-    tables.n_held = 1
-    tables.held_symbol[0] = START
-    tables.held_column[0] = NONE
+    stand_at_start(tables)
     return True

@@ -3,7 +3,7 @@
 To reserve can fail, and then nothing has changed; what uses the room that was reserved cannot.
 """
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
@@ -197,6 +197,7 @@ cdef inline bint allocate(Tables* tables) noexcept nogil:
     tables.posterior = <double*>zeroed(tables, places * n, sizeof(double))
     tables.held_symbol = <int32_t*>zeroed(tables, places, sizeof(int32_t))
     tables.held_column = <int32_t*>zeroed(tables, places, sizeof(int32_t))
+    tables.held_step = <int64_t*>zeroed(tables, places, sizeof(int64_t))
     tables.message = <double*>zeroed(tables, tables.stride, sizeof(double))
     tables.evidence = <double*>zeroed(tables, tables.stride, sizeof(double))
     tables.marginal = <double*>zeroed(tables, tables.stride, sizeof(double))
@@ -206,6 +207,7 @@ cdef inline bint allocate(Tables* tables) noexcept nogil:
         and tables.log_weight != NULL and tables.first_log_weight != NULL
         and tables.predicted != NULL and tables.keys != NULL and tables.posterior != NULL
         and tables.held_symbol != NULL and tables.held_column != NULL
+        and tables.held_step != NULL
         and tables.message != NULL and tables.evidence != NULL and tables.marginal != NULL
         and tables.joint != NULL
         and reserve_rows(tables, n_seeds) and reserve_columns(tables, 0)
@@ -231,6 +233,7 @@ cdef inline void release(Tables* tables) noexcept nogil:
     free(tables.posterior)
     free(tables.held_symbol)
     free(tables.held_column)
+    free(tables.held_step)
     free(tables.message)
     free(tables.evidence)
     free(tables.marginal)
@@ -268,6 +271,7 @@ cdef inline bint copy_tables(Tables* target, const Tables* source) noexcept nogi
     copy_bytes(target.posterior, source.posterior, places * n * sizeof(double))
     copy_bytes(target.held_symbol, source.held_symbol, places * sizeof(int32_t))
     copy_bytes(target.held_column, source.held_column, places * sizeof(int32_t))
+    copy_bytes(target.held_step, source.held_step, places * sizeof(int64_t))
     target.n_rows = source.n_rows
     target.frozen = source.frozen
     target.n_steps = source.n_steps

@@ -6,6 +6,9 @@ n the hyper-parameters are multiplied by ``unit_at(n)``. Now and then `rescale` 
 Rows of transition counts exist only where a transition was counted. A *column* is the number of a
 symbol by first appearance; it leads to the emission counts of the symbol and, in a Mealy machine,
 to the rows of the (state, symbol) pairs.
+
+The tables hold the position of one key, that of key=None between two calls. To step in another its
+`Position` is swapped in, and out again afterwards.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -26,6 +29,17 @@ cdef struct Row:
 cdef struct Slot:
     int32_t symbol          # of an open-addressing table; MISSING is written as n_symbols
     int32_t column          # NONE: the slot is free
+
+
+cdef struct Position:
+    # Where a key stands that is not the present one: see the fields of the same names in Tables.
+    double* posterior
+    int32_t* held_symbol
+    int32_t* held_column
+    int64_t* held_step
+    double* log_weight              # NULL unless the tables are frozen
+    Py_ssize_t first_held
+    Py_ssize_t n_held
 
 
 cdef struct Tables:
@@ -72,6 +86,7 @@ cdef struct Tables:
     double* posterior               # [place in the ring][seed][stride]
     int32_t* held_symbol            # [place in the ring]
     int32_t* held_column
+    int64_t* held_step              # the number of the step, over all keys
     Py_ssize_t first_held           # place of the first position
     Py_ssize_t n_held
     # Work space of a step
@@ -111,3 +126,25 @@ cdef inline const int32_t* rows_from(
     if which < 0:
         return NULL
     return tables.row_index + (which * tables.n_seeds + seed) * tables.n_states
+
+
+cdef inline void swap_position(Tables* tables, Position* other) noexcept nogil:
+    """Swap the position that the tables hold with another."""
+    cdef Position present
+    present.posterior = tables.posterior
+    present.held_symbol = tables.held_symbol
+    present.held_column = tables.held_column
+    present.held_step = tables.held_step
+    present.first_held = tables.first_held
+    present.n_held = tables.n_held
+    present.log_weight = NULL
+    tables.posterior = other.posterior
+    tables.held_symbol = other.held_symbol
+    tables.held_column = other.held_column
+    tables.held_step = other.held_step
+    tables.first_held = other.first_held
+    tables.n_held = other.n_held
+    if other.log_weight != NULL:
+        present.log_weight = tables.log_weight
+        tables.log_weight = other.log_weight
+    other[0] = present

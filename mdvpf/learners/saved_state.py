@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.checkpoint import State, require, taken
+from mdvpf.checkpoint import State, narrowed, require, taken, widened
 from mdvpf.learners._soft_hmm import SoftTables
+from mdvpf.predictor import NO_KEY
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
 _LARGEST_STEP = 2**62
 _LARGEST_COUNT = 1e200  # sums and products of such counts are finite
@@ -83,7 +85,86 @@ def restored(fresh: SoftTables, state: State, n_states: int, n_seeds: int) -> So
     _check_distributions(arrays, n_seeds)
     pending = len(arrays["held"]) - 1
     require(pending <= n_steps, "more positions than symbols")
-    return fresh.restored(n_steps, shift, frozen, *arrays.values())
+    tables = fresh.restored(n_steps, shift, frozen, *arrays.values())
+    _restore_positions(tables, state, arrays, n_states, n_seeds)
+    return tables
+
+
+# The symbol and the step of each position that keys hold, and its posterior; how many each key
+# holds; its weights, in a frozen learner. Files of learners that used no key have none of this.
+# The steps of key=None are there if other keys had steps between them.
+
+
+def exported_positions(tables: SoftTables, n_states: int, n_seeds: int) -> dict[str, NDArray[Any]]:
+    """Return what `exported` does not: where keys stand, and steps between others."""
+    numbers = tables.numbers
+    found = [_exported_position(tables, number, n_states, n_seeds) for number in numbers]
+    arrays = numbers_to_arrays(numbers)
+    if numbers:
+        lengths = np.array([len(held) for held, _, _, _ in found], dtype=np.uint64)
+        arrays["key_lengths"] = narrowed(lengths)
+        for i, name in enumerate(("key_held", "key_steps", "key_posterior")):
+            arrays[name] = np.concatenate([position[i] for position in found])
+        if tables.frozen:
+            arrays["key_log_weights"] = np.stack([weights for _, _, _, weights in found])
+    _, steps, _, _ = _exported_position(tables, NO_KEY, n_states, n_seeds)
+    if np.any(steps[1:] != tables.n_steps - np.arange(len(steps) - 2, -1, -1)):
+        arrays["steps"] = steps
+    return arrays
+
+
+def _exported_position(
+    tables: SoftTables, number: int, n_states: int, n_seeds: int
+) -> tuple[NDArray[Any], ...]:
+    n = tables.n_held(number)
+    arrays = (
+        np.empty(n, dtype=np.int32),
+        np.empty(n, dtype=np.int64),
+        np.empty((n * n_seeds, n_states)),
+        np.zeros(n_seeds),
+    )
+    tables.export_position(number, *arrays)
+    return arrays
+
+
+def _restore_positions(
+    tables: SoftTables,
+    state: State,
+    arrays: dict[str, NDArray[Any]],
+    n_states: int,
+    n_seeds: int,
+) -> None:
+    if "steps" in state.arrays:
+        require(not tables.frozen, "steps of a frozen learner")
+        steps = taken(state, "steps", "<i8", arrays["held"].shape)
+        _check_steps(steps)
+        weights = arrays["log_weights"][0]
+        tables.restore_position(NO_KEY, arrays["held"], steps, arrays["posterior"], weights)
+    numbers = taken_numbers(state)
+    if not numbers:
+        return
+    lengths = widened(state.arrays.pop("key_lengths"), "<u8")
+    require(len(lengths) == len(numbers), "a key without a position")
+    held = taken(state, "key_held", "<i4", (None,))
+    n = len(held)
+    require(np.all((lengths >= 1) & (lengths <= n)) and lengths.sum() == n, "strange positions")
+    steps = taken(state, "key_steps", "<i8", (n,))
+    posterior = taken(state, "key_posterior", "<f8", (n * n_seeds, n_states))
+    _check_posterior(posterior, held, n_seeds)
+    log_weights = np.zeros((len(numbers), n_seeds))
+    if tables.frozen:
+        log_weights = taken(state, "key_log_weights", "<f8", (len(numbers), n_seeds))
+        _check_weights(log_weights)
+    stops = np.cumsum(lengths).tolist()
+    for i, (number, size, stop) in enumerate(zip(numbers, lengths.tolist(), stops, strict=True)):
+        part = slice(stop - size, stop)
+        _check_steps(steps[part])
+        rows = slice(part.start * n_seeds, part.stop * n_seeds)
+        tables.restore_position(number, held[part], steps[part], posterior[rows], log_weights[i])
+
+
+def _check_steps(steps: NDArray[np.int64]) -> None:
+    require(steps[0] == 0, "a step that was counted")
 
 
 def _check_counts(arrays: dict[str, NDArray[Any]], n_symbols: int) -> None:
@@ -107,14 +188,22 @@ def _close(sums: NDArray[np.float64], totals: NDArray[np.float64]) -> bool:
 
 
 def _check_distributions(arrays: dict[str, NDArray[Any]], n_seeds: int) -> None:
-    log_weights = arrays["log_weights"]
+    _check_weights(arrays["log_weights"])
+    require(np.all(arrays["base"] > 0.0), "a base without a state")
+    _check_sums(arrays["base"])
+    _check_posterior(arrays["posterior"], arrays["held"], n_seeds)
+
+
+def _check_weights(log_weights: NDArray[np.float64]) -> None:
     require(np.all(np.isfinite(log_weights)), "a weight is not a number")
     require(np.all(log_weights.max(axis=1) == 0.0), "weights without a largest one of 1")
-    require(np.all(arrays["base"] > 0.0), "a base without a state")
-    rows = [arrays["base"]]
-    posterior = arrays["posterior"]
+
+
+def _check_posterior(posterior: NDArray[np.float64], held: NDArray[np.int32], n_seeds: int) -> None:
     require(np.all(posterior >= 0.0), "a negative probability")
-    starts = np.repeat(arrays["held"] == -2, n_seeds)  # whose posterior is of no use
-    rows.append(posterior[~starts])
-    sums = np.concatenate([each.sum(axis=1) for each in rows])
-    require(np.all(np.abs(sums - 1.0) <= _TOLERANCE), "probabilities do not sum to one")
+    starts = np.repeat(held == -2, n_seeds)  # whose posterior is of no use
+    _check_sums(posterior[~starts])
+
+
+def _check_sums(rows: NDArray[np.float64]) -> None:
+    require(np.all(np.abs(rows.sum(axis=1) - 1.0) <= _TOLERANCE), "probabilities do not sum to one")

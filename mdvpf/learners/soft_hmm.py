@@ -15,8 +15,8 @@ from mdvpf.checkpoint import State, register, rng_state
 from mdvpf.datasets.hmm_sources import HMM
 from mdvpf.learners._soft_hmm import SoftTables
 from mdvpf.learners.finite_hmm import mealy_hmm, moore_hmm
-from mdvpf.learners.saved_state import exported, read_keys, restored
-from mdvpf.predictor import NO_KEY, Predictor, Step, Stream, read_symbol
+from mdvpf.learners.saved_state import exported, exported_positions, read_keys, restored
+from mdvpf.predictor import NO_KEY, Label, Predictor, Step, Stream, read_symbol
 
 _CHUNK_OF_SEEDS = 16384  # symbols absorbed between two looks at the progress bar, over the seeds
 _MOST_STATES = 10_000
@@ -38,6 +38,9 @@ class SoftHMM(Predictor):
 
     States less than 1/1000 as likely as the likeliest are dropped from the filter while it learns.
     A missing symbol has log predictive 0 and emits nothing.
+
+    Keys share all counts. What a key holds back waits for the symbols of that key; steps are
+    numbered over all of them.
 
     Parameters
     ----------
@@ -159,14 +162,14 @@ class SoftHMM(Predictor):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Normalised weight of each seed."""
+        """Normalised weight of each seed; of a frozen learner, that for key=None."""
         log_weights = self._exported()["log_weights"][0]
         weights = np.exp(log_weights)
         normalised: NDArray[np.float64] = weights / weights.sum()
         return normalised
 
-    def predict_proba(self) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol.
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key.
 
         Examples
         --------
@@ -174,12 +177,15 @@ class SoftHMM(Predictor):
         >>> mdvpf.SoftHMM(n_symbols=4).predict_proba().round(6).tolist()
         [0.25, 0.25, 0.25, 0.25]
         """
+        return self._predict(self._number(key))
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         out = np.empty(self._n_symbols)
-        self._tables.predict(out)
+        self._tables.predict(out, number)
         return out
 
-    def update(self, symbol: int | None) -> Step:
-        """Absorb one symbol; None is a missing one.
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+        """Absorb one symbol of a key; None is a missing one.
 
         Examples
         --------
@@ -188,17 +194,20 @@ class SoftHMM(Predictor):
         >>> round(learner.update(3).log_predictive, 6)
         -1.386294
         """
-        return Step._make(self._update(read_symbol(symbol, self._n_symbols), None))
+        return Step._make(self._update(read_symbol(symbol, self._n_symbols), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        return self._tables.absorb(symbol)
+        return self._tables.absorb(symbol, number)
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol starts a new one.
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one.
 
-        What waits for its lag is counted with what is known.
+        What waits for its lag in this sequence is counted with what is known.
         """
-        self._tables.new_sequence()
+        self._new_sequence(key)
+
+    def _end(self, number: int = NO_KEY) -> None:
+        self._tables.new_sequence(number)
 
     def copy(self) -> Self:
         """Return an independent copy.
@@ -229,7 +238,8 @@ class SoftHMM(Predictor):
     def _absorb(
         self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
     ) -> None:
-        self._tables.advance(stream.symbols[part], stream.starts[part], reports)
+        numbers = None if stream.numbers is None else stream.numbers[part]
+        self._tables.advance(stream.symbols[part], stream.ended[part], reports, numbers)
 
     # -- what was learnt -------------------------------------------------------------------
 
@@ -289,7 +299,8 @@ class SoftHMM(Predictor):
             "shift": self._tables.shift,
             "frozen": self.frozen,
         }
-        return State(values, {"keys": self._keys, **self._exported()})
+        arrays = {"keys": self._keys, **self._exported()}
+        return State(values, arrays | exported_positions(self._tables, self.n_states, self.n_seeds))
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:

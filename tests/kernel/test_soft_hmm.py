@@ -237,10 +237,10 @@ def test_extreme_parameters_give_finite_numbers(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((np.zeros(2, np.int32), np.zeros(1, np.uint8), np.zeros((2, 6))), "same length"),
-        ((np.zeros(2, np.int32), np.zeros(2, np.uint8), np.zeros((2, 5))), "same length"),
-        ((np.full(1, 9, np.int32), np.zeros(1, np.uint8), np.zeros((1, 6))), "alphabet"),
-        ((np.full(1, -2, np.int32), np.zeros(1, np.uint8), np.zeros((1, 6))), "alphabet"),
+        ((np.zeros(2, np.int32), np.full(1, -1, np.int32), np.zeros((2, 6))), "same length"),
+        ((np.zeros(2, np.int32), np.full(2, -1, np.int32), np.zeros((2, 5))), "same length"),
+        ((np.full(1, 9, np.int32), np.full(1, -1, np.int32), np.zeros((1, 6))), "alphabet"),
+        ((np.full(1, -2, np.int32), np.full(1, -1, np.int32), np.zeros((1, 6))), "alphabet"),
     ],
 )
 def test_the_boundary_checks_what_it_is_given(arguments: tuple[Any, ...], message: str) -> None:

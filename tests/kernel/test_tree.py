@@ -236,9 +236,9 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
     with pytest.raises(ValueError, match="expected one entry a symbol"):
         tree.predict(context, np.empty(V + 1))
     with pytest.raises(ValueError, match="expected the same length"):
-        tree.advance(context, np.zeros(2, "i4"), np.zeros(1, "u1"), True, np.empty((2, 6)))
+        tree.advance(context, np.zeros(2, "i4"), np.full(1, -1, "i4"), True, np.empty((2, 6)))
     with pytest.raises(ValueError, match=r"symbols\[1\]=4"):
-        tree.advance(context, np.array([0, V], "i4"), np.zeros(2, "u1"), True, np.empty((2, 6)))
+        tree.advance(context, np.array([0, V], "i4"), np.full(2, -1, "i4"), True, np.empty((2, 6)))
     with pytest.raises(ValueError, match="symbol=-2"):
         tree.absorb(context, -2, True)
     with pytest.raises(ValueError, match="one entry a setting"):

@@ -417,10 +417,10 @@ def test_an_interrupt_waits_for_the_end_of_a_symbol() -> None:
     class Interrupted(mdvpf.KnownHMM):
         n_done = 0
 
-        def _advance(self, symbol: int) -> float:
+        def _advance(self, symbol: int, number: int) -> float:
             if self.n_done == 1500:
                 signal.raise_signal(signal.SIGINT)
-            out = super()._advance(symbol)
+            out = super()._advance(symbol, number)
             self.n_done += 1
             return out
 

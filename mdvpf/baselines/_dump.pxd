@@ -1,0 +1,99 @@
+# cython: language_level=3
+"""A tree as arrays, and arrays as a tree."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.string cimport memcpy
+
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
+from mdvpf.baselines._checks cimport node_order
+from mdvpf.baselines._past cimport START
+from mdvpf.baselines._rules cimport Rule
+from mdvpf.baselines._storage cimport add_entry, add_node, reserve
+from mdvpf.baselines._tables cimport (
+    ABSENT, Tree, entry_at, find_entry, find_node, node_at, values_of_entry, values_of_node,
+)
+
+
+cdef inline int dump_tree(
+    const Tree* tree, uint32_t[::1] parents, int32_t[::1] edges, double[:, ::1] node_values,
+    uint32_t[::1] owners, int32_t[::1] symbols, double[:, ::1] entry_values,
+) except -1:
+    """Write everything that was counted: see `CountTree.dump`."""
+    cdef int64_t n_nodes = tree.n_nodes
+    cdef int64_t n_entries = tree.n_entries
+    cdef uint32_t node, entry
+    cdef int64_t i, j
+    if parents.shape[0] != n_nodes - 1 or edges.shape[0] != n_nodes - 1 \
+            or node_values.shape[0] != n_nodes or node_values.shape[1] != tree.node_width \
+            or owners.shape[0] != n_entries or symbols.shape[0] != n_entries \
+            or entry_values.shape[0] != n_entries or entry_values.shape[1] != tree.entry_width:
+        raise ValueError("expected arrays of n_nodes - 1, n_nodes and n_entries")
+    order = node_order(tree)
+    number = {node: i for i, node in enumerate(order)} if tree.max_nodes else order
+    for i in range(n_nodes):
+        node = order[i]
+        if i:
+            parents[i - 1] = number[node_at(tree, node).parent]
+            edges[i - 1] = node_at(tree, node).edge
+        for j in range(tree.node_width):
+            node_values[i, j] = values_of_node(tree, node)[j]
+    if tree.max_nodes:
+        found = sorted([
+            (number[entry_at(tree, entry).node], entry_at(tree, entry).symbol, entry)
+            for entry in range(<uint32_t>tree.top_entry) if entry_at(tree, entry).node != ABSENT
+        ])
+    else:
+        found = None
+    for i in range(n_entries):
+        entry = <uint32_t>i if found is None else found[i][2]
+        owners[i] = number[entry_at(tree, entry).node]
+        symbols[i] = entry_at(tree, entry).symbol
+        for j in range(tree.entry_width):
+            entry_values[i, j] = values_of_entry(tree, entry)[j]
+    return 0
+
+
+cdef inline Status fill_tree(
+    Tree* tree, const Rule* rule, const uint32_t[::1] parents, const int32_t[::1] edges,
+    const double[:, ::1] node_values, const uint32_t[::1] owners, const int32_t[::1] symbols,
+    const double[:, ::1] entry_values,
+) except *:
+    """Take what `dump_tree` wrote into a tree that is new; raise ValueError if it makes no tree."""
+    cdef int64_t n_nodes = parents.shape[0] + 1
+    cdef int64_t n_entries = owners.shape[0]
+    cdef int64_t i
+    cdef size_t row
+    if tree.n_nodes != 1 or tree.n_entries:
+        raise ValueError("expected a tree that has seen nothing")
+    if edges.shape[0] != n_nodes - 1 or node_values.shape[0] != n_nodes \
+            or node_values.shape[1] != tree.node_width or symbols.shape[0] != n_entries \
+            or entry_values.shape[0] != n_entries or entry_values.shape[1] != tree.entry_width:
+        raise ValueError("expected arrays of the same length")
+    if tree.max_nodes and n_nodes > tree.max_nodes:
+        raise ValueError("there are more nodes than allowed")
+    levels = [0]
+    if reserve(tree, n_nodes - 1, n_entries) != OK:
+        return NO_MEMORY
+    row = tree.node_width * sizeof(double)
+    for i in range(n_nodes):
+        if i:
+            if parents[i - 1] >= i:
+                raise ValueError("a node before its parent")
+            if not START <= edges[i - 1] < rule.n_symbols:
+                raise ValueError("a symbol that is not of the alphabet")
+            if find_node(tree, parents[i - 1], edges[i - 1]) != ABSENT:
+                raise ValueError("a node occurs twice")
+            levels.append(levels[parents[i - 1]] + 1)
+            if levels[i] > rule.depth:
+                raise ValueError("a node is too deep")
+            add_node(tree, parents[i - 1], edges[i - 1])
+        memcpy(values_of_node(tree, <uint32_t>i), &node_values[i, 0], row)
+    row = tree.entry_width * sizeof(double)
+    for i in range(n_entries):
+        if owners[i] >= n_nodes or not 0 <= symbols[i] < rule.n_symbols:
+            raise ValueError("a count of nothing")
+        if find_entry(tree, owners[i], symbols[i]) != ABSENT:
+            raise ValueError("a count occurs twice")
+        memcpy(values_of_entry(tree, add_entry(tree, owners[i], symbols[i])),
+               &entry_values[i, 0], row)
+    return OK

@@ -1,0 +1,33 @@
+"""Numbers of keys in a checkpoint: which keys have a position of their own there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.checkpoint import State, narrowed, require, widened
+from mdvpf.predictor.keys import NO_KEY
+
+_NAME = "key_numbers"
+
+
+def numbers_to_arrays(numbers: Iterable[int]) -> dict[str, NDArray[Any]]:
+    """Return the array that `taken_numbers` reads; none if there are no numbers."""
+    found = np.array(list(numbers), dtype=np.uint64)
+    return {_NAME: narrowed(found)} if len(found) else {}
+
+
+def taken_numbers(state: State) -> list[int]:
+    """Take the numbers of keys from a state; none if it has no such array."""
+    if _NAME not in state.arrays:
+        return []
+    numbers = widened(state.arrays.pop(_NAME), "<u8")
+    require(len(numbers) > 0, "no numbers of keys")
+    require(np.all((numbers > NO_KEY) & (numbers <= validate.LARGEST_INT)), "a strange key")
+    require(len(np.unique(numbers)) == len(numbers), "a key occurs twice")
+    found: list[int] = numbers.tolist()
+    return found
