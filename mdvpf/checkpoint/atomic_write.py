@@ -4,10 +4,16 @@ The new content goes to a temporary file in the same folder, reaches the disk, a
 of the old one; then the folder reaches the disk. A process that is killed on the way leaves its
 temporary file behind. As long as it runs it holds a lock on that file, so the next one to write
 to the path knows which of them are litter.
+
+Nobody can read more of the new content than of the old, not even for a moment: a temporary file
+that replaces another is made readable by its owner only, and gets the permissions of the old file,
+and its owner and group as far as the process may give files away, before anything is written. What
+lies under the name of a temporary file and is none (a link, a pipe) is neither opened nor removed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import stat
@@ -22,17 +28,19 @@ if sys.platform != "win32":
     import fcntl
 
 _RANDOM_BYTES = 8
+_LONGEST_STEM = 180  # bytes of a name that temporary names repeat; file systems take 255 in all
+_STEM_START = 30  # characters that are left of a longer one, before its digest
 
 
 def replace(path: str | bytes | os.PathLike[Any], chunks: Iterable[bytes | memoryview]) -> None:
     """Replace the content of a file, or make it; on an error the old file stays as it is."""
     target = Path(os.path.realpath(os.fsdecode(path)))  # a link keeps pointing to the file
-    mode = _mode(target)
-    file = _temporary(target)
+    old = _replaced(target)
+    file = _temporary(target, 0o666 if old is None else 0o600)  # a new file goes by the umask
     try:
         with file:
-            if mode is not None:
-                os.chmod(file.name, mode)
+            if old is not None:
+                _give(file, old)
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
@@ -51,22 +59,55 @@ def replace(path: str | bytes | os.PathLike[Any], chunks: Iterable[bytes | memor
     _sweep(target)
 
 
-def _mode(target: Path) -> int | None:
-    """Return the permissions of the file that is to be replaced, if there is one."""
+def _replaced(target: Path) -> os.stat_result | None:
+    """Return what is known of the file that is to be replaced, if there is one."""
     try:
-        found = target.stat().st_mode
+        found = target.stat()
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found):
+    if not stat.S_ISREG(found.st_mode):
         raise OSError(f"file={str(target)!r}: expected the path of a file, or of none")
-    return stat.S_IMODE(found)
+    return found
 
 
-def _temporary(target: Path) -> IO[bytes]:
+def _give(file: IO[bytes], old: os.stat_result) -> None:
+    """Give a file the owner, the group and the permissions of an old one, as far as allowed.
+
+    It never becomes a program that runs as its owner. A group that the process may not give the
+    file to is replaced by the process's own, which gets no more than everybody has.
+    """
+    if sys.platform == "win32":
+        os.chmod(file.name, stat.S_IMODE(old.st_mode))
+        return
+    number = file.fileno()
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    now = os.fstat(number)
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(number, old.st_uid, old.st_gid)
+        except OSError:
+            with suppress(OSError):
+                os.fchown(number, -1, old.st_gid)
+        if os.fstat(number).st_gid != old.st_gid:
+            mode &= 0o707 | (mode & 0o007) << 3
+    os.fchmod(number, mode)
+
+
+def _stem(target: Path) -> str:
+    """Return what the names of a file's temporary files begin with, which may not get too long."""
+    name = os.fsencode(target.name)
+    if len(name) <= _LONGEST_STEM:
+        return f".{target.name}."
+    digest = hashlib.blake2b(name, digest_size=16).hexdigest()
+    return f".{target.name[:_STEM_START]}.{digest}."
+
+
+def _temporary(target: Path, mode: int = 0o600) -> IO[bytes]:
     """Open a new file beside the target, locked."""
     while True:
-        name = f".{target.name}.{secrets.token_hex(_RANDOM_BYTES)}.tmp"
-        file = open(target.parent / name, "xb")  # noqa: SIM115 - the caller closes it
+        name = f"{_stem(target)}{secrets.token_hex(_RANDOM_BYTES)}.tmp"
+        path = target.parent / name
+        file = open(path, "xb", opener=lambda p, flags: os.open(p, flags, mode))  # noqa: SIM115
         try:
             _lock(file, wait=True)
             if os.fstat(file.fileno()).st_nlink:
@@ -102,7 +143,7 @@ def _sync(folder: Path) -> None:
 
 def _sweep(target: Path) -> None:
     """Remove the temporary files of processes that are no more."""
-    start, end = f".{target.name}.", ".tmp"
+    start, end = _stem(target), ".tmp"
     length = len(start) + 2 * _RANDOM_BYTES + len(end)
     try:
         names = os.listdir(target.parent)
@@ -110,6 +151,15 @@ def _sweep(target: Path) -> None:
         return
     for name in names:
         if name.startswith(start) and name.endswith(end) and len(name) == length:
-            with suppress(OSError), open(target.parent / name, "rb") as file:
+            with suppress(OSError), open(target.parent / name, "rb", opener=_open_file) as file:
                 if _lock(file, wait=False):
                     os.unlink(file.name)
+
+
+def _open_file(path: str, flags: int) -> int:
+    """Open a regular file; of anything else, raise without waiting for it."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(f"{path}: expected a file")
+    # What was put in its place since is opened without waiting, and not through a link.
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    return os.open(path, flags)

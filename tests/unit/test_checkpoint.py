@@ -456,7 +456,7 @@ def test_the_new_file_is_on_disk_before_it_takes_the_name(
     assert calls == [f"file of {len(saved(pf))}", "replace", "folder"]
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace", "fstat", "chmod"])
+@pytest.mark.parametrize("call", ["fsync", "replace", "fstat", "fchmod"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 def test_a_failure_keeps_the_old_file_and_leaves_no_other(
     call: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
