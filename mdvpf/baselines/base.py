@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
-from mdvpf.predictor import Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import NO_KEY, NONE_ENDS, Predictor, Step, Stream, read_symbol
 
 
 class Baseline(Predictor):
@@ -40,16 +40,14 @@ class Baseline(Predictor):
 
     def update(self, symbol: int | None) -> Step:
         """Absorb one symbol; None is a missing one."""
-        return Step._make(self._step(read_symbol(symbol, self._n_symbols)))
+        return Step._make(self._update(read_symbol(symbol, self._n_symbols), None))
 
-    def _step(self, symbol: int) -> Sequence[float]:
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         return self._advance(symbol), float(self._size()), 1.0, 1, 0.0
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
-        return other
+        return self._twin()
 
     def __copy__(self) -> Self:
         return self.copy()
@@ -65,10 +63,10 @@ class Baseline(Predictor):
     ) -> None:
         log_predictives, sizes = [], []
         with interrupts_held():
-            starts = stream.starts[part].tolist()
-            for symbol, start in zip(stream.symbols[part].tolist(), starts, strict=True):
-                if start:
-                    self.new_sequence()
+            ended = stream.ended[part].tolist()
+            for symbol, end in zip(stream.symbols[part].tolist(), ended, strict=True):
+                if end != NONE_ENDS:
+                    self._end(end)
                 log_predictives.append(self._advance(symbol))
                 sizes.append(self._size())
         reports[:, 0] = reports[:, 1] = log_predictives

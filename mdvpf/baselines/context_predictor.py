@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf.baselines._tree import Context, CountTree
 from mdvpf.checkpoint import State, require, taken
-from mdvpf.predictor import MemoryReport, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import NO_KEY, MemoryReport, Predictor, Step, Stream, read_symbol
 
 START = -2  # how the start of a sequence is written in a context, where MISSING is -1
 LARGEST_COUNT = 2**53  # up to here, doubles hold every integer
@@ -63,9 +63,9 @@ class ContextPredictor(Predictor):
 
     def update(self, symbol: int | None) -> Step:
         """Absorb one symbol; None is a missing one."""
-        return Step._make(self._step(read_symbol(symbol, self._n_symbols)))
+        return Step._make(self._update(read_symbol(symbol, self._n_symbols), None))
 
-    def _step(self, symbol: int) -> Sequence[float]:
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         log_predictive, size = self._tree.absorb(self._context, symbol, self._learns)
         return log_predictive, size, 1.0, 1, 0.0
 
@@ -75,8 +75,7 @@ class ContextPredictor(Predictor):
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._twin()
         other._context = self._context.copy()
         if self._learns:
             other._tree = self._tree.copy()

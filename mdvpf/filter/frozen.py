@@ -22,7 +22,7 @@ from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.datasets import HMM
 from mdvpf.filter.finite_hmm import FiniteMachine
-from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import MISSING, NO_KEY, Predictor, Step, Stream, read_symbol
 
 _CHUNK = 16_384  # symbols of one call of `_absorb`
 _TOGETHER = 500_000  # probabilities of states of the sequences that advance together, about
@@ -185,9 +185,9 @@ class FrozenFilter(Predictor):
 
     def update(self, symbol: int | None) -> Step:
         """Follow one symbol; None is a missing one. Nothing is learnt."""
-        return Step._make(self._step(read_symbol(symbol, self.n_symbols)))
+        return Step._make(self._update(read_symbol(symbol, self.n_symbols), None))
 
-    def _step(self, symbol: int) -> Sequence[float]:
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         found = self._advance(self._position, np.array([symbol]))
         log_predictive, mean_states, ess = (float(values[0]) for values in found)
         return log_predictive, mean_states, ess, len(self._sizes), 0.0
@@ -198,8 +198,7 @@ class FrozenFilter(Predictor):
 
     def copy(self) -> Self:
         """Return an independent copy; what never changes is shared."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._twin()
         other._position = self._position.only(0)
         return other
 

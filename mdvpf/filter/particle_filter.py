@@ -28,7 +28,7 @@ from mdvpf.filter.saved_state import filter_state, read_configuration, restored_
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
-from mdvpf.predictor import MISSING, Counts, MemoryReport, Step, Stream, read_symbol
+from mdvpf.predictor import MISSING, NO_KEY, Counts, MemoryReport, Step, Stream, read_symbol
 
 History = int | Literal["full"] | None
 
@@ -154,9 +154,9 @@ class ParticleFilter(Forecasts):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
-        return Step._make(self._step(read_symbol(symbol, self.model.n_symbols)))
+        return Step._make(self._update(read_symbol(symbol, self.model.n_symbols), None))
 
-    def _step(self, symbol: int) -> Sequence[float]:
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         core = self._core
         discount = 0.0
         if isinstance(self.algorithm, MDVPA) and core.pending and symbol != MISSING:
@@ -206,8 +206,7 @@ class ParticleFilter(Forecasts):
         >>> pf.log_evidence
         0.0
         """
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._twin()
         other.rng = copy.deepcopy(self.rng)
         other._core = self._core.copy()
         return other

@@ -15,7 +15,7 @@ from mdvpf.datasets.hmm_sources import HMM
 from mdvpf.learners._soft_hmm import SoftTables
 from mdvpf.learners.finite_hmm import mealy_hmm, moore_hmm
 from mdvpf.learners.saved_state import exported, read_keys, restored
-from mdvpf.predictor import Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import NO_KEY, Predictor, Step, Stream, read_symbol
 
 _CHUNK_OF_SEEDS = 16384  # symbols absorbed between two looks at the progress bar, over the seeds
 _MOST_STATES = 10_000
@@ -177,9 +177,9 @@ class SoftHMM(Predictor):
         >>> round(learner.update(3).log_predictive, 6)
         -1.386294
         """
-        return Step._make(self._step(read_symbol(symbol, self._n_symbols)))
+        return Step._make(self._update(read_symbol(symbol, self._n_symbols), None))
 
-    def _step(self, symbol: int) -> Sequence[float]:
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         return self._tables.absorb(symbol)
 
     def new_sequence(self) -> None:
@@ -201,8 +201,7 @@ class SoftHMM(Predictor):
         True
         """
         tables = self._tables.copy()
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._twin()
         other.rng = copy.deepcopy(self.rng)
         other._tables = tables
         return other

@@ -17,7 +17,7 @@ from mdvpf._support.interrupts import interrupts_held
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.mixture.members import read_members
 from mdvpf.mixture.weights import Weights, weighted_fields
-from mdvpf.predictor import MISSING, N_FIELDS, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import MISSING, N_FIELDS, NO_KEY, Predictor, Step, Stream, read_symbol
 
 _CHUNK = 4096  # symbols that each member runs over before the predictions are combined
 _TOLERANCE = 1e-6  # of the sum of the weights in a checkpoint
@@ -87,10 +87,10 @@ class FrozenMixture(Predictor):
         """Follow one symbol; None is a missing one. Nothing is learnt."""
         code = read_symbol(symbol, self.n_symbols)
         with interrupts_held():
-            log_predictive, mean_states, ess, n_particles, discarded = self._step(code)
+            log_predictive, mean_states, ess, n_particles, discarded = self._update(code, None)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
 
-    def _step(self, symbol: int) -> Sequence[float]:
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         found = np.array([[member._step(symbol) for member in self._members]], dtype=np.float64)
         log_predictive = 0.0 if symbol == MISSING else self._weights.absorb(found[..., 0])
         fields = weighted_fields(np.exp(self._weights.log)[np.newaxis], found[np.newaxis])
@@ -104,8 +104,7 @@ class FrozenMixture(Predictor):
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._twin()
         other._members = [member.copy() for member in self._members]
         other._weights = self._weights.copy()
         return other

@@ -31,6 +31,7 @@ from mdvpf.model.algorithms import MDVPA, Algorithm
 from mdvpf.predictor import (
     MISSING,
     N_FIELDS,
+    NO_KEY,
     FilterResult,
     MemoryReport,
     MixtureResult,
@@ -310,14 +311,14 @@ class Mixture(Predictor):
         self._members.check_whole()
         code = read_symbol(symbol, self.n_symbols)
         if self._members.may_reject:
-            one = Stream(np.array([code], dtype=np.int32), np.zeros(1, dtype=np.uint8))
+            one = Stream.one(code)
             for member in self._members.may_reject:
                 member._plan(one)  # refuses what `update` would, before anything has changed
         with self._members.together():
-            log_predictive, mean_states, ess, n_particles, discarded = self._step(code)
+            log_predictive, mean_states, ess, n_particles, discarded = self._update(code, None)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
 
-    def _step(self, symbol: int) -> Sequence[float]:
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         found, born = self._members.step(symbol)
         weights = self._weights
         log_predictive = 0.0 if symbol == MISSING else weights.absorb(found[..., 0])
@@ -356,8 +357,7 @@ class Mixture(Predictor):
         >>> mixture.predict_proba().tolist()
         [0.5, 0.5]
         """
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._twin()
         other._members = self._members.copy()
         other._weights = self._weights.copy()
         return other

@@ -4,7 +4,8 @@ A predictor gives the distribution of the next symbol of a stream. Filters, base
 are predictors; they live in packages of their own.
 """
 
-from mdvpf.predictor.protocol import MISSING, Predictor, Stream, read_symbol
+from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable
+from mdvpf.predictor.protocol import Predictor
 from mdvpf.predictor.results import (
     N_FIELDS,
     Counts,
@@ -14,13 +15,17 @@ from mdvpf.predictor.results import (
     Step,
     read_reports,
 )
+from mdvpf.predictor.stream import MISSING, Stream, read_symbol
 from mdvpf.predictor.vocabulary import Label, Vocabulary, label_text
 
 __all__ = [
     "MISSING",
+    "NONE_ENDS",
+    "NO_KEY",
     "N_FIELDS",
     "Counts",
     "FilterResult",
+    "KeyTable",
     "Label",
     "MemoryReport",
     "MixtureResult",

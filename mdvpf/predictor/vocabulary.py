@@ -1,7 +1,8 @@
 """Vocabularies: labels of any kind on one side, symbols 0..V-1 on the other.
 
 Predictors take symbols; streams hold words, commands, page names. A `Vocabulary` translates in
-both directions, never changes, and is saved with the predictor that it is assigned to.
+both directions, and is saved with the predictor that it is assigned to. It never changes, unless it
+is open: then it takes new labels as they come.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ _EXPECTED = "a str, an int, bytes, or a tuple of these"
 
 
 class Vocabulary:
-    """A fixed one-to-one map between labels and symbols.
+    """A one-to-one map between labels and symbols.
 
     Symbols are the places of the labels in the order given. A label that is not among them is an
-    error, unless `unknown` is given: then it goes to one more symbol, the last.
+    error, unless `unknown` is given: then it goes to one more symbol, the last. `open` gives a
+    vocabulary that takes new labels instead.
 
     Parameters
     ----------
@@ -40,6 +42,10 @@ class Vocabulary:
         As passed, without `unknown`.
     unknown : label or None
         As passed.
+    is_open : bool
+        Whether it takes new labels.
+    max_labels : int or None
+        How many labels an open vocabulary takes, that of the unknown not counted.
 
     Examples
     --------
@@ -53,11 +59,12 @@ class Vocabulary:
     >>> pf.vocabulary = vocabulary
     """
 
-    __slots__ = ("_symbols", "labels", "unknown")
+    __slots__ = ("_symbols", "is_open", "max_labels", "unknown")
 
-    labels: tuple[Label, ...]
     unknown: Label | None
-    _symbols: dict[Label, int]
+    is_open: bool
+    max_labels: int | None
+    _symbols: dict[Label, int]  # with the unknown; in an open vocabulary once it was met
 
     def __init__(self, labels: Iterable[Label], unknown: Label | None = None) -> None:
         read = tuple(_read_all("labels", labels))
@@ -69,17 +76,156 @@ class Vocabulary:
                     f"labels[{symbols[label]}] too"
                 )
         if unknown is not None:
-            unknown = _read("unknown", unknown)
+            unknown = read_label("unknown", unknown)
             if symbols.setdefault(unknown, len(read)) != len(read):
                 raise ValueError(
                     f"unknown={reprlib.repr(unknown)}: expected a label that is not in labels"
                 )
         if not symbols:
             raise ValueError("labels: got none; expected at least one, or unknown")
+        self._put(symbols, unknown)
+
+    def _put(
+        self,
+        symbols: dict[Label, int],
+        unknown: Label | None,
+        is_open: bool = False,
+        max_labels: int | None = None,
+    ) -> None:
         put = object.__setattr__
-        put(self, "labels", read)
         put(self, "unknown", unknown)
+        put(self, "is_open", is_open)
+        put(self, "max_labels", max_labels)
         put(self, "_symbols", symbols)
+
+    @classmethod
+    def open(
+        cls,
+        labels: Iterable[Label] = (),
+        *,
+        max_labels: int | None = None,
+        unknown: Label | None = None,
+    ) -> Self:
+        """Return a vocabulary that takes new labels as they come, in order of first appearance.
+
+        Parameters
+        ----------
+        labels : iterable of labels, optional
+            The labels that it has already.
+        max_labels : int, optional
+            It takes so many labels; those that come later go to `unknown`, which has to be given.
+        unknown : label, optional
+            The label of the one more symbol that stands for them, once the first of them has come.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> vocabulary = mdvpf.Vocabulary.open(max_labels=2, unknown="OTHER")
+        >>> vocabulary.encode(["ls", "cd", "ls", "rm", "cp", "cd"]).tolist()
+        [0, 1, 0, 2, 2, 1]
+        >>> vocabulary.labels
+        ('ls', 'cd')
+        """
+        self = object.__new__(cls)
+        symbols: dict[Label, int] = {}
+        for label in _read_all("labels", labels):
+            symbols.setdefault(label, len(symbols))
+        if max_labels is not None:
+            max_labels = validate.integer("max_labels", max_labels, low=1, also=", or None")
+            if unknown is None:
+                raise ValueError(
+                    f"max_labels={max_labels} without unknown: expected the label of what is "
+                    "beyond them"
+                )
+            if len(symbols) > max_labels:
+                raise ValueError(f"labels: got {len(symbols)}; expected at most {max_labels}")
+        elif unknown is not None:
+            raise ValueError(f"unknown={unknown!r}: expected only with max_labels")
+        if unknown is not None:
+            unknown = read_label("unknown", unknown)
+            if unknown in symbols:
+                raise ValueError(f"unknown={unknown!r}: expected a label that is not in labels")
+        self._put(symbols, unknown, True, max_labels)
+        return self
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels in the order of their symbols, without `unknown`."""
+        return tuple(label for label in self._symbols if label != self.unknown)
+
+    @property
+    def capacity(self) -> int | None:
+        """How many symbols there can ever be; None if there is no limit.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mdvpf.Vocabulary("ab").capacity
+        2
+        >>> mdvpf.Vocabulary.open(max_labels=100, unknown="OTHER").capacity
+        101
+        """
+        if not self.is_open:
+            return self.n_symbols
+        return None if self.max_labels is None else self.max_labels + 1
+
+    def copy(self) -> Self:
+        """Return a copy that can grow by itself; a vocabulary that is not open is its own copy.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> vocabulary = mdvpf.Vocabulary.open("ab")
+        >>> vocabulary.copy().add("c"), len(vocabulary)
+        (2, 2)
+        """
+        if not self.is_open:
+            return self
+        other = object.__new__(type(self))
+        other._put(self._symbols.copy(), self.unknown, True, self.max_labels)
+        return other
+
+    def find(self, label: Label) -> int:
+        """Return the symbol that a label has, or in an open vocabulary would get; add nothing.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> vocabulary = mdvpf.Vocabulary.open("ab")
+        >>> vocabulary.find("c"), vocabulary.find("d"), len(vocabulary)
+        (2, 2, 2)
+        """
+        return self._symbol("label", read_label("label", label))
+
+    def add(self, label: Label) -> int:
+        """Return the symbol of a label, which becomes one of an open vocabulary if it is new.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> vocabulary = mdvpf.Vocabulary.open("ab")
+        >>> vocabulary.add("c"), vocabulary.add("a"), vocabulary.labels
+        (2, 0, ('a', 'b', 'c'))
+        """
+        return self._add("label", read_label("label", label))
+
+    def _add(self, name: str, label: Label) -> int:
+        symbol = self._symbol(name, label)
+        if symbol == len(self._symbols):
+            self._symbols[self._kept(label)] = symbol
+        return symbol
+
+    def _kept(self, label: Label) -> Label:
+        """Return a new label of an open vocabulary, or the unknown if there is no room for it."""
+        if self.unknown is None or self.max_labels is None:
+            return label
+        n_labels = len(self._symbols) - (self.unknown in self._symbols)
+        return label if n_labels < self.max_labels else self.unknown
+
+    def _shrink(self, n_symbols: int) -> None:
+        """Take back the labels that were added last."""
+        while len(self._symbols) > n_symbols:
+            self._symbols.popitem()
 
     @classmethod
     def from_data(cls, data: Iterable[Label | None], unknown: Label | None = None) -> Self:
@@ -101,7 +247,7 @@ class Vocabulary:
         labels = dict.fromkeys(_read_all("data", data, missing=True))
         labels.pop(None, None)
         if unknown is not None:
-            labels.pop(_read("unknown", unknown), None)
+            labels.pop(read_label("unknown", unknown), None)
         return cls((label for label in labels if label is not None), unknown)
 
     @property
@@ -110,7 +256,7 @@ class Vocabulary:
         return len(self._symbols)
 
     def encode(self, labels: Iterable[Label | None]) -> NDArray[np.int64]:
-        """Return the symbols of labels, as predictors take them.
+        """Return the symbols of labels, as predictors take them; an open vocabulary adds new ones.
 
         Parameters
         ----------
@@ -128,7 +274,7 @@ class Vocabulary:
         """
         read = list(_read_all("labels", labels, missing=True))
         symbols = [
-            -1 if label is None else self._symbol(f"labels[{i}]", label)
+            -1 if label is None else self._add(f"labels[{i}]", label)
             for i, label in enumerate(read)
         ]
         array = np.array(symbols, dtype=np.int64)
@@ -158,12 +304,14 @@ class Vocabulary:
         symbol = self._symbols.get(label)
         if symbol is not None:
             return symbol
+        if self.is_open:
+            return self._symbols.get(self._kept(label), len(self._symbols))
         if self.unknown is None:
             raise ValueError(
                 f"{name}={reprlib.repr(label)}: expected one of the {len(self)} labels of the "
                 "vocabulary (with unknown=, it would be taken for that)"
             )
-        return len(self.labels)
+        return len(self._symbols) - 1
 
     def __getitem__(self, label: Label) -> int:
         """Return the symbol of one label.
@@ -174,14 +322,14 @@ class Vocabulary:
         >>> mdvpf.Vocabulary(["ls", "cd"])["cd"]
         1
         """
-        return self._symbol("label", _read("label", label))
+        return self._symbol("label", read_label("label", label))
 
     def __iter__(self) -> Iterator[Label]:
         return iter(self._symbols)
 
     def __contains__(self, label: object) -> bool:
         try:
-            return _read("label", label) in self._symbols
+            return read_label("label", label) in self._symbols
         except TypeError:
             return False
 
@@ -191,40 +339,68 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):
             return NotImplemented
-        return self.labels == other.labels and self.unknown == other.unknown
+        return self._identity() == other._identity()
+
+    def _identity(self) -> tuple[Any, ...]:
+        return tuple(self._symbols), self.unknown, self.is_open, self.max_labels
 
     def __hash__(self) -> int:
-        return hash((self.labels, self.unknown))
+        if self.is_open:
+            raise TypeError("an open vocabulary changes: it has no hash")
+        return hash(self._identity())
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Vocabulary does not change: {name} cannot be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.labels, self.unknown)
+        return type(self)._from_values, (self._values(),)
 
     def __repr__(self) -> str:
-        unknown = "" if self.unknown is None else f", unknown={reprlib.repr(self.unknown)}"
-        return f"Vocabulary({reprlib.repr(self.labels)}{unknown})"
+        shown = reprlib.repr(self.labels)
+        if self.max_labels is not None:
+            shown += f", max_labels={self.max_labels}"
+        if self.unknown is not None:
+            shown += f", unknown={reprlib.repr(self.unknown)}"
+        return f"Vocabulary{'.open' if self.is_open else ''}({shown})"
 
     # -- in a checkpoint -------------------------------------------------------------------
 
     def _values(self) -> dict[str, Any]:
-        return {
-            "labels": [_to_json(label) for label in self.labels],
-            "unknown": None if self.unknown is None else _to_json(self.unknown),
+        values = {
+            "labels": [label_to_json(label) for label in self.labels],
+            "unknown": None if self.unknown is None else label_to_json(self.unknown),
         }
+        if self.is_open:
+            values["max_labels"] = self.max_labels
+            values["symbols"] = [label_to_json(label) for label in self._symbols]
+        return values
 
     @classmethod
     def _from_values(cls, values: dict[str, Any]) -> Self:
-        unknown = values["unknown"]
-        return cls(
-            [_from_json(label) for label in values["labels"]],
-            None if unknown is None else _from_json(unknown),
-        )
+        labels = [label_from_json(label) for label in values["labels"]]
+        unknown = None if values["unknown"] is None else label_from_json(values["unknown"])
+        if "max_labels" not in values:
+            return cls(labels, unknown)
+        self = cls.open(labels, max_labels=values["max_labels"], unknown=unknown)
+        symbols = [label_from_json(label) for label in values["symbols"]]
+        if [label for label in symbols if label != unknown] != labels or len(set(symbols)) != len(
+            symbols
+        ):
+            raise ValueError("symbols: expected the labels in order, each once")
+        self._put({label: i for i, label in enumerate(symbols)}, unknown, True, self.max_labels)
+        return self
 
 
-def _read(name: str, label: Any) -> Label:
-    """Return a label as one of the built-in types, or raise."""
+def read_label(name: str, label: Any) -> Label:
+    """Return a label as one of the built-in types, or raise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.predictor.vocabulary import read_label
+    >>> read_label("label", np.int64(7))
+    7
+    """
     if isinstance(label, str):
         return str(label)
     if isinstance(label, bytes):
@@ -232,7 +408,7 @@ def _read(name: str, label: Any) -> Label:
     if isinstance(label, (int, np.integer)) and not isinstance(label, bool):
         return int(label)
     if isinstance(label, tuple):
-        return tuple(_read(name, part) for part in label)
+        return tuple(read_label(name, part) for part in label)
     raise TypeError(f"{name}={reprlib.repr(label)}: expected {_EXPECTED}")
 
 
@@ -240,15 +416,22 @@ def _read_all(name: str, labels: Any, *, missing: bool = False) -> Iterator[Any]
     if isinstance(labels, (Mapping, Set)) or not isinstance(labels, Iterable):
         raise TypeError(f"{name}={reprlib.repr(labels)}: expected labels in order")
     for i, label in enumerate(labels):
-        yield None if missing and label is None else _read(f"{name}[{i}]", label)
+        yield None if missing and label is None else read_label(f"{name}[{i}]", label)
 
 
-def _to_json(label: Label) -> Any:
-    """Return a label as JSON: text and numbers as such, bytes in hexadecimal, tuples as lists."""
+def label_to_json(label: Label) -> Any:
+    """Return a label as JSON: text and numbers as such, bytes in hexadecimal, tuples as lists.
+
+    Examples
+    --------
+    >>> from mdvpf.predictor.vocabulary import label_to_json
+    >>> label_to_json(("cd", b"x"))
+    ['cd', {'bytes': '78'}]
+    """
     if isinstance(label, bytes):
         return {"bytes": label.hex()}
     if isinstance(label, tuple):
-        return [_to_json(part) for part in label]
+        return [label_to_json(part) for part in label]
     return label
 
 
@@ -261,12 +444,20 @@ def label_text(label: Label) -> str:
     >>> label_text("cd"), label_text(7), label_text(("cd", 7))
     ('cd', '7', '["cd", 7]')
     """
-    return label if isinstance(label, str) else json.dumps(_to_json(label))
+    return label if isinstance(label, str) else json.dumps(label_to_json(label))
 
 
-def _from_json(value: Any) -> Label:
+def label_from_json(value: Any) -> Label:
+    """Return the label that `label_to_json` wrote, or raise.
+
+    Examples
+    --------
+    >>> from mdvpf.predictor.vocabulary import label_from_json
+    >>> label_from_json(["cd", {"bytes": "78"}])
+    ('cd', b'x')
+    """
     if isinstance(value, dict):
         return bytes.fromhex(value["bytes"])
     if isinstance(value, list):
-        return tuple(_from_json(part) for part in value)
-    return _read("label", value)
+        return tuple(label_from_json(part) for part in value)
+    return read_label("label", value)

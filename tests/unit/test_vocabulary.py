@@ -193,3 +193,75 @@ def test_a_vocabulary_is_saved_with_the_filter() -> None:
         assert twin == vocabulary
         assert twin is not None
         assert [type(label) for label in twin] == [type(label) for label in vocabulary]
+
+
+# -- open vocabularies -------------------------------------------------------------------------
+
+
+def test_an_open_vocabulary_numbers_labels_by_first_appearance():
+    vocabulary = Vocabulary.open()
+    assert vocabulary.encode(["b", "a", None, "b", "c"]).tolist() == [0, 1, None, 0, 2]
+    assert vocabulary.decode([2, 0]) == ["c", "b"]
+    assert vocabulary.find("new") == 3
+    assert len(vocabulary) == 3
+
+
+def test_labels_beyond_the_bound_are_the_unknown():
+    vocabulary = Vocabulary.open(["a"], max_labels=2, unknown="OTHER")
+    assert [vocabulary.add(label) for label in ["x", "y", "z", "a", "OTHER"]] == [1, 2, 2, 0, 2]
+    assert vocabulary.labels == ("a", "x")
+    assert vocabulary.decode([2]) == ["OTHER"]
+    assert vocabulary.capacity == 3
+
+
+def test_the_unknown_may_come_by_its_own_name_first():
+    vocabulary = Vocabulary.open(max_labels=2, unknown="OTHER")
+    assert [vocabulary.add(label) for label in ["OTHER", "a", "b", "c", "a"]] == [0, 1, 2, 0, 1]
+    assert vocabulary.labels == ("a", "b")
+
+
+@pytest.mark.parametrize("labels", [[], ["a"], ["a", "x", "y"], ["OTHER", "a", "b", "c"]])
+def test_an_open_vocabulary_survives_pickling_and_goes_on(labels):
+    vocabulary = Vocabulary.open(max_labels=2, unknown="OTHER")
+    for label in labels:
+        vocabulary.add(label)
+    twin = pickle.loads(pickle.dumps(vocabulary))
+    assert twin == vocabulary
+    more = ["b", "c", "a", "OTHER"]
+    assert twin.encode(more).tolist() == vocabulary.encode(more).tolist()
+
+
+def test_copies_of_an_open_vocabulary_grow_by_themselves():
+    vocabulary = Vocabulary.open("ab")
+    twin = vocabulary.copy()
+    twin.add("c")
+    assert vocabulary.labels == ("a", "b")
+    assert vocabulary != twin
+    with pytest.raises(TypeError, match="it has no hash"):
+        hash(vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_labels": 2}, "max_labels=2 without unknown"),
+        ({"unknown": "?"}, "unknown='\\?': expected only with max_labels"),
+        ({"labels": "abc", "max_labels": 2, "unknown": "?"}, "labels: got 3; expected at most 2"),
+        ({"labels": "ab", "max_labels": 2, "unknown": "a"}, "not in labels"),
+        ({"max_labels": 0, "unknown": "?"}, "max_labels=0"),
+    ],
+)
+def test_a_bad_open_vocabulary_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.open(**arguments)
+
+
+def test_a_closed_alphabet_takes_an_open_vocabulary_that_fits():
+    chain = mdvpf.Markov(n_symbols=4)
+    chain.vocabulary = Vocabulary.open(max_labels=3, unknown="OTHER")
+    twin = chain.copy()
+    twin.vocabulary.add("a")
+    assert len(chain.vocabulary) == 0
+    for wrong in (Vocabulary.open(), Vocabulary.open(max_labels=4, unknown="OTHER")):
+        with pytest.raises(ValueError, match="expected 4, as the predictor has"):
+            chain.vocabulary = wrong

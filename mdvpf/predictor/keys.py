@@ -1,0 +1,191 @@
+"""Keys: which of several interleaved sequences a symbol belongs to.
+
+Users name sequences by labels; inside of predictors they go by small numbers. One `KeyTable`, of
+the outermost predictor, knows both, and in which order the keys were used. A key whose sequence has
+not begun, or has ended, is not in the table, and its number is given to another.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.predictor.vocabulary import Label, label_from_json, label_to_json, read_label
+
+NO_KEY = 0  # the number of key=None, which no other key ever has
+NONE_ENDS = -1  # where an array of numbers says that no key ends
+
+
+def read_key(name: str, key: Any) -> Label | None:
+    """Return a key as one of the built-in types, or raise; None is a key too.
+
+    Examples
+    --------
+    >>> from mdvpf.predictor.keys import read_key
+    >>> read_key("key", ("host", 7))
+    ('host', 7)
+    """
+    return None if key is None else read_label(name, key)
+
+
+def read_keys(keys: Any, n: int) -> list[Label | None]:
+    """Return the keys of n symbols, or raise."""
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"keys={reprlib.repr(keys)}: expected one key a symbol, in a sequence")
+    array = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    if len(array) != n:
+        raise ValueError(f"keys: got {len(array)} of them; expected {n}, one a symbol")
+    return [read_key(f"keys[{i}]", key) for i, key in enumerate(array)]
+
+
+class Surplus(NamedTuple):
+    """A key that has to end."""
+
+    key: Label | None
+    number: int
+
+
+class KeyTable:
+    """The keys in use, their numbers, and the order in which they were used.
+
+    Parameters
+    ----------
+    max_keys : int, optional
+        At most so many keys are in use: another one ends the key that was used longest ago.
+
+    Examples
+    --------
+    >>> from mdvpf.predictor.keys import KeyTable
+    >>> table = KeyTable(max_keys=2)
+    >>> numbers, ended = table.assign(["a", "b", "a", "c"])
+    >>> numbers.tolist(), ended.tolist()
+    ([1, 2, 1, 2], [-1, -1, -1, 2])
+    """
+
+    def __init__(self, max_keys: int | None = None) -> None:
+        self.max_keys = read_max_keys(max_keys)
+        self._numbers: dict[Label | None, int] = {}  # the key used longest ago comes first
+        self._free: list[int] = []  # numbers of keys that ended, to be given again
+        self._n_given = 1  # numbers ever given, that of key=None included
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._numbers
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no key but key=None is in use."""
+        return not self._numbers or (len(self._numbers) == 1 and None in self._numbers)
+
+    def labels(self) -> list[Label | None]:
+        """Return the keys in use, the one used longest ago first."""
+        return list(self._numbers)
+
+    def number(self, key: Label | None) -> int | None:
+        """Return the number of a key; None if it is not in use."""
+        return self._numbers.get(key)
+
+    def next_number(self, key: Label | None) -> int:
+        """Return the number that a key has, or would get."""
+        number = self._numbers.get(key)
+        if number is not None:
+            return number
+        if key is None:
+            return NO_KEY
+        return self._free[-1] if self._free else self._n_given
+
+    def surplus(self, key: Label | None) -> Surplus | None:
+        """Return the key that has to end before this one can be used; None if none has to."""
+        if self.max_keys is None or key in self._numbers or len(self._numbers) < self.max_keys:
+            return None
+        return Surplus(*next(iter(self._numbers.items())))
+
+    def use(self, key: Label | None) -> int:
+        """Note that a key is used, for which there is room; return its number."""
+        number = self._numbers.pop(key, None)
+        if number is None:
+            number = self.next_number(key)
+            if number == self._n_given:
+                self._n_given += 1
+            elif number != NO_KEY:
+                self._free.pop()
+        self._numbers[key] = number
+        return number
+
+    def end(self, key: Label | None) -> int | None:
+        """Forget a key; return the number that it had, None if it was not in use."""
+        number = self._numbers.pop(key, None)
+        if number is not None and number != NO_KEY:
+            self._free.append(number)
+        return number
+
+    def assign(self, keys: Sequence[Label | None]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Use keys one after the other.
+
+        Returns the number of each, and the number of the key that ends before it, or `NONE_ENDS`.
+        """
+        numbers = np.empty(len(keys), dtype=np.int32)
+        ended = np.full(len(keys), NONE_ENDS, dtype=np.int32)
+        for i, key in enumerate(keys):
+            surplus = self.surplus(key)
+            if surplus:
+                ended[i] = surplus.number
+                self.end(surplus.key)
+            numbers[i] = self.use(key)
+        return numbers, ended
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        other = object.__new__(type(self))
+        other.max_keys = self.max_keys
+        other._numbers = self._numbers.copy()
+        other._free = self._free.copy()
+        other._n_given = self._n_given
+        return other
+
+    # -- in a checkpoint -------------------------------------------------------------------
+
+    def to_values(self) -> dict[str, Any]:
+        """Return the table as JSON knows it."""
+        return {
+            "max_keys": self.max_keys,
+            "keys": [None if key is None else label_to_json(key) for key in self._numbers],
+            "numbers": list(self._numbers.values()),
+            "free": self._free,
+            "n_given": self._n_given,
+        }
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Self:
+        """Return the table of such values, or raise."""
+        self = cls(values["max_keys"])
+        keys = [None if key is None else label_from_json(key) for key in values["keys"]]
+        n_given = validate.integer("n_given", values["n_given"], low=1, high=2**31 - 1)
+        numbers = validate.integers("numbers", values["numbers"], low=0, high=n_given - 1).tolist()
+        free = validate.integers("free", values["free"], low=1, high=n_given - 1).tolist()
+        given = [number for number in [*numbers, *free] if number != NO_KEY]
+        if sorted(given) != list(range(1, n_given)) or len(set(keys)) != len(keys):
+            raise ValueError("keys: expected every key and every number once")
+        if len(keys) != len(numbers):
+            raise ValueError(f"numbers: got {len(numbers)}; expected {len(keys)}, one a key")
+        self._numbers = dict(zip(keys, numbers, strict=True))
+        if any((key is None) != (number == NO_KEY) for key, number in self._numbers.items()):
+            raise ValueError(f"numbers: expected {NO_KEY} for the key None, and for no other")
+        if self.max_keys is not None and len(keys) > self.max_keys:
+            raise ValueError(f"keys: got {len(keys)}; expected at most max_keys={self.max_keys}")
+        self._free, self._n_given = free, n_given
+        return self
+
+
+def read_max_keys(max_keys: Any) -> int | None:
+    """Return how many keys may be in use, None for any number, or raise."""
+    if max_keys is None:
+        return None
+    return validate.integer("max_keys", max_keys, low=1, also=", or None")
