@@ -22,7 +22,7 @@ from mdvpf._support.progress import progress_bar
 from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.results import Detection, DetectionResult
 from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
-from mdvpf.predictor import MISSING, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import MISSING, Label, Predictor, Step, Stream, read_symbol
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
@@ -241,8 +241,8 @@ class SurpriseDetector(checkpoint.Saveable):
                 first = stop
         return DetectionResult.of(detections)
 
-    def new_sequence(self) -> None:
-        """End the sequence: the next symbol starts a new one. Blocks go on across sequences.
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one. Blocks go on.
 
         Examples
         --------
@@ -250,7 +250,7 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1))
         >>> detector.new_sequence()
         """
-        self._belief.new_sequence()
+        self._belief.new_sequence(key)
 
     def feedback(self, detection: Detection, strange: bool) -> None:
         """Tell the detector what a judgement was worth.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from mdvpf.predictor import Predictor
+from mdvpf.predictor import Label, Predictor
 
 LEARN = ("all", "unflagged", "none")
 
@@ -62,11 +62,13 @@ class Belief:
         is_twin = type(self.other) is type(self.predictor)
         return self.learn != "all" and is_twin and self.other.n_symbols == self.predictor.n_symbols
 
-    def new_sequence(self) -> None:
-        """Start a new sequence."""
-        self.predictor.new_sequence()
-        if self.other is not None:
-            self.other.new_sequence()
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key."""
+        for predictor in (self.predictor, self.other):
+            if predictor is not None and key is None:  # users' own need not know of keys
+                predictor.new_sequence()
+            elif predictor is not None:
+                predictor.new_sequence(key)
 
     def copy(self) -> Self:
         """Return an independent copy."""
