@@ -1,6 +1,18 @@
 """What lives with a stream: monitor, readers of files, predictors by name and how good they are."""
 
 from mdvpf.streams.evaluation import Evaluation, evaluate
+from mdvpf.streams.event_tables import EventTable, read_table
+from mdvpf.streams.events import Event
 from mdvpf.streams.monitor import Monitor, Report
+from mdvpf.streams.reading import read_events
 
-__all__ = ["Evaluation", "Monitor", "Report", "evaluate"]
+__all__ = [
+    "Evaluation",
+    "Event",
+    "EventTable",
+    "Monitor",
+    "Report",
+    "evaluate",
+    "read_events",
+    "read_table",
+]

@@ -7,9 +7,15 @@ from typing import Any
 
 from mdvpf._support import validate
 from mdvpf.streams.formats.base import LineFormat
+from mdvpf.streams.formats.delimited import Csv, Tsv
+from mdvpf.streams.formats.journal import Journal
+from mdvpf.streams.formats.json_lines import JsonLines
 from mdvpf.streams.formats.lines import Lines
+from mdvpf.streams.formats.text import Text
 
-_CLASSES: dict[str, type[LineFormat]] = {each.name: each for each in (Lines,)}
+_CLASSES: dict[str, type[LineFormat]] = {
+    each.name: each for each in (Lines, JsonLines, Csv, Tsv, Journal, Text)
+}
 FORMATS = tuple(_CLASSES)
 
 __all__ = ["FORMATS", "LineFormat", "make_format"]
@@ -34,7 +40,10 @@ def make_format(
         ``key`` (str, or a sequence of them): the field of the key; of several the key is the
         tuple. ``time`` (str): the field of the time. ``time_unit`` ("iso", "s", "ms", "us" or
         "ns"): how it is written, ISO 8601 unless given. ``pass_fields`` (sequence of str): fields
-        that are passed through to `Event.fields`. ``delimiter`` (str): what separates cells.
+        that are passed through to `Event.fields`. ``delimiter`` (str): what separates the cells
+        of "csv" and "tsv". ``pattern`` (str): a regular expression whose named groups are the
+        fields of "text". ``similarity``, ``max_templates``, ``masks``: how "text" and "journal"
+        find templates; see `Templates`.
 
         ``missing`` (str): the text of a symbol that is missing. ``end`` (str, or a sequence of
         them): the text of a symbol after which the sequence of its key ends.
@@ -44,8 +53,9 @@ def make_format(
     Examples
     --------
     >>> from mdvpf.streams.formats import make_format
-    >>> make_format("lines", {"end": "logout"}).parse(b"logout").ends
-    True
+    >>> log = make_format("json", {"symbol": "page", "key": "user", "time": "at"})
+    >>> log.parse(b'{"page": "news", "user": "ann", "at": "1970-01-01T00:00:10Z"}')
+    Event(symbol='news', key='ann', time=10.0, fields={}, ends=False, no_symbol=False)
     """
     made = _CLASSES[validate.choice("format", name, FORMATS)]({} if options is None else options)
     if state is not None:

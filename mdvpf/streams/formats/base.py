@@ -1,4 +1,4 @@
-"""`LineFormat`: what all formats of live lines share, and the options that they have.
+"""`LineFormat`: what all formats of live lines share.
 
 A format turns the bytes of one line into an `Event`. What it remembers from line to line (the
 header of a CSV file, the templates of free text) is its state, which is JSON and is saved with
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from mdvpf.predictor import Label, label_text
 from mdvpf.streams.events import Event
-
-Options = dict[str, Any]
+from mdvpf.streams.excerpts import shown
+from mdvpf.streams.records import FIELD_OPTIONS, Fields
 
 
 class LineFormat(ABC):
@@ -32,8 +31,8 @@ class LineFormat(ABC):
         Name of the format.
     takes : tuple of str
         The options that the format has.
-    options : dict
-        The options that were given, as JSON can write them: text, numbers, and lists of text.
+    fields : Fields
+        Those of the options that all formats of records share.
 
     Examples
     --------
@@ -44,19 +43,22 @@ class LineFormat(ABC):
     """
 
     name: ClassVar[str]
-    takes: ClassVar[tuple[str, ...]] = ("missing", "end")
+    takes: ClassVar[tuple[str, ...]] = FIELD_OPTIONS
+    needs_symbol: ClassVar[bool] = True
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        given = {option: value for option, value in options.items() if value is not None}
-        for option, value in given.items():
-            if option not in self.takes:
-                raise ValueError(
-                    f"{option}={reprlib.repr(value)}: the format {self.name!r} has no such option; "
-                    f"expected only {', '.join(self.takes)}"
-                )
-        self.options: Options = {}
-        self.missing = self._text_option(given, "missing")
-        self.ends = frozenset(self._texts_option(given, "end"))
+        check_options(self.name, self.takes, options)
+        self.fields = Fields(options)
+        if self.needs_symbol and self.fields.symbol is None:
+            raise ValueError(
+                f"the format {self.name!r} has several fields: expected symbol, the name of one "
+                "(on the command line --column)"
+            )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that were given, as JSON can write them: text, numbers, lists of text."""
+        return dict(self.fields.given)
 
     @abstractmethod
     def parse(self, line: bytes) -> Event | None:
@@ -72,38 +74,29 @@ class LineFormat(ABC):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` returned; raise, and change nothing, if it was anything else."""
-        if not isinstance(state, Mapping) or state:
+        check_state(self.name, state, ())
+
+    def __repr__(self) -> str:
+        return f"make_format({self.name!r}, {reprlib.repr(self.options)})"
+
+
+def check_options(name: str, takes: tuple[str, ...], options: Mapping[str, Any]) -> None:
+    """Raise if there is an option that a format does not have."""
+    for option, value in options.items():
+        if value is not None and option not in takes:
             raise ValueError(
-                f"state={reprlib.repr(state)}: expected none, as the format {self.name!r} has none"
+                f"{option}={reprlib.repr(value)}: the format {name!r} has no such option; "
+                f"expected only {', '.join(takes)}"
             )
 
-    # -- for the formats -------------------------------------------------------------------
 
-    def _is_end(self, symbol: Label | None) -> bool:
-        return bool(self.ends) and symbol is not None and label_text(symbol) in self.ends
-
-    def _text_option(self, given: Mapping[str, Any], option: str) -> str | None:
-        value = given.get(option)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise TypeError(f"{option}={value!r}: expected a str")
-        self.options[option] = value
-        return value
-
-    def _texts_option(self, given: Mapping[str, Any], option: str) -> tuple[str, ...]:
-        value = given.get(option)
-        if value is None:
-            return ()
-        texts = [value] if isinstance(value, str) else value
-        if (
-            not isinstance(texts, Sequence)
-            or not texts
-            or not all(isinstance(text, str) and text for text in texts)
-        ):
-            raise TypeError(f"{option}={reprlib.repr(value)}: expected a str, or several")
-        self.options[option] = list(texts)
-        return tuple(texts)
+def check_state(name: str, state: Any, entries: tuple[str, ...]) -> None:
+    """Raise unless a state is a mapping with these entries."""
+    if not isinstance(state, Mapping) or set(state) != set(entries):
+        expected = f"a mapping with {', '.join(entries)}" if entries else "an empty mapping"
+        raise ValueError(
+            f"state={reprlib.repr(state)}: expected {expected}, as the format {name!r} saves it"
+        )
 
 
 def decoded(line: bytes) -> str:
@@ -115,8 +108,3 @@ def decoded(line: bytes) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(f"{shown(line)}: expected text in UTF-8 ({error.reason})") from None
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def shown(text: str | bytes) -> str:
-    """Return the beginning of a text for a message."""
-    return repr(text[:40]) + ("..." if len(text) > 40 else "")

@@ -21,12 +21,14 @@ class Lines(LineFormat):
     """
 
     name = "lines"
+    takes = ("missing", "end")
+    needs_symbol = False
 
     def parse(self, line: bytes) -> Event | None:
         """Return the event of a line."""
         text = decoded(line).strip()
         if not text:
             return Event(None, ends=True, no_symbol=True)
-        if text == self.missing:
+        if text == self.fields.missing:
             return Event(None)
-        return Event(text, ends=self._is_end(text))
+        return Event(text, ends=self.fields.is_end(text))

@@ -1,0 +1,170 @@
+"""`read_events`: whole files and data frames of any format.
+
+A live stream comes line by line (`mdvpf.streams.formats`). A whole file may also be Parquet or an
+XES log, its CSV cells may go on in the next line, and it can be sorted by time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mdvpf._support import validate
+from mdvpf.predictor import Label
+from mdvpf.streams import event_logs
+from mdvpf.streams.events import Event
+from mdvpf.streams.formats import FORMATS, LineFormat, make_format
+from mdvpf.streams.formats.base import check_options
+from mdvpf.streams.formats.delimited import DELIMITERS, read_delimiter, read_rows
+from mdvpf.streams.frames import read_frame, read_parquet
+from mdvpf.streams.input_files import opened, read_lines, text_lines
+from mdvpf.streams.records import FIELD_OPTIONS, Fields
+
+PARQUET, XES = "parquet", "xes"
+FILE_FORMATS = (*FORMATS, PARQUET, XES)
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": PARQUET,
+    ".pq": PARQUET,
+    ".xes": XES,
+}
+
+
+def read_events(
+    source: Any, *, format: str | None = None, by_time: bool = False, **options: Any
+) -> Iterator[Event]:
+    r"""Return the events of a file or a data frame, one after the other.
+
+    Parameters
+    ----------
+    source : str, Path or data frame
+        A file, packed by gzip or not; or a frame of pandas, polars or Arrow (extra `frames`).
+    format : str, optional
+        Format of the file: one of `make_format`, "parquet" (extra `parquet`) or "xes". By default
+        the suffix of its name says it, and a file with any other has lines.
+    by_time : bool, default False
+        Sort the events by time, which needs room for all of them. Those with equal times stay in
+        order.
+    **options
+        `symbol`, `key`, `time` and the others, as for `make_format`. They name columns of a
+        frame, and attributes of the events of an XES log; those of its traces begin with
+        ``case:``. There, unless given, `symbol` is ``concept:name``, `key` is
+        ``case:concept:name``, and `time` is ``time:timestamp``.
+
+    Returns
+    -------
+    iterator of Event
+        What is wrong with the input is a ValueError that names the file, and the line or row.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from mdvpf.streams import read_events
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "clicks.csv")
+    ...     _ = path.write_text("user,page\nann,news\nbob,sport\n")
+    ...     [(event.key, event.symbol) for event in read_events(path, symbol="page", key="user")]
+    [('ann', 'news'), ('bob', 'sport')]
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        name = format_of(path) if format is None else format
+        events = _read_path(path, _reader(name, options))
+    else:
+        if format is not None:
+            raise ValueError(f"format={format!r}: expected only for a file, not for a frame")
+        events = read_frame(source, _fields("frame", options))
+    return _sorted(events) if validate.flag("by_time", by_time) else events
+
+
+def format_of(path: Path) -> str:
+    """Return the format that the name of a file tells, "lines" if it does not.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from mdvpf.streams.reading import format_of
+    >>> format_of(Path("clicks.csv.gz")), format_of(Path("clicks.log"))
+    ('csv', 'lines')
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    return _SUFFIXES.get(suffixes[-1], "lines") if suffixes else "lines"
+
+
+_Read = Callable[[BinaryIO], Iterator[Event]]
+
+
+def _reader(name: str, options: Mapping[str, Any]) -> _Read:
+    """Return the function that reads a format; its errors do not have the name of the file."""
+    validate.choice("format", name, FILE_FORMATS)
+    if name == XES:
+        check_options(name, FIELD_OPTIONS, options)
+        given = {option: value for option, value in options.items() if value is not None}
+        fields = Fields({**event_logs.DEFAULTS, **given})
+        optional = frozenset(
+            name for option, name in event_logs.OPTIONAL.items() if option not in given
+        )
+        return lambda file: event_logs.read_xes(file, fields, optional=optional)
+    if name == PARQUET:
+        fields = _fields(name, options)
+        return lambda file: read_parquet(file, fields)
+    if name in DELIMITERS:
+        fields = _fields(name, options, "delimiter")
+        delimiter = read_delimiter(options.get("delimiter"), DELIMITERS[name])
+        return lambda file: read_rows(text_lines(file), fields, delimiter)
+    make_format(name, options)  # refuses now what is wrong with the options
+    return lambda file: _parsed(file, make_format(name, options))
+
+
+def _fields(name: str, options: Mapping[str, Any], *more: str) -> Fields:
+    check_options(name, (*FIELD_OPTIONS, *more), options)
+    fields = Fields(options)
+    if fields.symbol is None:
+        raise ValueError(f"expected symbol, the name of one of the columns of a {name}")
+    return fields
+
+
+def _read_path(path: Path, read: _Read) -> Iterator[Event]:
+    with opened(path) as file:
+        try:
+            yield from read(file)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error.__cause__
+
+
+def _parsed(file: BinaryIO, line_format: LineFormat) -> Iterator[Event]:
+    for i, line in enumerate(read_lines(file)):
+        try:
+            event = line_format.parse(line)
+        except ValueError as error:
+            raise ValueError(f"line {i + 1}: {error}") from None
+        if event is not None:
+            yield event
+
+
+def _sorted(events: Iterator[Event]) -> Iterator[Event]:
+    """Yield events by time; a sequence that had an end has it after its last event."""
+    found: list[tuple[float, tuple[Label | None, int], Event]] = []
+    n_ended: dict[Label | None, int] = {}
+    for event in events:
+        if not event.no_symbol and event.time is None:
+            raise ValueError(f"by_time=True: {event} has no time; expected time, the field of it")
+        sequence = event.key, n_ended.get(event.key, 0)
+        if event.time is not None:
+            found.append((event.time, sequence, event))
+        if event.ends:
+            n_ended[event.key] = sequence[1] + 1
+    found.sort(key=lambda each: each[0])
+    last = {sequence: i for i, (_, sequence, _) in enumerate(found)}
+    for i, (_, sequence, event) in enumerate(found):
+        ends = last[sequence] == i and sequence[1] < n_ended.get(sequence[0], 0)
+        yield event if event.ends == ends else dataclasses.replace(event, ends=ends)
