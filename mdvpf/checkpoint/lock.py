@@ -43,9 +43,7 @@ class LockedError(OSError):
 
     def __str__(self) -> str:
         who = "another process" if self.process is None else f"process {self.process}"
-        return (
-            f"{self.path}: in use by {who}; expected a checkpoint that no other process writes"
-        )
+        return f"{self.path}: in use by {who}; expected a checkpoint that no other process writes"
 
 
 class FileLock:

@@ -97,7 +97,7 @@ class LineBuffer:
     def content(self) -> bytes:
         """Return what is in the buffer, such that feeding it to another gives the same lines."""
         lines = [
-            line.content if not line.is_too_long else line.content.rstrip(b"\n") + b"\n\n"[:1]
+            line.content if line.content.endswith(b"\n") else line.content + b"\n"
             for line in self._lines
         ]
         return b"".join(lines) + self._rest

@@ -134,7 +134,8 @@ class Monitor(checkpoint.Saveable):
     @property
     def missing(self) -> str | None:
         """The text of a symbol that is missing."""
-        return self.format.missing
+        missing: str | None = self.format.options.get("missing")
+        return missing
 
     def read(self, line: str | bytes) -> Report | None:
         """Absorb one line.

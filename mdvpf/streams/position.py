@@ -18,6 +18,7 @@ DIGEST_BYTES = 16
 _LARGEST = 2**62
 _CHUNK = 1 << 16
 _NO_DIGEST = bytes(DIGEST_BYTES)
+_DIGESTS = ("head", "tail", "chain", "chain_before")
 
 
 def digest(*contents: bytes | bytearray) -> bytes:
@@ -42,8 +43,8 @@ class Position:
         How many of the first and of the last of these bytes are in the digests.
     head, tail : bytes
         Digests of the first bytes, and of the last ones.
-    chain : bytes
-        Digest of all lines, also of the inputs before this one.
+    chain, chain_before : bytes
+        Digest of all lines, also of the inputs before this one; that before this one.
     path : str or None
         The file; None if it was no file but a pipe.
     device, inode : int
@@ -68,6 +69,7 @@ class Position:
     tail_bytes: int = 0
     tail: bytes = digest()
     chain: bytes = _NO_DIGEST
+    chain_before: bytes = _NO_DIGEST
     path: str | None = None
     device: int = 0
     inode: int = 0
@@ -84,6 +86,10 @@ class Position:
             return False
         return digest(tail) == self.tail
 
+    def next_input(self) -> Position:
+        """Return the start of another input, which goes on where this one ends."""
+        return Position(chain=self.chain, chain_before=self.chain)
+
     def to_values(self) -> dict[str, Any]:
         """Return the position as JSON."""
         return {
@@ -94,6 +100,7 @@ class Position:
             "tail_bytes": self.tail_bytes,
             "tail": self.tail.hex(),
             "chain": self.chain.hex(),
+            "chain_before": self.chain_before.hex(),
             "path": self.path,
             "device": self.device,
             "inode": self.inode,
@@ -111,14 +118,16 @@ class Position:
         path = values.pop("path")
         if path is not None and not isinstance(path, str):
             raise TypeError(f"path={path!r}: expected a str, or None")
-        numbers = {
+        numbers: dict[str, Any] = {
             name: validate.integer(name, values.pop(name), low=0, high=2**64 - 1)
             for name in ("device", "inode")
         }
-        digests = {name: bytes.fromhex(values.pop(name)) for name in ("head", "tail", "chain")}
+        digests: dict[str, Any] = {name: bytes.fromhex(values.pop(name)) for name in _DIGESTS}
         if values or any(len(each) != DIGEST_BYTES for each in digests.values()):
             raise ValueError("position: expected digests, and nothing else")
-        return cls(n_bytes, n_lines, head_bytes, tail_bytes=tail_bytes, path=path, **digests, **numbers)
+        return cls(
+            n_bytes, n_lines, head_bytes, tail_bytes=tail_bytes, path=path, **digests, **numbers
+        )
 
 
 class Progress:
@@ -179,6 +188,7 @@ class Progress:
             len(tail) if has_moved else start.tail_bytes,
             digest(tail) if has_moved else start.tail,
             self._chain,
+            start.chain_before,
             self.path,
             self.device,
             self.inode,
@@ -186,4 +196,4 @@ class Progress:
 
     def next_input(self) -> Progress:
         """Return the start of another input, which goes on where this one ends."""
-        return Progress(Position(chain=self._chain))
+        return Progress(self.position().next_input())

@@ -158,8 +158,8 @@ class Report:
         Examples
         --------
         >>> from mdvpf.streams.report import Report
-        >>> Report(7, "ls", -0.5, 0.5, True, 1.0, (("cd", 0.25),), level=0.5, threshold=0.4).to_text()
-        '7: ls, surprise 0.500; expected cd 0.25; ALARM: 0.500 above 0.400'
+        >>> Report(7, "ls", -0.5, 0.5, True, 1.0, (), level=0.5, threshold=0.4).to_text()
+        '7: ls, surprise 0.500; ALARM: 0.500 above 0.400'
         """
         what = self.symbol if self.label is None else self.label
         text = f"{self.line}: "
@@ -188,7 +188,9 @@ def csv_header(fields: Sequence[str] = ()) -> str:
     >>> csv_header(["host"])[-29:]
     'expected_3,probability_3,host'
     """
-    expected = [f"{name}_{i + 1}" for i in range(N_EXPECTED) for name in ("expected", "probability")]
+    expected = [
+        f"{name}_{i + 1}" for i in range(N_EXPECTED) for name in ("expected", "probability")
+    ]
     return _row([*_PLAIN, *expected, *fields])
 
 
