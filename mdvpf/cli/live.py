@@ -76,10 +76,10 @@ class Follower:
         finally:
             if self.generations is not None:
                 self.sink.sync()
-                self.generations.save(self.snapshot())
+                self.generations.save(self.snapshot(has_ended=True))
         self.lag.sum_up(self.monitor.n_lines)
 
-    def snapshot(self) -> FilterRun:
+    def snapshot(self, *, has_ended: bool = False) -> FilterRun:
         """Return what a checkpoint holds; the monitor is not copied."""
         return FilterRun(
             self.monitor,
@@ -87,6 +87,7 @@ class Follower:
             self.source.inbox(),
             self.sink.outbox(),
             self.sink.end(),
+            has_ended,
         )
 
     def _follow(self) -> None:
@@ -140,12 +141,13 @@ class Follower:
         try:
             report = self._read(line)
         except ValueError as error:
-            if not self.skip_malformed:
+            if not (self.skip_malformed or self.source.may_be_cut):
                 self.source.buffer.give_back(line)
                 raise
             shared.complain(f"{error}; skipped")
             self.monitor.skip()
             report = None
+        self.source.may_be_cut = False
         self.source.progress.add(*line)
         if report is not None and (
             not self.alarms_only or report.alarm or report.change is not None

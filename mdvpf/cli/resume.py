@@ -57,11 +57,12 @@ def open_source(
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
         name = "standard input"
         if not _is_regular(stream):
-            return _pipe(stream, name, run, from_start, is_resumable)
+            return _pipe(stream, name, run, from_start, is_resumable, note)
         file = unpacked(os.fdopen(os.dup(stream.fileno()), "rb"))
         return _file(file, STDIN, name, run, from_start, note)
     if path.exists() and not path.is_file():
-        return _pipe(open(path, "rb", buffering=0), str(path), run, from_start, is_resumable)
+        pipe = open(path, "rb", buffering=0)  # noqa: SIM115 - the source closes it
+        return _pipe(pipe, str(path), run, from_start, is_resumable, note)
     try:
         file = open_file(path)
     except FileNotFoundError:
@@ -83,15 +84,29 @@ def _is_regular(stream: IO[bytes]) -> bool:
 
 
 def _pipe(
-    stream: IO[bytes], name: str, run: FilterRun, from_start: bool, is_resumable: bool
+    stream: Any,
+    name: str,
+    run: FilterRun,
+    from_start: bool,
+    is_resumable: bool,
+    note: Callable[[str], None],
 ) -> Source:
+    """Return a pipe, which goes on with what comes next."""
     position = run.position
     if position is None or from_start:
         progress = Progress(None if position is None else position.next_input())
     else:
         progress = Progress(position)
     progress.path, progress.device, progress.inode = None, 0, 0
-    source = PipeSource(stream, progress, name, run.inbox, is_resumable)
+    inbox = run.inbox
+    if not run.has_ended:  # the end of an unfinished line is lost with it
+        inbox = inbox[: inbox.rfind(b"\n") + 1]
+        note(
+            f"{name}: the last run was killed; what it took from a pipe after its last checkpoint, "
+            f"at line {run.monitor.n_lines}, is lost"
+        )
+    source = PipeSource(stream, progress, name, inbox, is_resumable)
+    source.may_be_cut = not run.has_ended
     if from_start:
         source.buffer.finish()
     return source

@@ -50,6 +50,8 @@ class Source:
         How far the input was absorbed.
     is_pipe : bool
         Whether bytes come only once.
+    may_be_cut : bool
+        Whether the next line may be the end of one whose start is lost.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Source:
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.buffer = LineBuffer()
+        self.may_be_cut = False
 
     def fill(self, stop: Stop) -> Filled:
         """Read some bytes, once there are no complete lines any more; wait for them if need be."""

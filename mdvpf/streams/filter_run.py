@@ -76,6 +76,9 @@ class FilterRun(MonitorHolder):
         Reports that could not be written.
     output : OutputEnd or None
         How far ``--output`` was written.
+    has_ended : bool
+        Whether the run ended after this checkpoint. If not, it was killed, and what it took from a
+        pipe afterwards is lost.
 
     Examples
     --------
@@ -95,6 +98,7 @@ class FilterRun(MonitorHolder):
     inbox: bytes = b""
     outbox: Outbox = field(default_factory=Outbox)
     output: OutputEnd | None = None
+    has_ended: bool = True
 
     def copy(self) -> Self:
         """Return a copy whose monitor is independent of this one."""
@@ -110,6 +114,7 @@ class FilterRun(MonitorHolder):
                 self.outbox.n_bytes,
             ],
             "output": None,
+            "has_ended": self.has_ended,
         }
         if self.output is not None:
             values["output"] = [self.output.path, self.output.n_bytes, self.output.tail.hex()]
@@ -119,7 +124,8 @@ class FilterRun(MonitorHolder):
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         checkpoint.require(
-            set(state.values) == {"position", "sent", "output"}, "a run that makes no sense"
+            set(state.values) == {"position", "sent", "output", "has_ended"},
+            "a run that makes no sense",
         )
         monitor, position = state.parts["monitor"], state.values["position"]
         if not isinstance(monitor, Monitor):
@@ -140,6 +146,7 @@ class FilterRun(MonitorHolder):
             checkpoint.taken(state, "inbox", "|u1", (None,)).tobytes(),
             outbox,
             _read_output(state.values["output"]),
+            validate.flag("has_ended", state.values["has_ended"]),
         )
 
     def _left_out(self) -> dict[str, Any]:
