@@ -7,6 +7,7 @@ good checkpoint, and unless the file system has no hard links there is always on
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from mdvpf.checkpoint import atomic_write, saveable
 from mdvpf.checkpoint.file_format import CheckpointError
 
 _SUFFIX = ".previous"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def previous_of(path: str | os.PathLike[str]) -> Path:
@@ -91,10 +93,20 @@ class Generations:
             return found
 
     def save(self, thing: saveable.Saveable) -> None:
-        """Write a checkpoint, after the one that is being written; raise if it fails."""
+        """Write a checkpoint, after the one that is being written; raise if it fails.
+
+        On a full disk the generation before the last one makes room, and nothing else does.
+        """
         self._join()
         self._error = None  # this one takes its place
-        self._write(thing, None)
+        try:
+            self._write(thing, None)
+        except OSError as error:
+            if error.errno not in _FULL or not (self._is_good and self.path.exists()):
+                raise
+            with suppress(OSError):
+                os.unlink(previous_of(self.path))
+            self._write(thing, None)
 
     def save_in_background(
         self, thing: saveable.Saveable, before: Callable[[], None] | None = None

@@ -75,8 +75,7 @@ class Follower:
                     self.sink.flush()
         finally:
             if self.generations is not None:
-                self.sink.sync()
-                self.generations.save(self.snapshot(has_ended=True))
+                self._keep_last(self.generations)
         self.lag.sum_up(self.monitor.n_lines)
 
     def snapshot(self, *, has_ended: bool = False) -> FilterRun:
@@ -171,6 +170,19 @@ class Follower:
             if self.source.is_pipe:
                 raise
             raise ValueError(f"{self.source.name}: {error}") from error
+
+    def _keep_last(self, generations: Generations) -> None:
+        """Write the last checkpoint; if that fails, say what is lost."""
+        try:
+            self.sink.sync()
+            generations.save(self.snapshot(has_ended=True))
+        except OSError:
+            if self.source.is_pipe:
+                shared.complain(
+                    f"{generations.path}: the last checkpoint could not be written; what was read "
+                    "from the pipe since the one before it is lost"
+                )
+            raise
 
     def _keep(self, generations: Generations) -> None:
         """Write a checkpoint on the way. A full disk is no reason to stop: there is a next time."""

@@ -256,7 +256,19 @@ def unpacked(file: Any) -> IO[bytes]:
     start = file.tell()
     packed = file.read(2) == GZIP
     file.seek(start)
-    return gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[return-value]
+    return _Unpacked(file) if packed else file  # type: ignore[return-value]
+
+
+class _Unpacked(gzip.GzipFile):
+    """What gzip packed, which closes the file that it is in."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(fileobj=file)
+        self._packed_file = file
+
+    def close(self) -> None:
+        super().close()
+        self._packed_file.close()
 
 
 def read_some(file: IO[bytes], name: str, n_bytes: int) -> bytes:

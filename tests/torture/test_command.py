@@ -259,7 +259,8 @@ class Round:
     def _live_with_file(self, trouble: str | None) -> int:
         limit = None
         if trouble == "full output":
-            limit = self.rng.randrange(20_000, 100_000)
+            # There is room for a checkpoint with the reports that were not written.
+            limit = self.rng.randrange(60_000, 150_000)
         stdout = Path(os.devnull) if self.is_output_option else self.reports
         process = self._start(stdout=stdout, largest_file=limit)
         if trouble is None:
@@ -354,7 +355,7 @@ def allowed_codes(game: Round) -> tuple[int, ...]:
         "SIGHUP": (0, -signal.SIGHUP),
         "SIGINT": (130, *ended),
         "SIGKILL": (-9, *ended),
-        "full output": (1, 0),
+        "full output": (1, 0, -signal.SIGTERM),
         "full device": (1,),
         "no checkpoint": (1,),
         "reader leaves": (0,),
