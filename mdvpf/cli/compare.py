@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from mdvpf.cli import experiment_commands, shared
+from mdvpf.cli import experiment_commands, reading, shared
 from mdvpf.experiments import compare as experiments
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import carry_out
@@ -23,8 +24,12 @@ Beta = Annotated[
 
 def compare(
     file: shared.File,
-    column: shared.Column = None,
-    breaks: shared.Breaks = None,
+    column: reading.Column = None,
+    breaks: reading.Breaks = None,
+    file_format: reading.Format = None,
+    key: reading.Key = None,
+    end: reading.End = None,
+    delimiter: reading.Delimiter = None,
     text: Annotated[bool, typer.Option("--text", help="The symbols are characters.")] = False,
     particles: experiment_commands.Particles = None,
     method: experiment_commands.Methods = None,
@@ -51,7 +56,8 @@ def compare(
 ) -> int:
     """Compare the filters, Markov chains and context trees on a file of your own.
 
-    It holds one symbol a line and blank lines between sequences, or see --column and --text.
+    It holds one symbol a line and blank lines between sequences, or see --format, --column and
+    --text. With --key every key is a sequence, and they come one after the other.
 
     For example:
 
@@ -84,7 +90,19 @@ def compare(
             seed=seed,
         )
         options = experiments.DEFAULTS.changed(**given)
-    stream = read_file(file, column=column, breaks=breaks, text=text)
+    with reading.told():
+        stream = read_file(
+            file,
+            column=column,
+            breaks=breaks,
+            text=text,
+            format=file_format,
+            key=key,
+            end=end,
+            delimiter=delimiter,
+        ).grouped()
+    if np.ma.is_masked(stream.symbols):
+        raise ValueError(f"{file}: some symbols are missing; expected none, to compare methods")
     data = Data(stream.name, stream.symbols, stream.n_symbols, stream.lengths)
     options = experiments.completed(options, data)
     experiment = experiments.compare(data)

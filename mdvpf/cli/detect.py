@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterator
@@ -16,11 +15,13 @@ from rich.console import Console
 
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.tables import Column, Table
-from mdvpf.cli import shared
+from mdvpf.cli import reading, shared
 from mdvpf.detect import DetectionResult, SurpriseDetector
 from mdvpf.detect.roc import Curve
+from mdvpf.predictor import label_text
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
-from mdvpf.streams.readers import read_file
+from mdvpf.streams.readers import FileStream, read_file
+from mdvpf.streams.records import label_of, plain
 
 CHUNK = 256  # symbols between two looks at the progress bar
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
@@ -28,11 +29,19 @@ STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no
 
 def detect(
     file: shared.File,
-    column: shared.Column = None,
-    breaks: shared.Breaks = None,
+    column: reading.Column = None,
+    breaks: reading.Breaks = None,
+    file_format: reading.Format = None,
+    key: reading.Key = None,
+    time: reading.Time = None,
+    time_unit: reading.TimeUnit = None,
+    by_time: reading.ByTime = False,
+    end: reading.End = None,
+    missing: reading.Missing = None,
+    delimiter: reading.Delimiter = None,
     label: Annotated[
         str | None,
-        typer.Option(help="With --column: this column says 1 where a symbol is strange, else 0."),
+        typer.Option(help="With --column: this field says 1 where a symbol is strange, else 0."),
     ] = None,
     train: Annotated[
         int, typer.Option(min=0, help="Learn so many symbols before the first is judged.")
@@ -66,15 +75,18 @@ def detect(
 ) -> int:
     """Find what is strange in a file: alarms and change points, one JSON object a line.
 
-    The file is as for compare: one symbol a line and blank lines between sequences, or CSV. Symbols
-    are counted from 1. With --label the tables that follow, on standard error, say how many of the
-    strange symbols (or blocks with such symbols) were found, and at what price.
+    The file is as for compare: one symbol a line and blank lines between sequences, or any other
+    --format. With --key, sequences may be interleaved. Symbols are counted from 1. With --label the
+    tables that follow, on standard error, say how many of the strange symbols (or blocks with such
+    symbols) were found, and at what price.
 
     For example:
 
     mdvpf detect commands.txt --train 5000 --block 100 --learn unflagged
 
     mdvpf detect calls.csv --column call --breaks process --label attack --false-alarms 0.05
+
+    mdvpf detect calls.jsonl --column call.name --key process --time at --time-unit ms
 
     mdvpf detect commands.txt --method MD-VPA --beta 0.03 --discount 0.1
     """
@@ -97,10 +109,26 @@ def detect(
         )
         if label is not None and column is None:
             raise ValueError(f"label={label!r}: expected only with --column")
-    data = read_file(file, column=column, breaks=breaks)
-    strange = None if label is None else _read_labels(file, label)
+    with reading.told():
+        data = read_file(
+            file,
+            column=column,
+            breaks=breaks,
+            format=file_format,
+            key=key,
+            time=time,
+            time_unit=time_unit,
+            by_time=by_time,
+            end=end,
+            missing=missing,
+            delimiter=delimiter,
+            pass_fields=None if label is None else [label],
+        )
+    strange = None if label is None else _read_labels(file, label, data.fields[label])
     n = len(data.symbols)
-    lengths = np.array([n]) if data.lengths is None else data.lengths
+    keys = data.keys if data.is_interleaved else None
+    sequences = data if data.is_interleaved else data.grouped()
+    lengths = np.array([n]) if sequences.lengths is None else sequences.lengths
     with shared.usage():
         if train >= n:
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
@@ -116,14 +144,17 @@ def detect(
             if is_new:
                 detector.new_sequence()
             for start in range(first, stop, CHUNK):
-                chunk = data.symbols[start : min(start + CHUNK, stop)]
+                part = slice(start, min(start + CHUNK, stop))
+                chunk = data.symbols[part]
+                given: dict[str, Any] = {} if keys is None else {"keys": keys[part]}
                 if stop <= train:
-                    detector.predictor.run(chunk)
+                    detector.predictor.run(chunk, **given)
                 else:
-                    parts.append(detector.run(chunk))
+                    parts.append(detector.run(chunk, **given))
                 advance(len(chunk))
     found = _joined(parts)
     judged = _judgements(found, train, block, strange)
+    _add_origins(judged, data)
     for judgement in judged:
         if judgement["alarm"] or judgement["change"] is not None:
             print(json.dumps(judgement, allow_nan=False))
@@ -132,18 +163,17 @@ def detect(
     return 0
 
 
-def _read_labels(path: Path, label: str) -> NDArray[np.bool_]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if label not in (rows.fieldnames or []):
-            raise ValueError(f"{path}: no column {label!r}; expected one of {rows.fieldnames}")
-        values = [(row[label] or "").strip().lower() for row in rows]
+def _read_labels(path: Path, label: str, values: list[Any]) -> NDArray[np.bool_]:
+    strange = []
     for i, value in enumerate(values):
-        if value not in STRANGE:
+        read = label_of(value, label)
+        text = "" if read is None else label_text(read).strip().lower()
+        if text not in STRANGE:
             raise ValueError(
-                f"{path}: row {i + 1} has {value!r} in column {label!r}; expected 0 or 1"
+                f"{path}: row {i + 1} has {text!r} in column {label!r}; expected 0 or 1"
             )
-    return np.array([STRANGE[value] for value in values])
+        strange.append(STRANGE[text])
+    return np.array(strange)
 
 
 def _pieces(lengths: NDArray[np.int64], train: int) -> Iterator[tuple[int, int, bool]]:
@@ -187,6 +217,16 @@ def _judgements(
             }
         )
     return judgements
+
+
+def _add_origins(judged: list[dict[str, Any]], data: FileStream) -> None:
+    """Add the key and the time of the last symbol to every judgement, if there are any."""
+    for judgement in judged:
+        last = judgement["symbols"][1] - 1
+        if data.keys is not None:
+            judgement["key"] = plain(data.keys[last])
+        if data.times is not None:
+            judgement["time"] = float(data.times[last])
 
 
 def _summary(judged: list[dict[str, Any]], labelled: bool) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from mdvpf._support.tables import Cell, Column, Table
-from mdvpf.cli import shared
+from mdvpf.cli import reading, shared
 from mdvpf.streams.evaluation import Evaluation
 from mdvpf.streams.evaluation import evaluate as evaluate_predictor
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
@@ -23,8 +23,16 @@ _FILE = {"exists": True, "dir_okay": False}
 def evaluate(
     train: Annotated[Path, typer.Argument(metavar="TRAIN", help="What is learnt.", **_FILE)],
     test: Annotated[Path, typer.Argument(metavar="TEST", help="What is scored.", **_FILE)],
-    column: shared.Column = None,
-    breaks: shared.Breaks = None,
+    column: reading.Column = None,
+    breaks: reading.Breaks = None,
+    file_format: reading.Format = None,
+    key: reading.Key = None,
+    time: reading.Time = None,
+    time_unit: reading.TimeUnit = None,
+    by_time: reading.ByTime = False,
+    end: reading.End = None,
+    missing: reading.Missing = None,
+    delimiter: reading.Delimiter = None,
     method: shared.Method = None,
     learning: Annotated[
         bool, typer.Option("--learning", help="Go on learning from the test file as it is scored.")
@@ -53,14 +61,17 @@ def evaluate(
 ) -> int:
     """Learn the sequences of one file and score those of another, which nothing is learnt from.
 
-    The files are as for detect: one symbol a line and blank lines between sequences, or CSV. They
-    share one alphabet: all symbols that occur in either.
+    The files are as for detect: one symbol a line and blank lines between sequences, or any other
+    --format. They share one alphabet: all symbols that occur in either. With --key every key is a
+    sequence, and they may be interleaved.
 
     For example:
 
     mdvpf evaluate week-1.txt week-2.txt --method MD-VPA --beta 0.01
 
     mdvpf evaluate train.csv test.csv --column call --breaks process --json
+
+    mdvpf evaluate may.xes.gz june.xes.gz --method "PitmanYorTree 5"
     """
     with shared.usage():
         name = AUTO if method is None else resolve_method(method)
@@ -80,13 +91,29 @@ def evaluate(
             carry_weights=carry_weights,
             selection=selection,
         )
-    learnt, scored = read_files([train, test], column=column, breaks=breaks)
+    with reading.told():
+        streams = read_files(
+            [train, test],
+            column=column,
+            breaks=breaks,
+            format=file_format,
+            key=key,
+            time=time,
+            time_unit=time_unit,
+            by_time=by_time,
+            end=end,
+            missing=missing,
+            delimiter=delimiter,
+        )
+    learnt, scored = (stream if stream.is_interleaved else stream.grouped() for stream in streams)
     with shared.usage():
         predictor = make_predictor(name, learnt.n_symbols, particles, seed, **settings)
+    keys: dict[str, Any] = {"train_keys": learnt.keys, "test_keys": scored.keys}
     found = evaluate_predictor(
         predictor,
         _sequences(learnt),
         _sequences(scored),
+        **{name: each for name, each in keys.items() if each is not None},
         frozen=not learning,
         top_k=wanted,
         copy=False,
@@ -106,7 +133,9 @@ def _read_top_k(text: str) -> tuple[int, ...]:
         raise ValueError(f"top_k={text!r}: expected integers with commas between them") from None
 
 
-def _sequences(stream: FileStream) -> tuple[Any, Any]:
+def _sequences(stream: FileStream) -> Any:
+    if stream.keys is not None:
+        return stream.symbols
     n = len(stream.symbols)
     return stream.symbols, np.array([n]) if stream.lengths is None else stream.lengths
 
@@ -137,7 +166,7 @@ def _number(value: float) -> float | None:
 def _table(
     found: Evaluation, method: str, frozen: bool, learnt: FileStream, scored: FileStream
 ) -> Table:
-    unknown = np.setdiff1d(scored.symbols, learnt.symbols)
+    unknown = np.setdiff1d(np.ma.compressed(scored.symbols), np.ma.compressed(learnt.symbols))
     how = "frozen" if frozen else "learning"
     rows: list[tuple[Cell, ...]] = [
         ("symbols learnt", f"{found.n_learnt:,}"),

@@ -27,13 +27,6 @@ def _choices(names: Sequence[str]) -> str:
 File = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file, in UTF-8.")
 ]
-Column = Annotated[
-    str | None, typer.Option(help="The file is CSV with a header: read this column.")
-]
-Breaks = Annotated[
-    str | None,
-    typer.Option(help="With --column: a new sequence where the value of this column changes."),
-]
 # What predicts. `mdvpf.streams.methods` says which method has which of the settings.
 Method = Annotated[
     str | None,

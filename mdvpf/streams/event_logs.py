@@ -60,7 +60,7 @@ def read_xes(file: BinaryIO, fields: Fields, *, optional: frozenset[str]) -> Ite
     except expat.ExpatError as error:
         problem = expat.ErrorString(error.code)
         raise ValueError(f"line {error.lineno}: {problem}; expected an XES log") from None
-    except ValueError as error:
+    except (ValueError, LookupError) as error:  # among them an encoding that nobody knows
         raise ValueError(f"line {parser.CurrentLineNumber}: {error}") from None
     if not log.is_log:
         raise ValueError("no element <log>; expected an XES log")

@@ -119,6 +119,7 @@ class Collected:
     keys: list[Label] | None
     lengths: NDArray[np.int64] | None
     times: NDArray[np.float64] | None
+    fields: dict[str, list[Any]]
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> Collected:
@@ -126,6 +127,7 @@ class Collected:
         labels: list[Label | None] = []
         keys: list[Any] = []
         times: list[float | None] = []
+        fields: dict[str, list[Any]] = {}
         stops: list[int] = []  # where a sequence without a key ended
         numbers: dict[Label, int] = {}  # of sequences of a key that have ended
         for event in events:
@@ -134,6 +136,8 @@ class Collected:
                 keys.append(event.key if n_ended == 0 else (event.key, n_ended + 1))
                 labels.append(event.symbol)
                 times.append(event.time)
+                for name, value in event.fields.items():
+                    fields.setdefault(name, []).append(value)
             if event.ends and event.key is not None:
                 numbers[event.key] = numbers.get(event.key, 0) + 1
             elif event.ends and labels and stops[-1:] != [len(labels)]:
@@ -148,4 +152,5 @@ class Collected:
             known if known and len(known) == len(labels) else None,
             lengths if len(stops) > 1 else None,
             np.array(known_times) if known_times and len(known_times) == len(labels) else None,
+            fields,
         )

@@ -76,7 +76,7 @@ def _check_columns(columns: Iterable[str], fields: Fields) -> None:
     found = list(columns)
     for name in fields.names:
         if name not in found:
-            raise ValueError(f"no column {name!r}; the columns are {shown(found)}")
+            raise ValueError(f"no column {name!r}; expected one, in {shown(found)}")
 
 
 def _events(rows: Iterable[tuple[Any, ...]], fields: Fields) -> Iterator[Event]:

@@ -25,6 +25,8 @@ from mdvpf.streams.times import ISO, TIME_UNITS, seconds
 
 FIELD_OPTIONS = ("symbol", "key", "time", "time_unit", "pass_fields", "missing", "end")
 
+_DEEPEST = 50  # levels of a field that is passed through
+
 
 class Fields:
     """The options of a reader of records, checked, and the event of a record by them.
@@ -101,6 +103,14 @@ class Fields:
             else can fail any more.
         """
         assert self.symbol is not None
+        symbol = label_of(self._value(get, self.symbol, "symbol"), self.symbol)
+        if symbol is not None and self.missing is not None and label_text(symbol) == self.missing:
+            symbol = None
+        if symbol == "":
+            raise ValueError(
+                f"nothing in the field {self.symbol!r}; expected a symbol (with missing='', it "
+                "would be taken for a missing one)"
+            )
         key: Label | None = None
         if len(self.key) == 1:
             key = self._key(get, self.key[0])
@@ -116,14 +126,6 @@ class Fields:
             except ValueError as error:
                 raise ValueError(f"field {self.time!r}: {error}") from None
         passed = {name: _passed(get, name) for name in self.pass_fields}
-        symbol = label_of(self._value(get, self.symbol, "symbol"), self.symbol)
-        if symbol is not None and self.missing is not None and label_text(symbol) == self.missing:
-            symbol = None
-        if symbol == "":
-            raise ValueError(
-                f"nothing in the field {self.symbol!r}; expected a symbol (with missing='', it "
-                "would be taken for a missing one)"
-            )
         if symbol is not None and symbol_of is not None:
             symbol = symbol_of(label_text(symbol))
         return Event(symbol, key, time, passed, ends=self.is_end(symbol))
@@ -244,11 +246,16 @@ def _passed(get: Callable[[str], Any], name: str) -> Any:
         value = get(name)
     except (LookupError, TypeError):
         return None
-    return plain(value)
+    try:
+        return plain(value)
+    except ValueError as error:
+        raise ValueError(f"field {name!r}: {error}") from None
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, *, depth: int = 0) -> Any:
     """Return a value as JSON knows it; what JSON does not know as its text.
+
+    One that is nested deeper than 50 levels, `depth` of them above it, is an error.
 
     Examples
     --------
@@ -263,12 +270,14 @@ def plain(value: Any) -> Any:
         return None
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
+    if depth > _DEEPEST:
+        raise ValueError(f"expected a value that is not nested deeper than {_DEEPEST}")
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): plain(part, depth=depth + 1) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
+        return [plain(part, depth=depth + 1) for part in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return plain(value.tolist(), depth=depth + 1)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -66,7 +66,7 @@ def test_lines_end_where_lines_do(tmp_path: Path, end: str, encoding: str) -> No
         (b"\xff\xfe\n", {}, "UTF-8"),
         (b"x,y\n1,2\n", {"column": "z"}, "no column 'z'"),
         (b"x,y\n1,2\n", {"column": "x", "breaks": "z"}, "no column 'z'"),
-        (b"x,y\n1,2\n,2\n", {"column": "x"}, "row 2 has nothing in column 'x'"),
+        (b"x,y\n1,2\n,2\n", {"column": "x"}, "row 2: nothing in the field 'x'"),
         (b"x,y\n1,2\n", {"breaks": "x"}, "breaks='x'"),
         (b"x,y\n1,2\n", {"column": "x", "text": True}, "at most one"),
     ],

@@ -57,7 +57,10 @@ def make_format(
     >>> log.parse(b'{"page": "news", "user": "ann", "at": "1970-01-01T00:00:10Z"}')
     Event(symbol='news', key='ann', time=10.0, fields={}, ends=False, no_symbol=False)
     """
-    made = _CLASSES[validate.choice("format", name, FORMATS)]({} if options is None else options)
+    given = {} if options is None else options
+    if not isinstance(given, Mapping):
+        raise TypeError(f"options={options!r}: expected a mapping of names to values")
+    made = _CLASSES[validate.choice("format", name, FORMATS)](given)
     if state is not None:
         made.restore(state)
     return made

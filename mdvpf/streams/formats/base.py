@@ -60,6 +60,11 @@ class LineFormat(ABC):
         """The options that were given, as JSON can write them: text, numbers, lists of text."""
         return dict(self.fields.given)
 
+    @property
+    def missing(self) -> str | None:
+        """The text of a symbol that is missing, if there is one."""
+        return self.fields.missing
+
     @abstractmethod
     def parse(self, line: bytes) -> Event | None:
         """Return the event of a line, or None if the line says nothing, such as a header.

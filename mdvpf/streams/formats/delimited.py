@@ -112,7 +112,7 @@ class Header:
         for name in fields.names:
             if self.names.count(name) != 1:
                 problem = "no column" if name not in self.names else "several columns"
-                raise ValueError(f"{problem} {name!r}; the columns are {shown(list(self.names))}")
+                raise ValueError(f"{problem} {name!r}; expected one, in {shown(list(self.names))}")
         self._fields = fields
         self._index = {name: i for i, name in enumerate(self.names)}
 

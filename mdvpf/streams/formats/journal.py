@@ -53,16 +53,19 @@ class Journal(LineFormat):
             filled["symbol"] = MESSAGE
         super().__init__(filled)
         self._given = [name for name in options if options[name] is not None]
-        self._own = {name: options[name] for name in TEMPLATE_OPTIONS if name in self._given}
+        self._own: dict[str, Any] = {}
         self._by_unit = not self.fields.key
         if self._by_unit:
             self.fields.key = (UNIT,)
         self._templates: Templates | None = None
         if options.get("symbol") is None:
             self._templates = Templates(options)
-        elif self._own:
-            name, value = next(iter(self._own.items()))
-            raise ValueError(f"{name}={value!r}: expected only without symbol, for {MESSAGE}")
+            self._own = self._templates.given(options)
+        for name in TEMPLATE_OPTIONS:
+            if name in self._given and self._templates is None:
+                raise ValueError(
+                    f"{name}={options[name]!r}: expected only without symbol, for {MESSAGE}"
+                )
         self.cursor: str | None = None
 
     @property

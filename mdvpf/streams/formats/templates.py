@@ -85,6 +85,12 @@ class Templates:
             "masks": [pattern.pattern for pattern in self._patterns],
         }
 
+    def given(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the options that were given, as JSON can write them."""
+        return {
+            name: self.options[name] for name in TEMPLATE_OPTIONS if options.get(name) is not None
+        }
+
     def label(self, text: str) -> str:
         """Return the label of the template that a text follows; a new one if there is none yet."""
         for pattern in self._patterns:

@@ -50,11 +50,9 @@ class Text(LineFormat):
                 has = ", ".join(groups) or "none"
                 raise ValueError(f"{name!r}: expected a named group of pattern, which has {has}")
         self._templates = Templates(options)
-        self._own = {
-            name: options[name]
-            for name in ("pattern", *TEMPLATE_OPTIONS)
-            if options.get(name) is not None
-        }
+        self._own = self._templates.given(options)
+        if self._pattern is not None:
+            self._own["pattern"] = self._pattern.pattern
 
     @property
     def options(self) -> dict[str, Any]:
