@@ -18,7 +18,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -32,8 +32,15 @@ _LONGEST_STEM = 180  # bytes of a name that temporary names repeat; file systems
 _STEM_START = 30  # characters that are left of a longer one, before its digest
 
 
-def replace(path: str | bytes | os.PathLike[Any], chunks: Iterable[bytes | memoryview]) -> None:
-    """Replace the content of a file, or make it; on an error the old file stays as it is."""
+def replace(
+    path: str | bytes | os.PathLike[Any],
+    chunks: Iterable[bytes | memoryview],
+    before: Callable[[], None] | None = None,
+) -> None:
+    """Replace the content of a file, or make it; on an error the old file stays as it is.
+
+    `before` is called when the new content is on the disk, just before it takes its place.
+    """
     target = Path(os.path.realpath(os.fsdecode(path)))  # a link keeps pointing to the file
     old = _replaced(target)
     file = _temporary(target, 0o666 if old is None else 0o600)  # a new file goes by the umask
@@ -45,6 +52,8 @@ def replace(path: str | bytes | os.PathLike[Any], chunks: Iterable[bytes | memor
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
+            if before is not None:
+                before()
             if sys.platform != "win32":  # as long as it is locked, nobody takes it for litter
                 os.replace(file.name, target)
         if sys.platform == "win32":  # where files that are open cannot be renamed
@@ -102,11 +111,15 @@ def _stem(target: Path) -> str:
     return f".{target.name[:_STEM_START]}.{digest}."
 
 
+def temporary_name(target: Path) -> Path:
+    """Return a new name beside the target; what a killed process leaves there is swept."""
+    return target.parent / f"{_stem(target)}{secrets.token_hex(_RANDOM_BYTES)}.tmp"
+
+
 def _temporary(target: Path, mode: int = 0o600) -> IO[bytes]:
     """Open a new file beside the target, locked."""
     while True:
-        name = f"{_stem(target)}{secrets.token_hex(_RANDOM_BYTES)}.tmp"
-        path = target.parent / name
+        path = temporary_name(target)
         file = open(path, "xb", opener=lambda p, flags: os.open(p, flags, mode))  # noqa: SIM115
         try:
             _lock(file, wait=True)

@@ -88,7 +88,7 @@ class Saveable(ABC):
         >>> twin.update(0) == pf.update(0)
         True
         """
-        chunks = _encoded(self)
+        chunks = encoded(self)
         if isinstance(file, (str, bytes, os.PathLike)):
             atomic_write.replace(file, chunks)
         else:
@@ -130,7 +130,7 @@ class Saveable(ABC):
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return unpickled, (type(self), b"".join(_encoded(self)), self._left_out())
+        return unpickled, (type(self), b"".join(encoded(self)), self._left_out())
 
 
 def unpickled(cls: type[Saveable], content: bytes, left_out: dict[str, Any]) -> Any:
@@ -164,7 +164,8 @@ def _name_of(thing: Saveable) -> str:
     raise TypeError(f"{type(thing).__name__} cannot be saved")
 
 
-def _encoded(thing: Saveable) -> list[bytes | memoryview]:
+def encoded(thing: Saveable) -> list[bytes | memoryview]:
+    """Return the parts of the file of a checkpoint."""
     arrays: dict[str, NDArray[Any]] = {}
     entry, version = _describe(thing, "", arrays)
     return file_format.encoded({"predictor": entry}, arrays, version)

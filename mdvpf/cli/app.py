@@ -15,6 +15,7 @@ from mdvpf.cli.evaluate import evaluate
 from mdvpf.cli.filter import filter_stream
 from mdvpf.cli.inspect import inspect
 from mdvpf.cli.reproduce import reproduce
+from mdvpf.cli.verify import verify
 
 # The base of the errors that a command line can contain: typer does not export it.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -29,6 +30,7 @@ app.command()(reproduce)
 app.command()(compare)
 app.command("filter")(filter_stream)
 app.command()(inspect)
+app.command()(verify)
 app.command()(detect)
 app.command()(evaluate)
 app.command()(compress)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mdvpf._support import validate
-from mdvpf.cli import live, shared
+from mdvpf.checkpoint import FileLock, Generations
+from mdvpf.cli import live, live_options, shared
+from mdvpf.cli.lag import Lag
+from mdvpf.cli.resume import STDIN, open_source
+from mdvpf.cli.sink import FileSink, Sink
+from mdvpf.cli.stop import Stop
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.predictor import Predictor, Vocabulary
+from mdvpf.streams.filter_run import FilterRun
+from mdvpf.streams.formats import make_format
 from mdvpf.streams.methods import (
     AUTO,
     SETTINGS,
@@ -21,16 +28,19 @@ from mdvpf.streams.methods import (
     method_of,
     resolve_method,
 )
-from mdvpf.streams.monitor import Monitor
+from mdvpf.streams.monitor import Monitor, MonitorHolder
+from mdvpf.streams.report import REPORT_FORMATS, csv_header, report_writer
 
 METHOD_OPTIONS = ("method", "algorithm")  # the second is the old name of the first
+MONITOR_OPTIONS = ("max_keys", "key_ttl", "n_expected")
+UNKNOWN = "OTHER"  # with --max-labels, unless --unknown is given
 
 
 def filter_stream(
     file: Annotated[
         Path,
         typer.Argument(metavar="FILE", dir_okay=False, help="The input; - is standard input."),
-    ] = live.STDIN,
+    ] = STDIN,
     symbols: Annotated[
         int | None, typer.Option(help="The symbols are the numbers from 0 to one less than this.")
     ] = None,
@@ -42,13 +52,26 @@ def filter_stream(
             help="The symbols are the lines of this file, each as often as you like.",
         ),
     ] = None,
+    max_labels: live_options.MaxLabels = None,
     unknown: Annotated[
         str | None,
-        typer.Option(help="With --vocabulary: one more symbol, for whatever is not in it."),
+        typer.Option(
+            help="With --vocabulary or --max-labels: one more symbol, for whatever is not among "
+            "them."
+        ),
     ] = None,
-    missing: Annotated[
-        str | None, typer.Option(help="How a line says that its symbol is missing.")
-    ] = None,
+    line_format: live_options.Format = None,
+    column: live_options.Column = None,
+    key: live_options.Key = None,
+    time: live_options.Time = None,
+    time_unit: live_options.TimeUnit = None,
+    end: live_options.End = None,
+    missing: live_options.Missing = None,
+    delimiter: live_options.Delimiter = None,
+    pattern: live_options.Pattern = None,
+    pass_fields: live_options.Pass = None,
+    max_keys: live_options.MaxKeys = None,
+    key_ttl: live_options.KeyTtl = None,
     method: shared.Method = None,
     algorithm: Annotated[str | None, typer.Option(hidden=True)] = None,  # as --method, formerly
     particles: shared.ParticlesInAll = None,
@@ -71,6 +94,10 @@ def filter_stream(
         float | None,
         typer.Option(help="Judge the mean surprise of about so many symbols. \\[default: 1]"),
     ] = None,
+    report: live_options.ReportFormat = REPORT_FORMATS[0],
+    alarms_only: live_options.AlarmsOnly = False,
+    expected: live_options.Expected = None,
+    output: live_options.Output = None,
     checkpoint: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Where to keep the filter.")
     ] = None,
@@ -79,6 +106,9 @@ def filter_stream(
         bool,
         typer.Option("--resume", help="Go on from the checkpoint, if there is one already."),
     ] = False,
+    from_start: live_options.FromStart = False,
+    take_unfinished: live_options.TakeUnfinished = False,
+    lag_every: live_options.LagEvery = 10.0,
     skip_malformed: Annotated[
         bool,
         typer.Option("--skip-malformed", help="Report malformed lines and go on after them."),
@@ -86,19 +116,20 @@ def filter_stream(
 ) -> int:
     """Filter a stream: one symbol a line in, one JSON object a line out, as they arrive.
 
-    An empty line ends a sequence. Each object has the number of the line, the symbol, its log
-    predictive, its surprise, whether that is an alarm, the mean number of states, and the three
-    symbols that were likeliest in its place, as seen before it came.
+    An empty line ends a sequence; other formats than plain lines have fields for the symbol, the
+    key of its sequence and its time. Each object has the number of the line, the symbol, its log
+    predictive, its surprise, whether that is an alarm and why, the mean number of states, and the
+    three symbols that were likeliest in its place, as seen before it came.
 
     By default the symbols go through auto, the mixture of many filters, chains and trees for which
     nothing has to be chosen; it takes some milliseconds a symbol. --method names a single
     filter, which takes the hyper-parameters and the options of its algorithm, or a chain or a
     tree, which take --beta.
 
-    SIGTERM and Ctrl-C end after the current symbol, with a checkpoint. --resume needs nothing
-    else than what began the run: a FILE goes on after the last line that the checkpoint has seen,
-    a pipe with the next line that comes. A run that was killed repeats what it wrote after its
-    last checkpoint.
+    SIGTERM, SIGHUP and Ctrl-C end after the lines that were read, with a checkpoint. --resume needs
+    nothing else than what began the run: a FILE goes on after the last line that the checkpoint has
+    seen, also if it was rotated since, a pipe with the next line that comes. A run that was killed
+    repeats what it wrote after its last checkpoint; with --output no report is there twice.
 
     For example:
 
@@ -106,17 +137,23 @@ def filter_stream(
 
     mdvpf filter clicks.txt --symbols 17 --checkpoint clicks.mdvpf --resume
 
+    journalctl -f -o json | mdvpf filter --format journal --max-labels 500 --alarms-only
+
     mdvpf filter clicks.txt --symbols 17 --method MD-VPA --beta 0.03
     """
     with shared.usage():
         validate.integer("every", every, low=1)
-        if file != live.STDIN and not file.exists():
+        validate.choice("report", report, REPORT_FORMATS)
+        if file != STDIN and not file.exists() and not resume:
             raise ValueError(f"{file}: there is no such file")
-        if checkpoint is None and resume:
-            raise ValueError("--resume: expected only with --checkpoint")
+        if checkpoint is None and (resume or take_unfinished):
+            option = "--resume" if resume else "--take-unfinished"
+            raise ValueError(f"{option}: expected only with --checkpoint")
+        if from_start and not resume:
+            raise ValueError("--from-start: expected only with --resume")
         given = shared.given(
             symbols=symbols,
-            vocabulary=_read_vocabulary(vocabulary, unknown),
+            **_read_vocabulary(vocabulary, max_labels, unknown),
             **_read_method(method, algorithm),
             particles=particles,
             alpha=alpha,
@@ -134,83 +171,119 @@ def filter_stream(
             selection=selection,
             false_alarms=false_alarms,
             smoothing=smoothing,
+            max_keys=max_keys,
+            key_ttl=key_ttl,
+            n_expected=expected,
+        )
+        lines = shared.given(
+            format=line_format,
+            symbol=column,
+            key=key or None,
+            time=time,
+            time_unit=time_unit,
+            end=end or None,
             missing=missing,
+            delimiter=delimiter,
+            pattern=pattern,
+            pass_fields=pass_fields or None,
         )
-        if checkpoint is None or not checkpoint.exists():
-            monitor = _new_monitor(given, seed)
-        elif not resume:
-            raise ValueError(f"{checkpoint}: checkpoint exists; pass --resume or another path")
-        else:
-            monitor = None
-    if monitor is not None:
+    with ExitStack() as cleanup:
+        generations = None
         if checkpoint is not None:
-            monitor.save(checkpoint)  # if it cannot be written at all, better now than later
-    else:
-        assert checkpoint is not None
-        monitor = Monitor.load(checkpoint)
-        with shared.usage():
-            _compare(monitor, given)
-    return _follow(monitor, file, checkpoint, every, skip_malformed)
-
-
-def _follow(
-    monitor: Monitor, file: Path, checkpoint: Path | None, every: int, skip_malformed: bool
-) -> int:
-    stop = live.Stop()
-    with live.opened(file, monitor.n_lines) as lines, stop.listening():
-        try:
-            for line in stop.lines(lines):
-                _read(monitor, line, skip_malformed)
-                if checkpoint is not None and monitor.n_lines % every == 0:
-                    _keep(monitor, checkpoint)
-        except BrokenPipeError:  # whoever read the output has seen enough
-            live.abandon_output()
-        finally:
-            if checkpoint is not None:
-                monitor.save(checkpoint)
-    return shared.INTERRUPTED if stop.signal == signal.SIGINT else shared.DONE
-
-
-def _read(monitor: Monitor, line: bytes, skip_malformed: bool) -> None:
-    try:
-        if live.is_too_long(line):
-            raise ValueError(
-                f"line {monitor.n_lines + 1}: expected at most {live.LONGEST_LINE} bytes"
-            )
-        report = monitor.read(line)
-    except ValueError as error:
-        if not skip_malformed:
-            raise
-        shared.complain(f"{error}; skipped")
-        monitor.skip()
-        return
-    if report is not None:
-        print(report.to_json(), flush=True)
-
-
-def _keep(monitor: Monitor, checkpoint: Path) -> None:
-    """Write a checkpoint on the way. A full disk is no reason to stop: there is a next time."""
-    try:
-        monitor.save(checkpoint)
-    except OSError as error:
-        shared.complain(
-            f"line {monitor.n_lines}: no checkpoint was written, the last one stays: {error}"
+            lock = FileLock(checkpoint)
+            cleanup.callback(lock.release)
+            if not lock.acquire().is_held:
+                shared.complain(f"{checkpoint}: no locks there; mind that no other process uses it")
+            generations = Generations(checkpoint)
+        run, is_new = _open_run(generations, resume, given, lines, seed)
+        stop = Stop()
+        source = open_source(
+            file,
+            run,
+            from_start=from_start,
+            is_resumable=checkpoint is not None,
+            note=shared.complain,
         )
+        cleanup.callback(source.close)
+        sink = _open_sink(output, stop, run)
+        cleanup.callback(sink.close)
+        sink.put_back(run.outbox)
+        fields = run.monitor.format.options.get("pass_fields", ())
+        if report == "csv" and (sink.is_empty if isinstance(sink, FileSink) else is_new):
+            sink.put(csv_header(fields))
+        follower = live.Follower(
+            monitor=run.monitor,
+            source=source,
+            sink=sink,
+            stop=stop,
+            write=report_writer(report, fields),
+            generations=generations,
+            every=every,
+            skip_malformed=skip_malformed,
+            alarms_only=alarms_only,
+            take_unfinished=take_unfinished,
+            lag=Lag(lag_every, shared.complain),
+        )
+        if generations is not None and is_new:
+            # If it cannot be written at all, better now than later.
+            generations.save(follower.snapshot())
+        with stop.listening():
+            return live.run_to_the_end(follower)
+
+
+def _open_run(
+    generations: Generations | None,
+    resume: bool,
+    given: dict[str, Any],
+    lines: dict[str, Any],
+    seed: int | None,
+) -> tuple[FilterRun, bool]:
+    """Return the run that the checkpoint holds or the options describe, and whether it is new."""
+    if generations is None or not generations.exists:
+        with shared.usage():
+            return FilterRun(_new_monitor(given, lines, seed)), True
+    if not resume:
+        with shared.usage():
+            raise ValueError(
+                f"{generations.path}: checkpoint exists; pass --resume or another path"
+            )
+    found = generations.load(
+        (FilterRun, MonitorHolder, Monitor, SurpriseDetector, Predictor), shared.complain
+    )
+    if not isinstance(found, FilterRun):
+        found = FilterRun(found if isinstance(found, Monitor) else Monitor(found))
+    with shared.usage():
+        _compare(found.monitor, given, lines)
+    return found, False
+
+
+def _open_sink(output: Path | None, stop: Stop, run: FilterRun) -> Sink:
+    if output is None:
+        return Sink.standard_output(stop)
+    return FileSink(stop, output, run.output)
 
 
 # --- What the options describe
 
 
-def _read_vocabulary(path: Path | None, unknown: str | None) -> Vocabulary | None:
-    if path is None:
+def _read_vocabulary(
+    path: Path | None, max_labels: int | None, unknown: str | None
+) -> dict[str, Any]:
+    if path is None and max_labels is None:
         if unknown is not None:
             raise ValueError(f"unknown={unknown!r}: expected only with --vocabulary")
-        return None
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # as those of the stream are
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
-    return Vocabulary.from_data((line.strip() for line in lines if line.strip()), unknown)
+        return {}
+    labels: list[str] = []
+    if path is not None:
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
+        labels = [line.strip() for line in text.split("\n") if line.strip()]  # as in the stream
+    if max_labels is None:
+        return {"vocabulary": Vocabulary.from_data(labels, unknown)}
+    unknown = UNKNOWN if unknown is None else unknown
+    return {"vocabulary": Vocabulary.open(labels, max_labels=max_labels, unknown=unknown)}
 
 
 def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
@@ -221,39 +294,59 @@ def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
     return {option: resolve_method(name, argument=option) for option, name in given.items()}
 
 
-def _new_monitor(given: dict[str, Any], seed: int | None) -> Monitor:
+def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None) -> Monitor:
     vocabulary = given.get("vocabulary")
     if (vocabulary is None) == ("symbols" not in given):
-        raise ValueError("expected --symbols or --vocabulary, one of them")
+        raise ValueError("expected --symbols or --vocabulary or --max-labels, one of them")
     predictor = make_predictor(
         given.get("method") or given.get("algorithm") or AUTO,
-        given["symbols"] if vocabulary is None else vocabulary.n_symbols,
+        given["symbols"] if vocabulary is None else vocabulary.capacity,
         given.get("particles"),
         seed,
         **{name: given[name] for name in SETTINGS if name in given},
     )
     predictor.vocabulary = vocabulary
     settings = {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
-    return Monitor(SurpriseDetector(predictor, **settings), missing=given.get("missing"))
+    others = {name: given[name] for name in MONITOR_OPTIONS if name in given}
+    detector = SurpriseDetector(predictor, **settings)
+    if set(lines) <= {"missing"}:
+        return Monitor(detector, missing=lines.get("missing"), **others)
+    options = {name: value for name, value in lines.items() if name != "format"}
+    return Monitor(detector, format=make_format(lines.get("format", "lines"), options), **others)
 
 
-def _compare(monitor: Monitor, given: dict[str, Any]) -> None:
+def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> None:
     """Raise if an option contradicts the checkpoint: a filter cannot change on the way."""
     predictor = monitor.predictor
     found: dict[str, Any] = {
         "vocabulary": predictor.vocabulary,
         "symbols": predictor.n_symbols,
-        "missing": monitor.missing,
         **monitor.detector.settings,
         **dict.fromkeys(METHOD_OPTIONS, method_of(predictor)),
         **found_settings(predictor),
+        **{name: getattr(monitor, name) for name in MONITOR_OPTIONS},
+        "format": monitor.format.name,
+        **monitor.format.options,
     }
-    for name, value in given.items():
-        if found.get(name) != value:
+    if lines and monitor.format.name == lines.get("format", "lines"):
+        options = {name: value for name, value in lines.items() if name != "format"}
+        lines = {**lines, **make_format(monitor.format.name, options).options}
+    for name, value in {**given, **lines}.items():
+        if found.get(name) != value and not _has_grown(value, found.get(name)):
             shown = _shown_method(predictor) if name in METHOD_OPTIONS else repr(found.get(name))
+            option = "column" if name == "symbol" else name
             raise ValueError(
-                f"{name}={value!r}: the checkpoint has {shown}; expected the same, or none"
+                f"{option}={value!r}: the checkpoint has {shown}; expected the same, or none"
             )
+
+
+def _has_grown(first: Any, now: Any) -> bool:
+    """Tell whether one open vocabulary is what became of another."""
+    if not (isinstance(first, Vocabulary) and isinstance(now, Vocabulary) and first.is_open):
+        return False
+    return (now.max_labels, now.unknown) == (first.max_labels, first.unknown) and now.labels[
+        : len(first.labels)
+    ] == first.labels
 
 
 def _shown_method(predictor: Predictor) -> str:

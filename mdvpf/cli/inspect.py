@@ -12,13 +12,19 @@ import typer
 from numpy.typing import NDArray
 
 from mdvpf._support.tables import Cell, Column, Table
-from mdvpf.checkpoint import CallableNeeded
+from mdvpf.checkpoint import CallableNeeded, load
 from mdvpf.cli import shared
+from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
 from mdvpf.predictor import Predictor, label_text
+from mdvpf.streams.filter_run import FilterRun
+from mdvpf.streams.formats.journal import Journal
 from mdvpf.streams.methods import AUTO
 from mdvpf.streams.monitor import Monitor
+from mdvpf.streams.position import Position
+
+NEWLINE = b"\n"
 
 _MOST_ENTRIES = 20_000_000  # of the tables of counts, which are dense
 
@@ -47,19 +53,24 @@ def inspect(
 
     mdvpf inspect clicks.mdvpf --top 30
     """
-    monitor = _load(checkpoint)
+    run = load_run(checkpoint)
     console = shared.console()
-    for table in _tables(monitor, checkpoint, top):
+    for table in _tables(run, checkpoint, top):
         console.print(table.rich())
         console.print()
     return 0
 
 
-def _load(file: Path) -> Monitor:
+def load_run(file: Path) -> FilterRun:
+    """Read a checkpoint of whatever kind, as the run of a command."""
+    wanted = (FilterRun, Monitor, SurpriseDetector, Predictor)
     try:
-        return Monitor.load(file)
+        found = load(file, wanted)
     except CallableNeeded:  # for a discount, of which nothing is shown
-        return Monitor.load(file, discount=_not_in_the_file)
+        found = load(file, wanted, _not_in_the_file)
+    if isinstance(found, FilterRun):
+        return found
+    return FilterRun(found if isinstance(found, Monitor) else Monitor(found))
 
 
 def _not_in_the_file(n: int) -> float:
@@ -67,9 +78,11 @@ def _not_in_the_file(n: int) -> float:
     raise LookupError("the discount is not in the file")
 
 
-def _tables(monitor: Monitor, file: Path, top: int) -> list[Table]:
-    predictor = monitor.predictor
-    tables = [_facts("configuration", _configuration(monitor, file))]
+def _tables(run: FilterRun, file: Path, top: int) -> list[Table]:
+    predictor = run.monitor.predictor
+    tables = [_facts("configuration", _configuration(run.monitor, file))]
+    if run.position is not None:
+        tables.append(_facts("stream", _stream(run, run.position)))
     if isinstance(predictor, ParticleFilter):
         tables.append(_facts("particles", _particles(predictor)))
         tables.append(_memory(predictor))
@@ -79,6 +92,24 @@ def _tables(monitor: Monitor, file: Path, top: int) -> list[Table]:
         tables.append(_memory(predictor))
         tables += _members(predictor, top)
     return tables
+
+
+def _stream(run: FilterRun, position: Position) -> list[tuple[Cell, ...]]:
+    """Return where the run stands in its input and its output."""
+    rows: list[tuple[Cell, ...]] = [
+        ("input", position.path or "a pipe"),
+        ("bytes read", f"{position.n_bytes:,}"),
+        ("lines of it", f"{position.n_lines:,}"),
+        ("bytes still to be absorbed", f"{len(run.inbox):,}"),
+        ("reports still to be written", f"{run.outbox.lines.count(NEWLINE):,}"),
+        ("format", run.monitor.format.name),
+        ("keys in use", f"{run.monitor.predictor.n_keys:,}"),
+    ]
+    if run.output is not None:
+        rows.append(("output", f"{run.output.path}, {run.output.n_bytes:,} bytes"))
+    if isinstance(run.monitor.format, Journal):
+        rows.append(("cursor", str(run.monitor.format.cursor)))
+    return rows
 
 
 def _memory(predictor: ParticleFilter | Mixture) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -137,7 +137,10 @@ def _read_discount(text: str) -> str | float:
 
 def complain(message: str) -> None:
     """Print a line for whoever runs the command, beside its output."""
-    print(f"mdvpf: {message}", file=sys.stderr, flush=True)
+    if sys.stderr is None:
+        return
+    with suppress(OSError):  # a terminal that is gone: there is nobody to tell
+        print(f"mdvpf: {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -134,10 +134,15 @@ class Members:
         return [member for row in self.rows for member in row]
 
     def copy(self) -> Members:
-        """Return an independent copy; templates are never changed, so they are shared."""
+        """Return an independent copy.
+
+        Templates are never changed, but one thread at a time can use them, and a copy may be saved
+        by another thread.
+        """
         self.check_whole()
         rows = [[member.copy() for member in row] for row in self.rows]
-        return Members(rows, self.restart, self.templates, self.time)
+        templates = [template.copy() for template in self.templates]
+        return Members(rows, self.restart, templates, self.time)
 
     # -- one symbol ------------------------------------------------------------------------
 

@@ -1,17 +1,14 @@
 """A stream as it arrives: lines of text in, one report a line out, and all of it in a checkpoint.
 
-A `Monitor` puts a detector at the end of a stream. It reads a line, says what the predictor
-expected in its place, lets the predictor absorb it, and the detector judge the surprise. It
-counts the lines, so that a stream that comes from a file can go on after a restart where it
-stopped. `mdvpf filter` is this with a file at each end.
+A `Monitor` puts a detector at the end of a stream. It reads a line through a format, which makes it
+an event, says what the predictor expected in its place, lets the predictor absorb it, and the
+detector judge the surprise. It counts the lines, and ends the keys that nobody uses any more.
+`mdvpf filter` is this with a file at each end.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,85 +20,33 @@ from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
-from mdvpf.predictor import Label, Predictor, Step, label_text, read_step
+from mdvpf.predictor import Label, Predictor, Step, read_step
+from mdvpf.streams.events import Event
+from mdvpf.streams.formats import LineFormat, make_format
+from mdvpf.streams.key_ages import KeyAges
+from mdvpf.streams.label_texts import LabelTexts
+from mdvpf.streams.report import N_EXPECTED, Report
 
-N_EXPECTED = 3  # how many of the likeliest symbols a report names
+__all__ = ["Monitor", "MonitorHolder", "Report"]
+
+MAX_KEYS = 10_000  # by default
+MANY_SYMBOLS = 1000  # from here on reports name no expected symbols unless they are asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one line did.
+class MonitorHolder(checkpoint.Saveable):
+    """Base of what is saved around a monitor; `Monitor.load` takes the monitor out of it."""
 
-    Attributes
-    ----------
-    line : int
-        Number of the line, from 1, over the life of the monitor.
-    symbol : label or None
-        The symbol, as a label if there is a vocabulary; None if it is missing.
-    log_predictive : float
-        Log probability of the symbol, fixed before it was used; 0 for a missing one.
-    surprise : float
-        The same with the sign turned: nats.
-    alarm : bool
-        Whether the detector raised an alarm.
-    mean_states : float or None
-        Weighted mean number of states of the filter after the symbol; of all filters in a mixture,
-        each by its weight in the next prediction; None if there is no filter.
-    expected : tuple of (label, float)
-        The likeliest symbols before this one was seen, and their probabilities.
-
-    Examples
-    --------
-    >>> import mdvpf
-    >>> report = mdvpf.Monitor(mdvpf.Markov(n_symbols=2, order=0)).read("1")
-    >>> report.line, report.symbol, round(report.surprise, 3)
-    (1, 1, 0.693)
-    """
-
-    line: int
-    symbol: Label | None
-    log_predictive: float
-    surprise: float
-    alarm: bool
-    mean_states: float | None
-    expected: tuple[tuple[Label, float], ...]
-
-    def to_json(self) -> str:
-        """Return the report as one line of JSON.
-
-        JSON has no infinite numbers: what a symbol of probability zero has of them is null.
-
-        Examples
-        --------
-        >>> from mdvpf.streams.monitor import Report
-        >>> Report(1, "ls", -0.5, 0.5, False, 1.0, (("cd", 0.25),)).to_json()[:44]
-        '{"line": 1, "symbol": "ls", "log_predictive"'
-        """
-        return json.dumps(
-            {
-                "line": self.line,
-                "symbol": _plain(self.symbol),
-                "log_predictive": _finite(self.log_predictive),
-                "surprise": _finite(self.surprise),
-                "alarm": self.alarm,
-                "mean_states": self.mean_states,
-                "expected": [
-                    {"symbol": _plain(label), "probability": probability}
-                    for label, probability in self.expected
-                ],
-            },
-            allow_nan=False,
-        )
+    monitor: Monitor
 
 
 @checkpoint.register("Monitor")
 class Monitor(checkpoint.Saveable):
-    r"""A detector and its predictor at the end of a stream of lines.
+    r"""A detector and its predictor at the end of a stream of lines, or of events.
 
-    A line holds one symbol: a label, if the predictor has a vocabulary, else a number in
+    By default a line holds one symbol: a label, if the predictor has a vocabulary, else a number in
     ``0..n_symbols-1``. A label that is not text stands in the line as JSON writes it: 7 is
     ``7``, the tuple ("a", 7) is ``["a", 7]``. Space around it does not count. An empty line
-    ends a sequence.
+    ends a sequence. Other formats are those of `mdvpf.streams.formats`.
 
     Parameters
     ----------
@@ -109,12 +54,27 @@ class Monitor(checkpoint.Saveable):
         What absorbs and judges the symbols; a predictor gets a detector as it is by default. It is
         the monitor's from now on.
     missing : str, optional
-        The text of a line whose symbol is missing.
+        The text of a line whose symbol is missing. Other formats than that of lines have an option
+        for it.
+    format : LineFormat, optional
+        What `read` makes events of lines with; it is the monitor's from now on.
+    max_keys : int, default 10,000
+        At most so many keys are in use: another one ends that which was used longest ago.
+    key_ttl : float, optional
+        Time to live of keys: one that was not used for longer ends. In seconds, by the times of
+        events; where they have none, in lines.
+    n_expected : int, optional
+        How many of the likeliest symbols a report names, at most 3. The distribution of the next
+        symbol takes many times as long as a step if there are many symbols, so the default is 3 up
+        to 1,000 symbols, and then 0.
 
     Attributes
     ----------
     detector : SurpriseDetector
-    missing : str or None
+    format : LineFormat
+    max_keys : int
+    key_ttl : float or None
+    n_expected : int or None
         As passed.
     n_lines : int
         How many lines were read, those that were skipped among them.
@@ -130,21 +90,46 @@ class Monitor(checkpoint.Saveable):
     """
 
     detector: ReadOnly[SurpriseDetector] = ReadOnly()
-    missing: ReadOnly[str | None] = ReadOnly()
+    format: ReadOnly[LineFormat] = ReadOnly()
+    max_keys: ReadOnly[int] = ReadOnly()
+    key_ttl: ReadOnly[float | None] = ReadOnly()
+    n_expected: ReadOnly[int | None] = ReadOnly()
     n_lines: Checked[int] = Checked(lambda n: validate.integer("n_lines", n, low=0, high=2**62))
 
     def __init__(
-        self, detector: SurpriseDetector | Predictor, *, missing: str | None = None
+        self,
+        detector: SurpriseDetector | Predictor,
+        *,
+        missing: str | None = None,
+        format: LineFormat | None = None,
+        max_keys: int = MAX_KEYS,
+        key_ttl: float | None = None,
+        n_expected: int | None = None,
     ) -> None:
         if isinstance(detector, Predictor):
             detector = SurpriseDetector(detector)
         if not isinstance(detector, SurpriseDetector):
             raise TypeError(f"detector={detector!r}: expected a SurpriseDetector or a Predictor")
+        if format is not None and not isinstance(format, LineFormat):
+            raise TypeError(f"format={format!r}: expected a LineFormat, or None")
         self.detector = detector
         self.n_lines = 0
-        self._labels: list[Label] = list(self.predictor.vocabulary or ())
-        self._symbols = _by_text(self._labels)
-        self.missing = None if missing is None else self._read_missing(missing)
+        self._texts = LabelTexts(self.predictor)
+        if missing is not None:
+            if format is not None:
+                raise ValueError(f"missing={missing!r}: expected None, as the format has its own")
+            missing = self._read_missing(missing)
+        self.format = make_format("lines", {"missing": missing}) if format is None else format
+        self.key_ttl = (
+            None if key_ttl is None else validate.real("key_ttl", key_ttl, low=0.0, high=1e15)
+        )
+        self.n_expected = (
+            None
+            if n_expected is None
+            else validate.integer("n_expected", n_expected, low=0, high=N_EXPECTED)
+        )
+        self._ages = None if self.key_ttl is None else KeyAges(self.key_ttl)
+        self.max_keys = validate.integer("max_keys", max_keys, low=1)
 
     def __repr__(self) -> str:
         return f"Monitor({self.detector!r}, missing={self.missing!r})"
@@ -153,6 +138,12 @@ class Monitor(checkpoint.Saveable):
     def predictor(self) -> Predictor:
         """The detector's predictor."""
         return self.detector.predictor
+
+    @property
+    def missing(self) -> str | None:
+        """The text of a symbol that is missing."""
+        missing: str | None = self.format.options.get("missing")
+        return missing
 
     def read(self, line: str | bytes) -> Report | None:
         """Absorb one line.
@@ -165,7 +156,7 @@ class Monitor(checkpoint.Saveable):
         Returns
         -------
         Report or None
-            None for an empty line.
+            None for a line without a symbol, such as an empty one.
 
         Raises
         ------
@@ -183,26 +174,120 @@ class Monitor(checkpoint.Saveable):
         ...
         ValueError: line 2: 'two': expected an integer in 0..1
         """
-        text = self._text(line)
-        if not text:
-            self.detector.new_sequence()
+        if isinstance(line, str):
+            line = line.encode("utf-8", "surrogatepass")
+        elif not isinstance(line, bytes):
+            raise TypeError(f"line={line!r}: expected a str or bytes")
+        try:
+            event = self.format.parse(line)
+        except ValueError as error:
+            raise ValueError(f"line {self.n_lines + 1}: {error}") from None
+        if event is None:
             self.n_lines += 1
             return None
-        symbol = None if text == self.missing else self._symbol(text)
-        predictor = self.detector.reader
-        expected = _likeliest(predictor.predict_proba())
-        step = read_step(predictor, predictor.update(symbol))
-        detection = self.detector.judge(step, missing=symbol is None)
+        return self.absorb(event)
+
+    def absorb(self, event: Event) -> Report | None:
+        """Absorb one event, which counts as a line.
+
+        Parameters
+        ----------
+        event : Event
+            What happened.
+
+        Returns
+        -------
+        Report or None
+            None for an event without a symbol, which only ends a sequence.
+
+        Raises
+        ------
+        ValueError
+            If the symbol is none of the predictor's; then it is not counted, and nothing has
+            changed.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> from mdvpf.streams.events import Event
+        >>> monitor = mdvpf.Monitor(mdvpf.Markov(n_symbols=2))
+        >>> report = monitor.absorb(Event(1, time=1700000000.0, fields={"host": "a"}))
+        >>> report.time, report.fields
+        (1700000000.0, {'host': 'a'})
+        """
+        if not isinstance(event, Event):
+            raise TypeError(f"event={event!r}: expected an Event")
+        if event.no_symbol:
+            self._end(event.key)
+            self.n_lines += 1
+            return None
+        try:
+            report = self._absorb(event)
+        except ValueError as error:
+            raise ValueError(f"line {self.n_lines + 1}: {error}") from None
         self.n_lines += 1
+        if event.ends:
+            self._end(event.key)
+        return report
+
+    def _absorb(self, event: Event) -> Report:
+        key, label, texts = event.key, event.symbol, self._texts
+        reader = self.detector.reader
+        symbol = None if label is None else texts.symbol(label, reader)
+        if self._ages is not None:
+            for old in self._ages.expired(event.time, self.n_lines):
+                self._end(old)
+            self._ages.use(key, event.time, self.n_lines)
+        if event.time is not None:
+            reader.tell_time(event.time)
+        if key is not None and reader.max_keys is None:
+            reader.max_keys = self.max_keys
+        expected = self._expected(reader, key)
+        step = reader.update(symbol) if key is None else reader.update(symbol, key=key)
+        step = read_step(reader, step)
+        if label is not None:
+            texts.note(label, reader)
+        detection = self.detector.judge(step, missing=symbol is None)
         return Report(
-            line=self.n_lines,
-            symbol=None if symbol is None else self._label(symbol),
+            line=self.n_lines + 1,
+            symbol=None if symbol is None else texts.label(symbol, reader),
             log_predictive=step.log_predictive,
             surprise=detection.surprise,
             alarm=detection.alarm,
-            mean_states=_mean_states(predictor, step),
-            expected=tuple((self._label(i), p) for i, p in expected),
+            mean_states=_mean_states(reader, step),
+            expected=expected,
+            key=key,
+            time=event.time,
+            label=label,
+            index=detection.time,
+            level=detection.level,
+            score=detection.score,
+            threshold=detection.threshold,
+            change=detection.change,
+            fields=event.fields,
         )
+
+    def _expected(self, reader: Predictor, key: Label | None) -> tuple[tuple[Label, float], ...]:
+        """Return the likeliest symbols of a key; one that was never seen has no name."""
+        n = self.n_expected
+        if n is None:
+            n = N_EXPECTED if reader.n_symbols <= MANY_SYMBOLS else 0
+        if n == 0:
+            return ()
+        probabilities = reader.predict_proba() if key is None else reader.predict_proba(key=key)
+        named = [
+            (self._texts.label(symbol, reader), probability)
+            for symbol, probability in _likeliest(probabilities, n)
+        ]
+        return tuple((label, p) for label, p in named if label is not None)
+
+    def _end(self, key: Label | None) -> None:
+        if key is None:
+            self.detector.new_sequence()
+        else:
+            self.detector.new_sequence(key)
+        if self._ages is not None:
+            self._ages.end(key)
 
     def skip(self) -> None:
         """Count a line without reading it.
@@ -217,46 +302,38 @@ class Monitor(checkpoint.Saveable):
         """
         self.n_lines += 1
 
-    def _text(self, line: str | bytes) -> str:
-        if isinstance(line, str):
-            return line.strip()
-        if not isinstance(line, bytes):
-            raise TypeError(f"line={line!r}: expected a str or bytes")
-        try:
-            return line.decode("utf-8-sig").strip()  # files from Windows may begin with a mark
-        except UnicodeDecodeError as error:
-            raise self._malformed(line, f"text in UTF-8 ({error.reason})") from None
+    def copy(self) -> Self:
+        """Return an independent copy.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> monitor = mdvpf.Monitor(mdvpf.Markov(n_symbols=2, order=0))
+        >>> monitor.copy().read("1") == monitor.read("1")
+        True
+        """
+        twin = type(self)(
+            self.detector.copy(),
+            format=make_format(self.format.name, self.format.options, self.format.state()),
+            max_keys=self.max_keys,
+            key_ttl=self.key_ttl,
+            n_expected=self.n_expected,
+        )
+        twin.n_lines = self.n_lines
+        twin._ages = None if self._ages is None else self._ages.copy()
+        return twin
+
+    def __copy__(self) -> Self:
+        return self.copy()
 
     def _read_missing(self, missing: Any) -> str:
         if not isinstance(missing, str):
             raise TypeError(f"missing={missing!r}: expected a str, or None")
         if not missing or missing != missing.strip():
             raise ValueError(f"missing={missing!r}: expected text without space around it")
-        if missing in self._symbols or (not self._labels and missing.isdecimal()):
+        if missing in self._texts:
             raise ValueError(f"missing={missing!r}: expected text that is not a symbol")
         return missing
-
-    def _symbol(self, text: str) -> int:
-        if self._labels:
-            vocabulary = self.predictor.vocabulary
-            assert vocabulary is not None
-            symbol = self._symbols.get(text)
-            if symbol is not None:
-                return symbol
-            if vocabulary.unknown is not None:
-                return len(vocabulary.labels)
-            raise self._malformed(text, f"one of the {len(vocabulary)} labels of the vocabulary")
-        last = self.predictor.n_symbols - 1
-        if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= last:
-            return int(text)
-        raise self._malformed(text, f"an integer in 0..{last}")
-
-    def _label(self, symbol: int) -> Label:
-        return self._labels[symbol] if self._labels else symbol
-
-    def _malformed(self, text: str | bytes, expected: str) -> ValueError:
-        shown = repr(text[:40]) + ("..." if len(text) > 40 else "")
-        return ValueError(f"line {self.n_lines + 1}: {shown}: expected {expected}")
 
     # -- checkpoints -----------------------------------------------------------------------
 
@@ -267,7 +344,7 @@ class Monitor(checkpoint.Saveable):
         Parameters
         ----------
         file : path or binary file
-            What `save` wrote.
+            What `save` wrote, or `mdvpf filter`.
         discount : callable, optional
             As for `Predictor.load`.
 
@@ -281,37 +358,48 @@ class Monitor(checkpoint.Saveable):
         >>> mdvpf.Monitor.load(file).n_lines
         0
         """
-        loaded = checkpoint.load(file, (cls, SurpriseDetector, Predictor), discount)
+        wanted = (cls, MonitorHolder, SurpriseDetector, Predictor)
+        loaded = checkpoint.load(file, wanted, discount)
+        if isinstance(loaded, MonitorHolder):
+            loaded = loaded.monitor
         return loaded if isinstance(loaded, cls) else cls(loaded)
 
     def _to_checkpoint(self) -> checkpoint.State:
-        return checkpoint.State(
-            {"missing": self.missing, "n_lines": self.n_lines},
-            parts={"detector": self.detector},
-        )
+        values: dict[str, Any] = {"missing": self.missing, "n_lines": self.n_lines}
+        if (self.format.name, set(self.format.options) - {"missing"}) != ("lines", set()):
+            values["format"] = {
+                "name": self.format.name,
+                "options": self.format.options,
+                "state": self.format.state(),
+            }
+        if self.max_keys != MAX_KEYS:
+            values["max_keys"] = self.max_keys
+        if self._ages is not None:
+            values["key_ttl"] = self.key_ttl
+            values["ages"] = self._ages.to_values()
+        if self.n_expected is not None:
+            values["n_expected"] = self.n_expected
+        return checkpoint.State(values, parts={"detector": self.detector})
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         values = dict(state.values)
         n_lines = validate.integer("n_lines", values.pop("n_lines"), low=0, high=2**62)
+        ages = values.pop("ages", None)
+        form = values.pop("format", None)
+        if form is not None:
+            values["format"] = make_format(form["name"], form["options"], form["state"])
+            values.pop("missing")
         self = cls(state.parts["detector"], **values)
+        if (ages is None) != (self._ages is None):
+            raise ValueError("ages: expected with key_ttl, and only then")
+        if self._ages is not None:
+            self._ages.restore(ages)
         self.n_lines = n_lines
         return self
 
     def _left_out(self) -> dict[str, Any]:
         return self.detector._left_out()
-
-
-def _by_text(labels: list[Label]) -> dict[str, int]:
-    symbols: dict[str, int] = {}
-    for symbol, label in enumerate(labels):
-        text = label_text(label)
-        if symbols.setdefault(text, symbol) != symbol:
-            raise ValueError(
-                f"vocabulary: {labels[symbols[text]]!r} and {label!r} are both {text!r} in a line; "
-                "expected labels that differ there"
-            )
-    return symbols
 
 
 def _mean_states(predictor: Predictor, step: Step) -> float | None:
@@ -320,22 +408,11 @@ def _mean_states(predictor: Predictor, step: Step) -> float | None:
     return step.mean_states if isinstance(predictor, ParticleFilter) else None
 
 
-def _likeliest(probabilities: NDArray[np.float64]) -> list[tuple[int, float]]:
-    """Return the likeliest symbols, the first of equals first; uses the array up."""
+def _likeliest(probabilities: NDArray[np.float64], n: int) -> list[tuple[int, float]]:
+    """Return the n likeliest symbols, the first of equals first; uses the array up."""
     found = []
-    for _ in range(min(N_EXPECTED, len(probabilities))):
+    for _ in range(min(n, len(probabilities))):
         symbol = int(probabilities.argmax())
         found.append((symbol, float(probabilities[symbol])))
         probabilities[symbol] = -1.0
     return found
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-def _plain(label: Label | None) -> Any:
-    """Return a label as what JSON knows, text and numbers as they are."""
-    if label is None or isinstance(label, (str, int)):
-        return label
-    return json.loads(label_text(label))

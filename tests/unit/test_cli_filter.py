@@ -16,7 +16,11 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf.cli import live, main
+from mdvpf.checkpoint import Generations
+from mdvpf.cli import main
+from mdvpf.cli.stop import Stop
+from mdvpf.streams.filter_run import FilterRun
+from mdvpf.streams.line_buffer import LONGEST_LINE
 from mdvpf.streams.monitor import Monitor
 
 pytest.importorskip("typer")
@@ -175,10 +179,10 @@ def test_a_malformed_line_is_skipped_by_choice(bad: bytes, run: Run) -> None:
 
 
 def test_a_line_without_end_is_cut(run: Run) -> None:
-    text = b"0\n" + b"7" * (3 * live.LONGEST_LINE + 5) + b"\n1\n"
+    text = b"0\n" + b"7" * (3 * LONGEST_LINE + 5) + b"\n1\n"
     _, reports, complaint = run(text, *MODEL, "--skip-malformed")
     assert [report["line"] for report in reports] == [1, 3]
-    assert f"line 2: expected at most {live.LONGEST_LINE} bytes" in complaint
+    assert f"line 2: expected at most {LONGEST_LINE} bytes" in complaint
 
 
 def test_a_label_that_nobody_knows(run: Run, tmp_path: Path) -> None:
@@ -203,10 +207,10 @@ def test_resuming_is_as_if_never_interrupted(
     for first, stop in ((0, 11), (11, 12), (12, 40), (40, 60)):
         if from_file:  # which grows
             source.write_text(lines(symbols[:stop]))
-            code, reports, _ = run("", str(source), *options)
+            code, reports, complaint = run("", str(source), *options)
         else:
-            code, reports, _ = run(lines(symbols[first:stop]), *options)
-        assert code == 0
+            code, reports, complaint = run(lines(symbols[first:stop]), *options)
+        assert (code, complaint) == (0, "")
         found += reports
     assert found == expected
 
@@ -300,25 +304,27 @@ def test_a_file_that_is_shorter_than_it_was(run: Run, tmp_path: Path) -> None:
     source.write_text("0\n")
     code, reports, complaint = run("", *options)
     assert (code, reports) == (1, [])
-    assert "1 lines, and the checkpoint was made after 3" in complaint
+    assert "2 bytes, and the checkpoint was made after 6 (3 lines): it was truncated" in complaint
+    assert "--from-start" in complaint
 
 
 def test_a_checkpoint_that_cannot_be_written_on_the_way_stops_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: Monitor, file: Path) -> None:
-        if 0 < self.n_lines < 5:
-            raise OSError(28, "No space left on device", str(file))
-        real(self, file)
+    def full(self: Generations, run: FilterRun, before: Any) -> None:
+        if 0 < run.monitor.n_lines < 5:
+            raise OSError(28, "No space left on device", str(self.path))
+        real(self, run, before)
 
-    real = Monitor.save
-    monkeypatch.setattr(Monitor, "save", full)
+    real: Any = Generations._write
+    monkeypatch.setattr(Generations, "_write", full)
     kept = tmp_path / "kept"
     options = [*MODEL, "--checkpoint", str(kept), "--every", "2"]
     code, reports, complaint = run("0\n1\n2\n3\n0\n", *options)
     assert code == 0
     assert len(reports) == 5
-    assert [line[:13] for line in complaint.splitlines()] == ["mdvpf: line 2", "mdvpf: line 4"]
+    # That of line 4 is not told: the last checkpoint takes its place.
+    assert [line[:13] for line in complaint.splitlines()] == ["mdvpf: line 2"]
     assert "No space left" in complaint
     assert Monitor.load(kept).n_lines == 5
     code, reports, complaint = run("0\n1\n2\n", *MODEL, "--checkpoint", str(tmp_path / "other"))
@@ -397,17 +403,20 @@ def test_a_closed_pipe_is_a_clean_exit(tmp_path: Path) -> None:
     assert Monitor.load(kept).n_lines == 2
 
 
-def test_a_signal_is_noted_between_symbols_and_ends_a_wait() -> None:
-    stop = live.Stop()
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals to send")
+def test_a_signal_is_noted_and_ends_a_wait() -> None:
+    stop = Stop()
+    reading, writing = os.pipe()
     with stop.listening():
-        taken = []
-        for line in stop.lines(io.BytesIO(b"0\n1\n2\n")):
-            taken.append(line)
-            if line == b"1\n":
-                os.kill(os.getpid(), signal.SIGTERM)  # while the line is at work
-                taken.append(b"finished")
-        assert taken == [b"0\n", b"1\n", b"finished"]
+        os.write(writing, b"0")
+        assert stop.wait_for(reading=reading)
+        assert os.read(reading, 1) == b"0"
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert not stop.wait_for(reading=reading)  # it would last for ever
+        assert (stop.signal, stop.n_signals, stop.is_interrupt) == (signal.SIGTERM, 1, False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    os.close(reading)
+    os.close(writing)
 
 
 # --- Inspect

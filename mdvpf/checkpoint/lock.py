@@ -1,0 +1,166 @@
+"""Locks that a process holds for its life, so that two of them never write the same checkpoint.
+
+The lock of FILE is a lock of the operating system on FILE.lock: `flock`, on Windows that of the
+C library. It ends with the process, whatever ends that, so a lock file that a killed process left
+behind is no obstacle. The file holds the number of the process, for the message to the next one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+_SUFFIX = ".lock"
+_LONGEST_NUMBER = 20  # digits of a process number that are read
+_FAR_BYTE = 1 << 30  # locked on Windows, where a locked byte cannot be read
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+class LockedError(OSError):
+    """Another process holds the lock.
+
+    Examples
+    --------
+    >>> from mdvpf.checkpoint import LockedError
+    >>> str(LockedError("clicks.mdvpf", 4711))
+    'clicks.mdvpf: in use by process 4711; expected a checkpoint that no other process writes'
+    """
+
+    def __init__(self, path: str, process: int | None) -> None:
+        super().__init__(path, process)
+        self.path = path
+        self.process = process
+
+    def __str__(self) -> str:
+        who = "another process" if self.process is None else f"process {self.process}"
+        return f"{self.path}: in use by {who}; expected a checkpoint that no other process writes"
+
+
+class FileLock:
+    """The lock of a file, held from `acquire` until `release`, or inside of a ``with`` block.
+
+    Parameters
+    ----------
+    path : path
+        The file that the lock is for; it need not exist. A link stands for the file behind it.
+
+    Attributes
+    ----------
+    is_held : bool
+        Whether this object holds the lock. False after `acquire` means that the file system has no
+        locks.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from mdvpf.checkpoint import FileLock, LockedError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "clicks.mdvpf")
+    ...     with FileLock(path):
+    ...         try:
+    ...             FileLock(path).acquire()
+    ...         except LockedError as error:
+    ...             print("in use by process" in str(error))
+    True
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._target = os.fspath(path)
+        self.path = Path(os.path.realpath(self._target) + _SUFFIX)
+        self.is_held = False
+        self._descriptor: int | None = None
+
+    def acquire(self) -> Self:
+        """Take the lock, or raise `LockedError` at once."""
+        while not self.is_held:
+            descriptor = os.open(self.path, _flags(), 0o600)
+            try:
+                if not _lock(descriptor):
+                    raise LockedError(self._target, _read_number(descriptor))
+                if not self._is_current(descriptor):
+                    os.close(descriptor)  # its holder removed it in the meantime
+                    continue
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()}\n".encode())
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno in _NO_LOCKS and not isinstance(error, LockedError):
+                    with suppress(OSError):
+                        os.unlink(self.path)
+                    return self
+                raise
+            self._descriptor, self.is_held = descriptor, True
+        return self
+
+    def release(self) -> None:
+        """Give the lock back, and remove its file."""
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor, self.is_held = self._descriptor, None, False
+        if sys.platform == "win32":  # where files that are open cannot be removed
+            os.close(descriptor)
+            with suppress(OSError):
+                os.unlink(self.path)
+            return
+        with suppress(OSError):
+            os.unlink(self.path)  # while it is held: the next one locks a file of its own
+        os.close(descriptor)
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(descriptor))
+
+    def __enter__(self) -> Self:
+        return self.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _flags() -> int:
+    flags = os.O_RDWR | os.O_CREAT
+    for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    return flags
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file; return whether nobody else holds it."""
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, _FAR_BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError as error:
+        if error.errno == errno.EDEADLK:  # what the C library of Windows says
+            return False
+        raise
+    return True
+
+
+def _read_number(descriptor: int) -> int | None:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    text: Any = os.read(descriptor, _LONGEST_NUMBER).strip()
+    return int(text) if text.isdigit() else None

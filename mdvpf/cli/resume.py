@@ -1,0 +1,249 @@
+"""Where reading goes on: the same file after what was read, a file that was rotated, or a pipe."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from mdvpf.cli.source import (
+    FileSource,
+    PipeSource,
+    Source,
+    identify,
+    open_file,
+    unpacked,
+)
+from mdvpf.streams.filter_run import FilterRun
+from mdvpf.streams.line_buffer import raw_lines
+from mdvpf.streams.position import Position, Progress
+
+STDIN = Path("-")
+_EVERYTHING = 2**62
+_CHUNK = 1 << 20
+_MOST_CANDIDATES = 1000  # files beside the input that are looked at
+
+
+def open_source(
+    path: Path,
+    run: FilterRun,
+    *,
+    from_start: bool = False,
+    is_resumable: bool = True,
+    note: Callable[[str], None] = print,
+) -> Source:
+    """Open the input of a run where that stands.
+
+    Parameters
+    ----------
+    path : Path
+        The input; `STDIN` is standard input.
+    run : FilterRun
+        The run, which has its position and what was read after it.
+    from_start : bool, default False
+        Read the input from its start, as what follows on everything before it.
+    is_resumable : bool, default True
+        Whether a checkpoint is kept.
+    note : callable
+        Told if the input was rotated.
+    """
+    if path == STDIN:
+        if sys.stdin is None:
+            raise OSError("standard input is closed; expected an open one, or a FILE")
+        stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
+        name = "standard input"
+        if not _is_regular(stream):
+            return _pipe(stream, name, run, from_start, is_resumable, note)
+        file = unpacked(os.fdopen(os.dup(stream.fileno()), "rb"))
+        return _file(file, STDIN, name, run, from_start, note)
+    if path.exists() and not path.is_file():
+        pipe = open(path, "rb", buffering=0)  # noqa: SIM115 - the source closes it
+        return _pipe(pipe, str(path), run, from_start, is_resumable, note)
+    try:
+        file = open_file(path)
+    except FileNotFoundError:
+        if run.position is None or not run.position.n_bytes or from_start:
+            raise
+        return _rotated(path, run.position, note, missing=True)
+    return _file(file, path, str(path), run, from_start, note)
+
+
+def _is_regular(stream: IO[bytes]) -> bool:
+    """Tell whether a stream is a file, at its start."""
+    try:
+        descriptor = stream.fileno()
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        # Whoever has read some of it already meant the rest, as that of a pipe.
+        return is_file and os.lseek(descriptor, 0, os.SEEK_CUR) == 0
+    except (OSError, AttributeError):
+        return False
+
+
+def _pipe(
+    stream: Any,
+    name: str,
+    run: FilterRun,
+    from_start: bool,
+    is_resumable: bool,
+    note: Callable[[str], None],
+) -> Source:
+    """Return a pipe, which goes on with what comes next."""
+    position = run.position
+    if position is None or from_start:
+        progress = Progress(None if position is None else position.next_input())
+    else:
+        progress = Progress(position)
+    progress.path, progress.device, progress.inode = None, 0, 0
+    inbox = run.inbox
+    if not run.has_ended:  # the end of an unfinished line is lost with it
+        inbox = inbox[: inbox.rfind(b"\n") + 1]
+        note(
+            f"{name}: the last run was killed; what it took from a pipe after its last checkpoint, "
+            f"at line {run.monitor.n_lines}, is lost"
+        )
+    source = PipeSource(stream, progress, name, inbox, is_resumable)
+    source.may_be_cut = not run.has_ended
+    if from_start:
+        source.buffer.finish()
+    return source
+
+
+def _file(
+    file: IO[bytes],
+    path: Path,
+    name: str,
+    run: FilterRun,
+    from_start: bool,
+    note: Callable[[str], None],
+) -> Source:
+    """Return a file at the position of the run."""
+    position = run.position
+    progress = Progress()
+    if position is None:
+        if run.monitor.n_lines:
+            progress = _count_lines(file, name, run.monitor.n_lines)
+    elif from_start:
+        progress = Progress(position.next_input())
+    elif position.is_in(file):
+        progress = Progress(position)
+    elif path == STDIN:
+        raise ValueError(_why_not(name, file, position))
+    else:
+        reason = _why_not(name, file, position)
+        file.close()
+        return _rotated(path, position, note, reason)
+    identify(progress, path, file)
+    file.seek(progress.n_bytes)
+    source = FileSource(file, progress, name)
+    if from_start and run.inbox:  # of a pipe, which is given up for this file
+        source.buffer.feed(run.inbox)
+        source.buffer.finish()
+    return source
+
+
+def _count_lines(file: IO[bytes], name: str, n_lines: int) -> Progress:
+    """Return the position after so many lines, for a checkpoint that has no position."""
+    progress = Progress()
+    lines = raw_lines(file, _EVERYTHING)
+    for i in range(n_lines):
+        line = next(lines, None)
+        if line is None:
+            raise ValueError(
+                f"{name}: {i} lines, and the checkpoint was made after {n_lines}; expected the "
+                "same file, or a longer one, or --from-start"
+            )
+        progress.add(*line)
+    return progress
+
+
+def _why_not(name: str, file: IO[bytes], position: Position) -> str:
+    """Return the message for an input that does not begin with what was read."""
+    size = _size(file)
+    where = f"the checkpoint was made after {position.n_bytes} ({position.n_lines} lines)"
+    accept = "expected the same file, or a longer one, or --from-start to read all of this one"
+    if size < position.n_bytes:
+        return f"{name}: {size} bytes, and {where}: it was truncated, or replaced; {accept}"
+    head_only = Position(position.head_bytes, 0, position.head_bytes, position.head)
+    if head_only.is_in(file):
+        return f"{name}: what stands before that place has changed: {where}; {accept}"
+    return f"{name}: another stream, or a new file after a rotation: {where}; {accept}"
+
+
+def _size(file: IO[bytes]) -> int:
+    """Return the length of a file, unpacked if it is packed."""
+    file.seek(0)
+    return sum(len(data) for data in iter(lambda: file.read(_CHUNK), b""))
+
+
+# --- Rotation
+
+
+def _rotated(
+    path: Path,
+    position: Position,
+    note: Callable[[str], None],
+    reason: str | None = None,
+    *,
+    missing: bool = False,
+) -> Source:
+    """Return the file that was at the path before, and after it the ones that followed."""
+    beside = _beside(path, position)
+    old = next((each for each in beside if _holds(each, position)), None)
+    if old is None:
+        if missing:
+            raise FileNotFoundError(2, os.strerror(2), str(path))
+        raise ValueError(reason)
+    file = open_file(old)
+    file.seek(position.n_bytes)
+    progress = Progress(position)
+    identify(progress, old, file)
+    later = _after(old, path, beside)
+    if not missing:
+        later.append(path)
+    note(f"{path}: it was rotated; finishing {old} first")
+    return FileSource(file, progress, str(old), later)
+
+
+def _beside(path: Path, position: Position) -> list[Path]:
+    """Return the files that may be what the path was: by inode, or by name."""
+    found = []
+    for entry in os.scandir(path.parent):
+        if entry.name == path.name or not entry.is_file():
+            continue
+        same = entry.inode() == position.inode
+        if same or entry.name.startswith(path.name):
+            found.append((not same, entry.name))
+    return [path.parent / name for _, name in sorted(found)[:_MOST_CANDIDATES]]
+
+
+def _holds(path: Path, position: Position) -> bool:
+    try:
+        with open_file(path) as file:
+            return position.is_in(file)
+    except (OSError, EOFError, ValueError):
+        return False
+
+
+def _after(old: Path, path: Path, beside: list[Path]) -> list[Path]:
+    """Return the rotated files that are younger than one, the oldest of them first.
+
+    Rotated files have numbers, of which the youngest has the smallest, or dates.
+    """
+    ages = {each: _age(each.name[len(path.name) :]) for each in beside}
+    own = ages.get(old)
+    if own is None or not old.name.startswith(path.name):
+        return []
+    younger = [(age, each) for each, age in ages.items() if age is not None and age > own]
+    return [each for _, each in sorted(younger)]
+
+
+def _age(suffix: str) -> tuple[int, str] | None:
+    """Return what the suffix of a rotated file is sorted by, the youngest last."""
+    suffix = suffix.removesuffix(".gz")
+    if re.fullmatch(r"\.\d{1,6}", suffix):
+        return -int(suffix[1:]), ""
+    return (0, suffix) if re.fullmatch(r"[.-]\d{8}.*", suffix) else None

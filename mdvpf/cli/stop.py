@@ -1,0 +1,104 @@
+"""`Stop`: whether a signal asked for the end, and waiting that such a signal ends.
+
+Handlers only note the signal. Whoever waits does so with `wait_for`, which also waits for a byte
+that Python writes to a pipe when a signal comes: so no signal is missed, and none comes between
+reading some bytes and keeping them.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_IS_POSIX = sys.platform != "win32"
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Stop:
+    """Whether a signal asked for the end: SIGTERM, SIGHUP or Ctrl-C.
+
+    Attributes
+    ----------
+    signal : int or None
+        The first signal that came.
+    n_signals : int
+        How many came.
+    since : float
+        When the first one came, by `time.monotonic`.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.n_signals = 0
+        self.since = 0.0
+        self._wake: int | None = None
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is None:
+            self.signal, self.since = number, time.monotonic()
+        self.n_signals += 1
+
+    @property
+    def is_interrupt(self) -> bool:
+        """Whether Ctrl-C asked for the end."""
+        return self.signal == signal.SIGINT
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first signal; 0 if there was none."""
+        return 0.0 if self.signal is None else time.monotonic() - self.since
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Note signals while the stream is followed; one that was ignored before stays ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # no signals there: whoever started the thread ends it in other ways
+            return
+        numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+        numbers = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+        reading, writing = os.pipe()
+        for descriptor in (reading, writing):
+            os.set_blocking(descriptor, False)
+        self._wake = reading
+        woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        before = [signal.signal(number, self._note) for number in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(woken)
+            self._wake = None
+            os.close(reading)
+            os.close(writing)
+
+    def wait_for(
+        self, *, reading: int | None = None, writing: int | None = None, most: float | None = None
+    ) -> bool:
+        """Wait until a descriptor is ready, a signal comes, or so many seconds are over.
+
+        Returns whether the descriptor is ready. Where descriptors cannot be waited for (Windows)
+        it says so at once, and the call that follows waits, without regard to signals.
+        """
+        if not _IS_POSIX:
+            return True
+        poll = select.poll()
+        if reading is not None:
+            poll.register(reading, select.POLLIN)
+        if writing is not None:
+            poll.register(writing, select.POLLOUT)
+        if self._wake is not None:
+            poll.register(self._wake, select.POLLIN)
+        found = dict(poll.poll(None if most is None else 1000 * most))
+        if self._wake in found:
+            assert self._wake is not None
+            os.read(self._wake, 512)
+            found.pop(self._wake)
+        return bool(found)
