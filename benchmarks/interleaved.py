@@ -1,9 +1,9 @@
 """Interleaved sequences: what keys are worth, and that sharing counts costs little.
 
-``python -m benchmarks.interleaved``: nats an event of two logs that are drawn, choosing seed 0 and
-reporting seeds 1 to 3. Lines of eight processes: as one sequence, with keys, and with eight filters,
-one a process. Tickets of a help desk: in time order as one sequence, with cases as keys, and grouped
-by case.
+``python -m benchmarks.interleaved``: nats an event of two logs that are drawn, seeds 1 to 3 (0 was
+for choosing). Lines of eight processes: as one sequence, with keys, and with eight filters, one a
+process. Tickets of a help desk: in time order as one sequence, with cases as keys, and grouped by
+case.
 """
 
 from __future__ import annotations

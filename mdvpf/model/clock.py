@@ -50,7 +50,7 @@ def read_times(times: Any, n: int) -> NDArray[np.float64]:
         raise TypeError(f"times={times!r}: expected one time stamp a symbol, or None")
     array = np.asanyarray(times)
     if array.dtype.kind == "M" and array.ndim == 1:
-        seconds = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")  # NaT is NaN
+        seconds: NDArray[np.float64] = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     else:
         values = list(times)
         seconds = np.array(

@@ -53,7 +53,8 @@ class Stream:
     @property
     def starts(self) -> NDArray[np.uint8]:
         """Whether a new sequence starts before each symbol, for what takes no keys."""
-        return (self.ended != NONE_ENDS).astype(np.uint8)
+        starts: NDArray[np.uint8] = (self.ended != NONE_ENDS).astype(np.uint8)
+        return starts
 
     @classmethod
     def read(
@@ -99,7 +100,7 @@ class Stream:
 
     def is_continued(self, last: int) -> NDArray[np.bool_]:
         """Return whether each symbol follows one of the same sequence; `last` is the key before."""
-        same = self.ended == NONE_ENDS
+        same: NDArray[np.bool_] = self.ended == NONE_ENDS
         if self.numbers is None:
             same[0] &= last == NO_KEY
         else:
