@@ -56,7 +56,7 @@ def attributes(thing: Saveable) -> list[str]:
 
 
 def test_every_class_that_can_be_saved_is_here() -> None:
-    assert set(THINGS) == set(saveable._CLASSES)
+    assert set(THINGS) == {name for name in saveable._CLASSES if not name.endswith("tests")}
 
 
 @pytest.mark.parametrize("kind", THINGS)
