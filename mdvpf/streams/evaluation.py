@@ -211,7 +211,7 @@ def _read_top_k(top_k: Any) -> list[int]:
 def _run(predictor: Predictor, stream: Stream, show: bool, label: str) -> NDArray[np.float64]:
     plan = predictor._plan(stream)
     with progress_bar(show, len(stream), label) as advance:
-        return predictor._run(stream, plan, advance)[:, 0]
+        return predictor._run(stream, plan, advance=advance)[:, 0]
 
 
 def _run_ranked(
