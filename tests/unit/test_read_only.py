@@ -13,6 +13,7 @@ import pytest
 import mdvpf
 from mdvpf.checkpoint import saveable
 from mdvpf.checkpoint.saveable import Saveable
+from mdvpf.streams.filter_run import FilterRun
 
 SYMBOLS = [0, 1, 1, None, 0, 1]
 
@@ -39,6 +40,7 @@ THINGS: dict[str, Callable[[], Saveable]] = {
     "FrozenMixture": lambda: fed(mdvpf.Mixture([mdvpf.Markov(2)])).freeze(),
     "SurpriseDetector": lambda: fed(mdvpf.SurpriseDetector(mdvpf.Markov(2), block=4)),
     "Monitor": lambda: mdvpf.Monitor(mdvpf.Markov(2), missing="?"),
+    "FilterRun": lambda: FilterRun(mdvpf.Monitor(mdvpf.Markov(2))),
 }
 JUNK = [None, -1, 0, 3, 1.5, "junk", b"junk", True, {"name": object()}, {}, [], (), object()]
 
