@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from mdvpf.cli import standard_streams
+from mdvpf.cli.access import is_closed
 from mdvpf.cli.source import (
     FileSource,
     PipeSource,
@@ -53,7 +53,7 @@ def open_source(
         Told if the input was rotated.
     """
     if path == STDIN:
-        if sys.stdin is None or standard_streams.was_closed(standard_streams.STDIN):
+        if is_closed(sys.stdin, os.O_RDONLY):
             raise OSError("standard input is closed; expected an open one, or a FILE")
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
         name = "standard input"

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mdvpf.cli.standard_streams import STDOUT, was_closed
+from mdvpf.cli.access import is_closed
 from mdvpf.cli.stop import Stop
 from mdvpf.streams.filter_run import Outbox, OutputEnd
 from mdvpf.streams.position import SPAN, digest
@@ -65,7 +65,7 @@ class Sink:
     @classmethod
     def standard_output(cls, stop: Stop) -> Sink:
         """Return the sink that writes to standard output, or raise if that is closed."""
-        if sys.stdout is None or was_closed(STDOUT):
+        if is_closed(sys.stdout, os.O_WRONLY):
             raise OSError("standard output is closed; expected an open one, or --output")
         sink = cls(stop)
         try:

@@ -14,8 +14,6 @@ from contextlib import suppress
 
 STDIN, STDOUT, STDERR = range(3)
 
-_closed: set[int] = set()  # those that were closed when the command started
-
 
 def open_closed_streams() -> None:
     """Give every standard stream that is closed a place to fail at."""
@@ -26,18 +24,12 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            _closed.add(number)
             os.open(os.devnull, flags)
             os.set_inheritable(number, True)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             mode = "r" if number == STDIN else "w"
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
-
-
-def was_closed(number: int) -> bool:
-    """Tell whether a standard stream was closed when the command started."""
-    return number in _closed
 
 
 def written() -> OSError | None:
