@@ -230,6 +230,7 @@ def _labels(predictor: Predictor) -> list[str]:
     if predictor.vocabulary is None:
         return [str(i) for i in range(predictor.n_symbols)]
     texts = [label_text(label) for label in predictor.vocabulary]
+    texts += [f"symbol {i}" for i in range(len(texts), predictor.n_symbols)]  # without a label yet
     return [text if text.strip() else repr(text) for text in texts]
 
 

@@ -453,6 +453,15 @@ def test_inspect(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "2 others" in inspected(kept, capsys, "--top", "1")
 
 
+def test_inspect_where_labels_are_still_to_come(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    run("ls\ncd\n" * 5, "--max-labels", "4", "--checkpoint", str(kept), "--method", "VPA")
+    shown = inspected(kept, capsys)
+    assert "Vocabulary.open(('ls', 'cd'), max_labels=4" in " ".join(shown.split())
+
+
 def test_inspect_of_a_mixture(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "kept"
     run(lines(stream()), *MIXED, "--checkpoint", str(kept))
