@@ -79,7 +79,7 @@ cdef inline Status fill_tree(
         if i:
             if parents[i - 1] >= i:
                 raise ValueError("a node before its parent")
-            if not START <= edges[i - 1] < rule.n_symbols:
+            if not START <= edges[i - 1] < rule.alphabet.n_symbols:
                 raise ValueError("a symbol that is not of the alphabet")
             if find_node(tree, parents[i - 1], edges[i - 1]) != ABSENT:
                 raise ValueError("a node occurs twice")
@@ -90,7 +90,7 @@ cdef inline Status fill_tree(
         memcpy(values_of_node(tree, <uint32_t>i), &node_values[i, 0], row)
     row = tree.entry_width * sizeof(double)
     for i in range(n_entries):
-        if owners[i] >= n_nodes or not 0 <= symbols[i] < rule.n_symbols:
+        if owners[i] >= n_nodes or not 0 <= symbols[i] < rule.alphabet.n_symbols:
             raise ValueError("a count of nothing")
         if find_entry(tree, owners[i], symbols[i]) != ABSENT:
             raise ValueError("a count occurs twice")
