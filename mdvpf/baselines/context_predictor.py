@@ -84,7 +84,7 @@ class ContextPredictor(Predictor):
         return self._predict(self._number(key))
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
-        out = np.empty(self._n_outcomes)
+        out = np.empty(self._n_outcomes if self._n_symbols is None else self._n_symbols)
         self._tree.predict(self._context, out, number)
         return out
 
