@@ -94,7 +94,7 @@ class PitmanYorTree(ContextPredictor):
     >>> tree = mdvpf.PitmanYorTree(None, depth=2)
     >>> _ = tree.run([0, 1, 2] * 10)
     >>> tree.n_symbols, tree.predict_proba().round(3).tolist()
-    (3, [0.944, 0.02, 0.02, 0.016])
+    (3, [0.947, 0.024, 0.024, 0.005])
     """
 
     _rule = PITMAN_YOR
