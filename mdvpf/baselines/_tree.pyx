@@ -14,9 +14,9 @@ from libc.string cimport memcpy, memset
 from mdvpf._kernel.constants cimport OK, Status
 from mdvpf._kernel.pool cimport dispose, duplicate, resize
 from mdvpf._kernel.types cimport Buffer, Memory
-from mdvpf.baselines._alphabet cimport MOST_SYMBOLS, n_outcomes, reserve_symbol
+from mdvpf.baselines._alphabet cimport n_outcomes
 from mdvpf.baselines._checks cimport verify_tree
-from mdvpf.baselines._dump cimport dump_tree, fill_tree
+from mdvpf.baselines._dump cimport dump_seen, dump_tree, fill_seen, fill_tree
 from mdvpf.baselines._past cimport (
     MISSING, NO_KEY, NONE_ENDS, Past, Position,
     add_position, dispose_past, find_position, position_at, push, reserve_past, reserve_positions,
@@ -31,13 +31,6 @@ from mdvpf.baselines._storage cimport copy_tree, open_tree
 from mdvpf.baselines._tables cimport (
     ABSENT, N_TREE_BUFFERS, Entry, Link, Node, Tree, list_tree_buffers,
 )
-
-
-cdef extern from *:
-    """
-    #define MDVPF_TREE_MOST_SEEN 9007199254740992
-    """
-    const int64_t MOST_SEEN "MDVPF_TREE_MOST_SEEN"  # up to here, doubles hold every integer
 
 
 cdef enum:
@@ -395,32 +388,12 @@ cdef class CountTree:
     def seen(self, int64_t[::1] out):
         """Write how often each symbol of an open alphabet was seen."""
         self.check_idle()
-        if not self.rule.alphabet.is_open or out.shape[0] != self.rule.alphabet.n_symbols:
-            raise ValueError("out: expected one entry a symbol of an open alphabet")
-        if out.shape[0]:
-            memcpy(&out[0], self.rule.alphabet.seen.data, out.shape[0] * sizeof(int64_t))
+        dump_seen(&self.rule.alphabet, out)
 
     def set_seen(self, const int64_t[::1] seen):
         """Set how often each symbol was seen, in a tree with an open alphabet that is new."""
-        cdef int64_t n = seen.shape[0]
-        cdef int64_t total = 0
-        cdef int64_t i
         self.check_idle()
-        if not self.rule.alphabet.is_open or self.rule.alphabet.n_symbols:
-            raise ValueError("expected a tree with an open alphabet that has seen nothing")
-        if n > MOST_SYMBOLS:
-            raise ValueError(f"seen: expected at most {MOST_SYMBOLS} symbols")
-        for i in range(n):
-            if not 0 < seen[i] <= MOST_SEEN - total:
-                raise ValueError(f"seen[{i}]={seen[i]}: a symbol was seen never, or too often")
-            total += seen[i]
-        if n:
-            raise_for(reserve_symbol(
-                &self.tree.memory, &self.rule.alphabet, <int32_t>(n - 1)
-            ))
-            memcpy(self.rule.alphabet.seen.data, &seen[0], n * sizeof(int64_t))
-        self.rule.alphabet.n_symbols = n
-        self.rule.alphabet.n_seen = total
+        raise_for(fill_seen(&self.tree.memory, &self.rule.alphabet, seen))
 
     # ---- the whole ---------------------------------------------------------------------------
 
