@@ -13,33 +13,25 @@ from libc.string cimport memset
 from mdvpf._kernel.alphabet cimport (
     add_base, column_for, normalize_prediction, seen_times, symbol_at,
 )
-from mdvpf._kernel.buffers cimport (
-    PENDING,
-    BufferGroup,
-    allocated_bytes, copy_system, group_of, pending_bytes, release_buffers,
-)
+from mdvpf._kernel.buffers cimport allocated_bytes, copy_system, release_buffers
 from mdvpf._kernel.clock cimport set_clocks, tell_time
 from mdvpf._kernel.constants cimport (
-    ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, GROUP,
-    MISSING, NO_MEMORY, NODE_SIZE, NONE, NOT_A_NUMBER, OK, PAGE_BITS,
+    ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT,
+    MISSING, NO_MEMORY, NOT_A_NUMBER, OK, PAGE_BITS,
     AlgorithmKind, NormalizerKind, ResamplingKind, Status,
 )
-from mdvpf._kernel.counts cimport children, count_in, row_end, row_start, state_in
+from mdvpf._kernel.counts cimport count_in, state_in
 from mdvpf._kernel.emission cimport make_tables
 from mdvpf._kernel.growth cimport depth_for, root_for, row_depth_for
 from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport make_log_tables
-from mdvpf._kernel.particles cimport (
-    block_in, block_of, column_of, group_at, root_of, rows_of, shares_block, transition_row,
-    used_groups,
-)
+from mdvpf._kernel.memory_report cimport MemoryCounts, count_memory
+from mdvpf._kernel.particles cimport block_in, block_of, column_of, shares_block, transition_row
 from mdvpf._kernel.pool cimport open_pool
 from mdvpf._kernel.position_snapshot cimport write_keys
-from mdvpf._kernel.positions cimport state_of_key, symbol_of_key
+from mdvpf._kernel.positions cimport symbol_of_key
 from mdvpf._kernel.prediction cimport add_predictives
-from mdvpf._kernel.real_counts cimport real_end, real_start
-from mdvpf._kernel.real_particles cimport is_gone, outlives_step
 from mdvpf._kernel.real_restore cimport restore_real
 from mdvpf._kernel.real_snapshot cimport take_real_snapshot
 from mdvpf._kernel.real_tables cimport rows_a_state, write_entries, write_tables
@@ -54,13 +46,14 @@ from mdvpf._kernel.sections cimport (
 )
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
 from mdvpf._kernel.shelves cimport lay_out, reserve_shelves, take_slot
+from mdvpf._kernel.shown cimport Shown, shown_particle, shown_standing
 from mdvpf._kernel.snapshot cimport take_snapshot
 from mdvpf._kernel.state_text cimport state_text
 from mdvpf._kernel.step cimport start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.stretches cimport FREE_STRETCHES
 from mdvpf._kernel.threads cimport watch_forks
-from mdvpf._kernel.types cimport History, Record, Report, Row, System, handle_t
+from mdvpf._kernel.types cimport History, Report, Row, System
 from mdvpf._kernel.verify cimport (
     check, verify_buffers, verify_history, verify_particle, verify_pool, verify_slots,
     verify_alphabet, verify_totals,
@@ -96,43 +89,6 @@ cdef int check_number(int32_t number) except -1:
     if number < 0:
         raise ValueError(f"number={number}: expected that of a key, at least 0")
     return 0
-
-
-cdef void visit(
-    const System* system, handle_t handle, uint32_t level, unsigned char* marks,
-    int64_t* rows, int64_t* shared,
-) noexcept nogil:
-    """Count the rows of a group, or below a node, unless two visits have already done so."""
-    cdef const Record* group
-    cdef uint32_t which
-    cdef int i
-    if handle == NONE or marks[handle] == 2:
-        return
-    marks[handle] += 1
-    if level == 0:
-        group = group_at(system, handle)
-        for which in range(<uint32_t>GROUP):
-            if (real_end(group, which) > real_start(group, which) if system.model.real
-                    else row_end(group, which) > row_start(group, which)):
-                if marks[handle] == 1:
-                    rows[0] += 1
-                else:
-                    shared[0] += 1
-        return
-    for i in range(NODE_SIZE):
-        visit(system, children(&system.pool, handle)[i], level - 1, marks, rows, shared)
-
-
-cdef int64_t shown_state(
-    const System* system, uint32_t* block, uint32_t current, bint moved
-) noexcept nogil:
-    """The label of the state 1 + `current` of a particle; -1: the start state."""
-    if current and system.model.real and not moved \
-            and is_gone(system, block, current - 1, &system.now):
-        return -1
-    if moved and system.model.real and not outlives_step(system, block, current - 1):
-        return -1
-    return <int64_t>label_of(system, block, current - 1) if current else -1
 
 
 cdef class ParticleSystem:
@@ -532,10 +488,8 @@ cdef class ParticleSystem:
     def standing(self, int32_t number, int64_t[::1] states):
         """Write where a key stands in each particle shown (-1: start); return its last symbol."""
         cdef System* system = &self.system
-        cdef uint32_t symbol, current
-        cdef bint moved
+        cdef uint32_t symbol
         cdef int64_t i
-        cdef uint32_t* block
         self.check_idle()
         check_number(number)
         if number == <int32_t>system.positions.active:
@@ -543,13 +497,7 @@ cdef class ParticleSystem:
         if states.shape[0] != self.n_particles:
             raise ValueError("states: expected one entry a particle")
         for i in range(states.shape[0]):
-            block = block_of(system, system.provisional.parent[i] if system.pending else i)
-            current = state_of_key(system, block, <uint32_t>number)
-            moved = system.pending and current == system.provisional.state[i] + 1
-            states[i] = shown_state(system, block, current, moved)
-            if system.pending and not moved and system.model.real and current \
-                    and is_gone(system, block, current - 1, &system.after):
-                states[i] = -1
+            states[i] = shown_standing(system, i, <uint32_t>number)
         symbol = symbol_of_key(system, <uint32_t>number)
         return None if symbol == system.model.missing else symbol_at(system, <int32_t>symbol)
 
@@ -558,30 +506,18 @@ cdef class ParticleSystem:
         int64_t[::1] parents,
     ):
         """Write weight, state (-1: start), number of states and parent of each particle shown."""
-        cdef System* system = &self.system
         cdef int64_t n = self.n_particles
         cdef int64_t i
-        cdef uint32_t* block
-        cdef uint32_t state, parent
+        cdef Shown shown
         self.check_idle()
         if not weights.shape[0] == states.shape[0] == n_states.shape[0] == parents.shape[0] == n:
             raise ValueError("expected one entry a particle")
         for i in range(n):
-            if system.pending:
-                parent = system.provisional.parent[i]
-                state = system.provisional.state[i]
-                block = block_of(system, parent)
-                weights[i] = system.provisional.weight[i]
-                states[i] = shown_state(system, block, state + 1, True)
-                n_states[i] = label_of(system, block, block[BLOCK_STATES]) \
-                    + <int64_t>(state == block[BLOCK_STATES])
-                parents[i] = parent
-            else:
-                block = block_of(system, i)
-                weights[i] = (<double*>system.stored.weight.data)[i]
-                states[i] = shown_state(system, block, block[BLOCK_CURRENT], False)
-                n_states[i] = label_of(system, block, block[BLOCK_STATES])
-                parents[i] = (<uint32_t*>system.stored.ancestors.data)[i]
+            shown = shown_particle(&self.system, i)
+            weights[i] = shown.weight
+            states[i] = shown.state
+            n_states[i] = shown.n_states
+            parents[i] = shown.parent
 
     def predict(self, double[::1] out, int32_t number=0):
         """Write the distribution of the next symbol of a key."""
@@ -671,18 +607,11 @@ cdef class ParticleSystem:
 
     cdef int64_t n_labels(self, int64_t particle) except -1:
         """How many states the path of a particle shown has visited."""
-        cdef System* system = &self.system
-        cdef uint32_t* block
-        if not system.model.real:
+        if not self.system.model.real:
             raise ValueError("expected a system with real counts")
         if not 0 <= particle < self.n_particles:
             raise ValueError("particle: expected one shown")
-        if not system.pending:
-            block = block_of(system, particle)
-            return label_of(system, block, block[BLOCK_STATES])
-        block = block_of(system, system.provisional.parent[particle])
-        return label_of(system, block, block[BLOCK_STATES]) \
-            + <int64_t>(system.provisional.state[particle] == block[BLOCK_STATES])
+        return shown_particle(&self.system, particle).n_states
 
     cdef int64_t held_states(self, int64_t particle) except -1:
         """How many states of a particle shown have not been released."""
@@ -762,43 +691,15 @@ cdef class ParticleSystem:
     def memory(self):
         """Live, allocated and dense-equivalent bytes, rows, shared rows and history nodes."""
         cdef System* system = &self.system
-        cdef int64_t dense = 0
-        cdef int64_t live
-        cdef int64_t rows = 0
-        cdef int64_t shared = 0
-        cdef int64_t blocks = 0
-        cdef int64_t k
-        cdef int64_t m
-        cdef uint32_t* block
-        cdef uint32_t i
+        cdef MemoryCounts found
         cdef unsigned char[::1] marks
-        cdef BufferGroup pending_step = group_of(system, PENDING)
         self.enter()
         try:
-            # One mark a unit of the pool: seen by no, one, or more particles.
             marks = bytearray(<size_t>system.pool.n_pages << PAGE_BITS)
-            for k in range(system.n_particles):
-                block = block_of(system, k)
-                blocks += not shares_block(system, k)
-                m = block[BLOCK_STATES]
-                dense += 4 * m * (m + 1 + system.model.n_symbols)
-                for i in range(used_groups(system, block)):
-                    visit(system, rows_of(system, block)[i], system.row_depth, &marks[0],
-                          &rows, &shared)
-                for i in range(system.root_size):
-                    visit(system, root_of(system, block)[i], system.depth - 1, &marks[0],
-                          &rows, &shared)
-            live = system.pool.live_bytes + blocks * system.stride * sizeof(uint32_t)
-            live += system.positions.n_stretches
-            live += system.positions.n_numbers * (2 if system.model.mealy else 1) * sizeof(uint32_t)
-            live += system.n_particles * (2 * sizeof(uint32_t) + sizeof(double))
-            live += system.model.n_symbols * sizeof(int64_t) * system.model.is_open
-            if system.logarithmic:
-                live += system.n_particles * sizeof(double)
-            live += system.history.n_live * (5 if system.history.lag else 3) * sizeof(uint32_t)
-            for i in range(<uint32_t>pending_step.n):
-                live += pending_bytes(system, &pending_step.first[i])
-            return (live, allocated_bytes(&self.system), dense, rows, shared, system.history.n_live)
+            with nogil:
+                found = count_memory(system, &marks[0])
+            return (found.live, allocated_bytes(system), found.dense, found.rows, found.shared,
+                    system.history.n_live)
         finally:
             self.busy = False
 

@@ -4,7 +4,7 @@
 Systems with integer counts have the sections up to STATE, as `snapshot.pxd` writes them. Systems
 with real counts have those from KIND on as well, but none of SPREAD, LEVELS, SHAPE and ITEMS; they
 are written by `real_snapshot.pxd`. Systems in which several keys were used have those from
-KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them, and systems with an open alphabet
+KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them, and those with an open alphabet
 SEEN and TREE (`saved_alphabet.pxd`). A section of whole numbers may be narrower in a file.
 """
 

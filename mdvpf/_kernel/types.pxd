@@ -289,7 +289,7 @@ cdef struct System:
     double elapsed          # forgetting by time: half-lives up to the latest time that was told
     Clock now               # real counts: of the step that comes next,
     Clock after             # and of the one after it
-    uint32_t last_symbol    # column of the latest completed step, of the active key if a Mealy machine
+    uint32_t last_symbol    # column of the latest completed step; Mealy: of the active key
     uint64_t n_seen         # open alphabet: symbols seen, all together
     bint seen_missing       # whether a missing symbol was ever absorbed
     int64_t n_candidates    # most candidates of a step: sum of states that are not gone, + 1

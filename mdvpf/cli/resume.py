@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from mdvpf.cli.access import is_closed
 from mdvpf.cli.source import (
     FileSource,
     PipeSource,
@@ -52,7 +53,7 @@ def open_source(
         Told if the input was rotated.
     """
     if path == STDIN:
-        if sys.stdin is None:
+        if is_closed(sys.stdin, os.O_RDONLY):
             raise OSError("standard input is closed; expected an open one, or a FILE")
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
         name = "standard input"

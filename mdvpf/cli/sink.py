@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mdvpf.cli.access import is_closed
 from mdvpf.cli.stop import Stop
 from mdvpf.streams.filter_run import Outbox, OutputEnd
 from mdvpf.streams.position import SPAN, digest
@@ -64,7 +65,7 @@ class Sink:
     @classmethod
     def standard_output(cls, stop: Stop) -> Sink:
         """Return the sink that writes to standard output, or raise if that is closed."""
-        if sys.stdout is None:
+        if is_closed(sys.stdout, os.O_WRONLY):
             raise OSError("standard output is closed; expected an open one, or --output")
         sink = cls(stop)
         try:
@@ -80,7 +81,7 @@ class Sink:
 
     def put_back(self, outbox: Outbox) -> None:
         """Take reports of an earlier run that were not written then."""
-        self._lines += outbox.lines.splitlines(keepends=True)
+        self._lines += [line + b"\n" for line in outbox.lines.split(b"\n")[:-1]]
         if outbox.n_sent and self._is_where(outbox):
             self._n_sent = outbox.n_sent
 

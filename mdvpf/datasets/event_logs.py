@@ -43,6 +43,13 @@ class EventLog:
         When, in seconds.
     labels : tuple of str
         What the symbols stand for.
+
+    Examples
+    --------
+    >>> from mdvpf import datasets
+    >>> log = datasets.help_desk(n_cases=50, rng=0)
+    >>> log.keys[:3]
+    ['case 0', 'case 0', 'case 0']
     """
 
     symbols: NDArray[np.int64]

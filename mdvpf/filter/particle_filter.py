@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,8 @@ from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
 from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.checkpoint import State, register
-from mdvpf.datasets import HMM
 from mdvpf.filter.core_arguments import algorithm_codes, model_codes, uniforms_per_step
-from mdvpf.filter.finite_hmm import finite_hmm, finite_machine
-from mdvpf.filter.forecasts import Forecasts
-from mdvpf.filter.frozen import FrozenFilter
-from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
-from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
+from mdvpf.filter.inside import History, Inside
 from mdvpf.filter.saved_state import (
     clock_values,
     filter_state,
@@ -40,15 +35,11 @@ from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.predictor import (
     MISSING,
     NO_KEY,
-    Counts,
     Label,
-    MemoryReport,
     Step,
     Stream,
     read_symbol,
 )
-
-History = int | Literal["full"] | None
 
 _MAX_THREADS = 1024  # more would only wait for each other
 _CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
@@ -73,7 +64,7 @@ class Plan(NamedTuple):
 
 
 @register("ParticleFilter")
-class ParticleFilter(Forecasts):
+class ParticleFilter(Inside):
     """Online inference for the infinite hidden Markov model with K particles.
 
     Parameters
@@ -381,203 +372,6 @@ class ParticleFilter(Forecasts):
     def _settle(self, n: int) -> None:
         if n >= _LONG_RUN:
             self._core.settle()
-
-    # -- what is inside --------------------------------------------------------------------
-
-    @property
-    def log_evidence(self) -> float:
-        """Log evidence of everything seen so far.
-
-        The sum of the log predictives; for SMC, the log of the unbiased estimate.
-        """
-        return self._core.log_evidence
-
-    def _describe(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-        n = self._core.n_particles
-        weights = np.empty(n)
-        states, n_states, parents = (np.empty(n, dtype=np.int64) for _ in range(3))
-        self._core.describe(weights, states, n_states, parents)
-        return weights, states, n_states
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """Normalised weight of each particle."""
-        return self._describe()[0]
-
-    @property
-    def states(self) -> NDArray[np.int64]:
-        """State of each particle in the key updated last; -1: its sequence has not begun."""
-        return self._describe()[1]
-
-    @property
-    def n_states(self) -> NDArray[np.int64]:
-        """Number of states that each particle has."""
-        return self._describe()[2]
-
-    def _mean_states(self) -> float:
-        weights, _, n_states = self._describe()
-        return float(weights @ n_states)
-
-    def _particle(self, k: int | None) -> int:
-        if k is None:
-            return int(self.weights.argmax())
-        return validate.integer("k", k, low=0, high=self._core.n_particles - 1, also=", or None")
-
-    def path(self, k: int | None = None) -> NDArray[np.int64]:
-        """Return the states on the path of a particle, all sequences joined.
-
-        Parameters
-        ----------
-        k : int, optional
-            The particle; the heaviest by default.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
-        >>> pf = mdvpf.ParticleFilter(model, n_particles=10, history=4)
-        >>> _ = pf.run([0, 1] * 5)
-        >>> pf.path().tolist()
-        [0, 1, 0, 1]
-        """
-        particle = self._particle(k)
-        if self.history is None:
-            raise ValueError(
-                'history=None: no paths are kept; expected history="full", or history=L for the '
-                "last L states, when the filter is made"
-            )
-        out = np.empty(self._core.path_length(), dtype=np.int64)
-        self._core.path(particle, out)
-        return out
-
-    def counts(self, k: int | None = None) -> Counts:
-        """Return the counts of a particle as dense arrays.
-
-        With forgetting they are real numbers, as of the next step. The transitions of a Mealy
-        machine have a middle axis for the symbol, the last for a missing one.
-
-        Parameters
-        ----------
-        k : int, optional
-            The particle; the heaviest by default.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
-        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
-        >>> _ = pf.run([0, 1] * 5)
-        >>> pf.counts().transition.tolist()
-        [[0, 5], [4, 0]]
-        """
-        particle = self._particle(k)
-        n_states = int(self.n_states[particle])
-        return dense_counts(self._core, self.model, particle, n_states).counts
-
-    def _counts(self, k: int) -> RealCounts:
-        return held_counts(self._core, self.model, k, int(self.n_states[k]))
-
-    def _standing(self, number: int) -> tuple[NDArray[np.int64], int | None]:
-        """Return the state of each particle in a key, and the last symbol of the key."""
-        if number == self._core.number:
-            return self.states, self._core.last_symbol
-        states = np.empty(self._core.n_particles, dtype=np.int64)
-        return states, self._core.standing(number, states)
-
-    def _seen(self) -> NDArray[np.int64] | None:
-        if not self.is_open:
-            return None
-        seen = np.empty(self.n_symbols, dtype=np.int64)
-        self._core.seen(seen)
-        return seen
-
-    def _statistics(self, k: int, number: int) -> ParticleStatistics:
-        return particle_statistics(self, k, number)
-
-    def to_hmm(self, k: int | None = None) -> HMM:
-        """Return a particle as a finite HMM: the posterior means of its counts.
-
-        The new state, which an HMM of a fixed size cannot have, is dropped, and the rows are
-        divided by their sum. States that have faded away are left out.
-
-        A Mealy machine becomes the equivalent HMM over the pairs of a state and a symbol that
-        occurred. In it a symbol that never occurred has probability 0; `freeze` gives none up.
-        Of an open alphabet the symbol after those seen stands for all that were never seen.
-
-        Parameters
-        ----------
-        k : int, optional
-            The particle; the heaviest by default.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
-        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
-        >>> _ = pf.run([0, 1] * 50)
-        >>> pf.to_hmm().transition.round(2).tolist()
-        [[0.02, 0.98], [0.98, 0.02]]
-        """
-        return finite_hmm(self.model, self._counts(self._particle(k)), self._seen())
-
-    def freeze(self, n_particles: int | None = None) -> FrozenFilter:
-        """Return a predictor that predicts as this one does now, and no longer learns.
-
-        The particles become finite HMMs as `to_hmm` makes them, or Mealy machines with the same
-        states. Each follows the sequence by forward filtering from the state in which its particle
-        stands, and they are mixed by weight: by Bayes' rule within a sequence, and with the
-        particles' weights again at the start of the next. MD-VPA is frozen as it shows itself.
-        Of an open alphabet it has the symbols seen and one more, for all that were never seen.
-
-        Parameters
-        ----------
-        n_particles : int, optional
-            How many particles are kept, the heaviest; all by default. They take memory and time in
-            proportion to their number and to the square of the number of states. Mealy machines
-            have a table for each symbol: K of them with M states and V symbols take
-            ``8 * K * M**2 * (V + 1)`` bytes.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> model = mdvpf.InfiniteHMM(n_symbols=2, beta=0.01)
-        >>> pf = mdvpf.ParticleFilter(model, n_particles=10)
-        >>> _ = pf.run([0, 1] * 50)
-        >>> frozen = pf.freeze(n_particles=3)
-        >>> _ = frozen.run([1, 1] * 50)
-        >>> frozen.new_sequence()
-        >>> int(frozen.predict_proba().argmax())
-        0
-        """
-        weights, states, _ = self._describe()
-        most = len(weights)
-        if n_particles is not None:
-            most = validate.integer("n_particles", n_particles, low=1, also=", or None")
-        heaviest = np.argsort(-weights, kind="stable")[:most]
-        heaviest = heaviest[weights[heaviest] > 0.0]
-        seen = self._seen()
-        machines = [finite_machine(self.model, self._counts(k), seen) for k in heaviest.tolist()]
-        frozen = FrozenFilter._of_machines(
-            machines, weights[heaviest], states[heaviest], self._core.last_symbol
-        )
-        if not self.is_open:
-            frozen.vocabulary = self.vocabulary
-        return frozen
-
-    def memory(self) -> MemoryReport:
-        """Return where the memory goes.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(n_symbols=2), n_particles=10)
-        >>> pf.memory().rows
-        0
-        """
-        return MemoryReport(*self._core.memory())
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self._core.__sizeof__()
 
 
 def _read_history(history: Any) -> History:

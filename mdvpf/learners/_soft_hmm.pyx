@@ -54,8 +54,7 @@ cdef class SoftPosition:
 cdef class SoftTables:
     """The counts of all seeds, where they stand in each sequence, and their weights.
 
-    Sequences go by the numbers of their keys; that of key=None is 0. Configuration has been
-    validated.
+    Sequences go by the numbers of their keys. Configuration has been validated.
     """
 
     cdef Tables tables

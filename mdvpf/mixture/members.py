@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, product
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ class Members:
         # Members that may reject a symbol are asked before any of them absorbs it.
         self.may_reject = [member for member in self.rows[0] if member._may_reject]
         self._is_broken = False
-        self._use = Lock()  # held while the predictors are not all at the same symbol
+        self._use = RLock()  # held while the predictors are not all at the same symbol
 
     @classmethod
     def first(cls, members: Sequence[Predictor], restart: Restart | None) -> Members:
@@ -224,8 +224,9 @@ class Members:
 
     def check_whole(self) -> None:
         """Raise if some predictors are ahead of the others, now or for good."""
-        if self._use.locked():
+        if not self._use.acquire(blocking=False):
             raise _in_use()
+        self._use.release()
         if self._is_broken:
             raise RuntimeError(
                 "a member of the mixture failed on the way: it cannot go on; make it anew, "

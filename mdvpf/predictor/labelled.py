@@ -1,4 +1,4 @@
-"""What goes with the numbers of a predictor: labels of its symbols, and its keys; and saving both."""
+"""What goes with the numbers of a predictor: labels of its symbols, its keys, and saving both."""
 
 from __future__ import annotations
 

@@ -136,6 +136,8 @@ class Report:
     def to_csv(self, fields: Sequence[str] = ()) -> str:
         """Return the report as a row of CSV; numbers that are not finite are empty.
 
+        A text with line ends or other characters that are not seen stands there as JSON writes it.
+
         Parameters
         ----------
         fields : sequence of str
@@ -232,7 +234,7 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (float, int)):
         return repr(value)
-    return label_text(value) if isinstance(value, (str, bytes, tuple)) else json.dumps(value)
+    return _printable(value) if isinstance(value, (str, bytes, tuple)) else json.dumps(value)
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -242,5 +244,6 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _printable(label: Label) -> str:
+    """Return a label as text on one line: as JSON if there is anything in it that is not seen."""
     text = label_text(label)
     return text if text.isprintable() else json.dumps(text)

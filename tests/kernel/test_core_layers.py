@@ -30,6 +30,8 @@ LAYERS = [
     "particles",
     "positions",
     "real_particles",
+    "shown",
+    "memory_report",
     "real_scores",
     "real_tables",
     "transition",

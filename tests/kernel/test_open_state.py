@@ -7,6 +7,7 @@ allocation leaves everything as it was, also where the trees grow.
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -189,7 +190,9 @@ def assert_survives_failures(make: Any, call: Any) -> int:
 def test_a_failed_update_with_a_new_symbol_changes_nothing(
     setting: str, algorithm: str, n_seen: int
 ) -> None:
-    pf = make_filter(setting, algorithm, history=2, n_particles=4)
+    # Few states: the tables of a Mealy machine that are compared have a row for every symbol.
+    model = replace(make_model(setting), max_states=4)
+    pf = mdvpf.ParticleFilter(model, EVERY_ALGORITHM[algorithm], 4, rng=5, history=2)
     feed(pf, range(n_seen))
     new = partial(updated, symbol=n_seen)
     assert assert_survives_failures(pf.copy, new) > 10

@@ -12,10 +12,13 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+LONGEST_LIFE = 60.0  # seconds
+HUNG = 98  # exit code of a life that took longer
 
 
 class Nursery:
@@ -92,6 +95,9 @@ def _live(request: dict[str, Any]) -> None:
 def _serve() -> None:
     import mdvpf.cli.app  # noqa: F401 - what all lives need
 
+    # A child forgets signals that Python has noted and not yet handled: one that comes at once
+    # must end it, and not be lost.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     for line in sys.stdin:
         request = json.loads(line)
         if request["do"] == "start":
@@ -100,8 +106,21 @@ def _serve() -> None:
                 _live(request)
             print(process, flush=True)
         else:
-            _, status = os.waitpid(request["process"], 0)
-            print(os.waitstatus_to_exitcode(status), flush=True)
+            print(_wait(request["process"]), flush=True)
+
+
+def _wait(process: int) -> int:
+    """Wait for the end of a life; one that hangs is killed, which its test will notice."""
+    deadline = time.monotonic() + LONGEST_LIFE
+    while True:
+        found, status = os.waitpid(process, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return HUNG
+        time.sleep(0.001)
 
 
 if __name__ == "__main__":

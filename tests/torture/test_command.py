@@ -353,7 +353,7 @@ def allowed_codes(game: Round) -> tuple[int, ...]:
     return {
         "SIGTERM": (0, -signal.SIGTERM),  # the latter before it has begun, or after its end
         "SIGHUP": (0, -signal.SIGHUP),
-        "SIGINT": (130, *ended),
+        "SIGINT": (130, -signal.SIGINT, *ended),
         "SIGKILL": (-9, *ended),
         "full output": (1, 0, -signal.SIGTERM),
         "full device": (1,),

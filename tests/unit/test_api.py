@@ -150,7 +150,7 @@ def test_signature(function: Callable[..., Any], expected: dict[str, Any]) -> No
 def test_options_of_the_filter_go_by_name_only() -> None:
     parameters = inspect.signature(ParticleFilter).parameters.values()
     by_name = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert by_name == {"rng", "n_threads", "history"}
+    assert by_name == {"rng", "n_threads", "history", "max_keys"}
 
 
 @pytest.mark.parametrize("name", ["log_evidence", "weights", "states", "n_states", "n_symbols"])

@@ -312,6 +312,19 @@ def test_closed_streams_are_named(closed: str, name: str, tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="opens descriptors by a shell")
+@pytest.mark.parametrize(("turned", "name"), [("0>/dev/null", "input"), ("1</dev/null", "output")])
+def test_streams_that_are_open_the_other_way_count_as_closed(turned: str, name: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {turned}', "sh", *COMMAND, *MODEL],
+        input=b"0\n",
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"mdvpf: standard {name} is closed; expected".encode() in done.stderr
+
+
 # --- Reports
 
 

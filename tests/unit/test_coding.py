@@ -73,7 +73,7 @@ class Fixed(Baseline):
     def predict_proba(self) -> NDArray[np.float64]:
         return self.proba
 
-    def _advance(self, symbol: int) -> float:
+    def _advance(self, symbol: int, number: int) -> float:
         return math.log(self.proba[symbol])
 
 

@@ -324,10 +324,16 @@ class LearnsOnlyWithoutKeys(OwnChain):
 @broken("run with keys is update of each symbol with its key: log_predictive of run, symbol")
 class RunsWithoutKeys(OwnChain):
     def run(
-        self, symbols: Any, lengths: Any = None, keys: Any = None, progress: bool = False
+        self,
+        symbols: Any,
+        lengths: Any = None,
+        keys: Any = None,
+        progress: bool = False,
+        *,
+        times: Any = None,
     ) -> Any:
         one = keys is not None and len(set(keys)) == 1
-        return super().run(symbols, lengths, keys if one else None, progress)
+        return super().run(symbols, lengths, keys if one else None, progress, times=times)
 
 
 @broken("a key that ends stands at the start: the prediction after new_sequence(")

@@ -39,7 +39,7 @@ class Scripted(Baseline):
     def predict_proba(self) -> NDArray[np.float64]:
         return self.table[self.row]
 
-    def _advance(self, symbol: int) -> float:
+    def _advance(self, symbol: int, number: int) -> float:
         row = self.table[self.row]
         self.row += 1
         if symbol == MISSING:
@@ -450,10 +450,10 @@ def test_bad_symbols_change_nothing() -> None:
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_an_interrupt_leaves_all_members_at_the_same_symbol(n_threads: int) -> None:
     class Interrupting(Scripted):
-        def _advance(self, symbol: int) -> float:
+        def _advance(self, symbol: int, number: int) -> float:
             if self.row == 5:
                 signal.raise_signal(signal.SIGINT)
-            return super()._advance(symbol)
+            return super()._advance(symbol, number)
 
     table = np.tile([0.5, 0.5], (600, 1))
     inner = mdvpf.Mixture([mdvpf.Markov(2), Interrupting(table)])

@@ -56,7 +56,8 @@ def attributes(thing: Saveable) -> list[str]:
 
 
 def test_every_class_that_can_be_saved_is_here() -> None:
-    assert set(THINGS) == set(saveable._CLASSES)
+    users = {name for name in saveable._CLASSES if not name.endswith("tests")}
+    assert set(THINGS) == users - {"FilterRun"}  # which only the command makes
 
 
 @pytest.mark.parametrize("kind", THINGS)
