@@ -14,7 +14,7 @@ BUILT := $(VENV)/.built$(if $(filter-out 0,$(MDVPF_DEBUG)),-debug)
 BENCHED := $(VENV)/.benched
 DOCUMENTED := $(VENV)/.documented
 SANITIZED := build/sanitize
-SANITIZE_TESTS ?= tests/kernel tests/unit/test_checkpoint_baselines.py tests/unit/test_soft_hmm.py
+SANITIZE_TESTS ?= tests/kernel tests/unit/test_checkpoint_baselines.py tests/unit/test_open_trees.py tests/unit/test_soft_hmm.py
 COVERED := build/coverage
 COVERAGE_TESTS ?= tests/kernel tests/unit/test_api.py tests/unit/test_checkpoint.py
 

@@ -1,9 +1,10 @@
 # cython: language_level=3
 """Checks of a tree of contexts: everything that can be recomputed is."""
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from mdvpf.baselines._rules cimport RULE_GRID, RULE_PITMAN_YOR, Rule
+from mdvpf.baselines._alphabet cimport Alphabet, seen_times
+from mdvpf.baselines._rules cimport RULE_CHAIN, RULE_GRID, RULE_PITMAN_YOR, Rule
 from mdvpf.baselines._tables cimport (
     ABSENT, Tree, entry_at, find_entry, find_node, is_node, link_at, node_at, values_of_entry,
     values_of_node,
@@ -65,8 +66,34 @@ cdef inline int verify_tree(const Tree* tree, const Rule* rule) except -1:
     check(n_entries == tree.n_entries, "the number of entries is off")
     check(n_counted == tree.n_counted, "the number of contexts with counts is off")
     verify_deleted(tree)
+    verify_seen(tree, rule)
     if rule.kind == RULE_PITMAN_YOR or rule.kind == RULE_GRID:
         verify_types(tree, level)
+    return 0
+
+
+cdef inline int verify_seen(const Tree* tree, const Rule* rule) except -1:
+    """Check how often the symbols of an open alphabet were seen.
+
+    The empty context of a tree knows every symbol that was seen, and one with both counts or with
+    weights counts each time; contexts of chains are all of the same length.
+    """
+    cdef const Alphabet* alphabet = &rule.alphabet
+    cdef bint is_exact = rule.kind != RULE_CHAIN and rule.kind != RULE_PITMAN_YOR
+    cdef int64_t y, total = 0
+    cdef uint32_t entry
+    if not alphabet.is_open:
+        return 0
+    for y in range(alphabet.n_symbols):
+        check(seen_times(alphabet)[y] > 0, "a symbol was never seen")
+        total += seen_times(alphabet)[y]
+        if rule.kind != RULE_CHAIN:
+            entry = find_entry(tree, 0, <int32_t>y)
+            check(entry != ABSENT, "the empty context has not seen a symbol")
+            count = values_of_entry(tree, entry)[0]
+            check(count <= seen_times(alphabet)[y], "a symbol was seen less often")
+            check(not is_exact or count == seen_times(alphabet)[y], "a symbol was seen more often")
+    check(total == alphabet.n_seen, "the number of symbols seen is off")
     return 0
 
 

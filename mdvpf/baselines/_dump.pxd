@@ -5,6 +5,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
+from mdvpf._kernel.types cimport Memory
+from mdvpf.baselines._alphabet cimport MOST_SYMBOLS, Alphabet, reserve_symbol
 from mdvpf.baselines._checks cimport node_order
 from mdvpf.baselines._past cimport START
 from mdvpf.baselines._rules cimport Rule
@@ -12,6 +14,12 @@ from mdvpf.baselines._storage cimport add_entry, add_node, reserve
 from mdvpf.baselines._tables cimport (
     ABSENT, Tree, entry_at, find_entry, find_node, node_at, values_of_entry, values_of_node,
 )
+
+cdef extern from *:
+    """
+    #define MDVPF_TREE_MOST_SEEN 9007199254740992
+    """
+    const int64_t MOST_SEEN "MDVPF_TREE_MOST_SEEN"  # up to here, doubles hold every integer
 
 
 cdef inline int dump_tree(
@@ -79,7 +87,7 @@ cdef inline Status fill_tree(
         if i:
             if parents[i - 1] >= i:
                 raise ValueError("a node before its parent")
-            if not START <= edges[i - 1] < rule.n_symbols:
+            if not START <= edges[i - 1] < rule.alphabet.n_symbols:
                 raise ValueError("a symbol that is not of the alphabet")
             if find_node(tree, parents[i - 1], edges[i - 1]) != ABSENT:
                 raise ValueError("a node occurs twice")
@@ -90,10 +98,45 @@ cdef inline Status fill_tree(
         memcpy(values_of_node(tree, <uint32_t>i), &node_values[i, 0], row)
     row = tree.entry_width * sizeof(double)
     for i in range(n_entries):
-        if owners[i] >= n_nodes or not 0 <= symbols[i] < rule.n_symbols:
+        if owners[i] >= n_nodes or not 0 <= symbols[i] < rule.alphabet.n_symbols:
             raise ValueError("a count of nothing")
         if find_entry(tree, owners[i], symbols[i]) != ABSENT:
             raise ValueError("a count occurs twice")
         memcpy(values_of_entry(tree, add_entry(tree, owners[i], symbols[i])),
                &entry_values[i, 0], row)
+    return OK
+
+
+# ---- open alphabets ----------------------------------------------------------------------
+
+cdef inline int dump_seen(const Alphabet* alphabet, int64_t[::1] out) except -1:
+    """Write how often each symbol of an open alphabet was seen."""
+    if not alphabet.is_open or out.shape[0] != alphabet.n_symbols:
+        raise ValueError("out: expected one entry a symbol of an open alphabet")
+    if out.shape[0]:
+        memcpy(&out[0], alphabet.seen.data, out.shape[0] * sizeof(int64_t))
+    return 0
+
+
+cdef inline Status fill_seen(
+    Memory* memory, Alphabet* alphabet, const int64_t[::1] seen
+) except *:
+    """Take what `dump_seen` wrote into an alphabet of which nothing was seen, or raise."""
+    cdef int64_t n = seen.shape[0]
+    cdef int64_t total = 0
+    cdef int64_t i
+    if not alphabet.is_open or alphabet.n_symbols:
+        raise ValueError("expected a tree with an open alphabet that has seen nothing")
+    if n > MOST_SYMBOLS:
+        raise ValueError(f"seen: expected at most {MOST_SYMBOLS} symbols")
+    for i in range(n):
+        if not 0 < seen[i] <= MOST_SEEN - total:
+            raise ValueError(f"seen[{i}]={seen[i]}: a symbol was seen never, or too often")
+        total += seen[i]
+    if n:
+        if reserve_symbol(memory, alphabet, <int32_t>(n - 1)) != OK:
+            return NO_MEMORY
+        memcpy(alphabet.seen.data, &seen[0], n * sizeof(int64_t))
+    alphabet.n_symbols = n
+    alphabet.n_seen = total
     return OK

@@ -6,8 +6,8 @@ symbol shorter::
 
     P_u(y) = (max(c_u(y) - discount, 0) + (strength + discount * t_u) * P_v(y)) / (c_u + strength)
 
-and P_u = P_v where c_u = 0. A symbol is counted in the longest context, and in each shorter one as
-long as it was new in the one before.
+and P_u = P_v where c_u = 0; the empty context falls back on the base (`_alphabet.pxd`). A symbol
+is counted in the longest context, and in each shorter one as long as it was new in the one before.
 
 A grid needs two counts. In a tree of depth d, the longest contexts count occurrences. A shorter u
 counts y once for each context one symbol longer that has seen y, and once for each time that u was
@@ -20,6 +20,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport resize
+from mdvpf.baselines._alphabet cimport base_probability, n_outcomes
 from mdvpf.baselines._past cimport Past
 from mdvpf.baselines._rules cimport (
     Rule,
@@ -39,11 +40,6 @@ cdef enum:
     LEVEL_WIDTH = 5         # numbers of a level in the work space of a grid
 
 
-cdef inline double base_probability(const Rule* rule) noexcept nogil:
-    """What the empty context falls back on, for any symbol."""
-    return 1.0 / rule.n_symbols
-
-
 cdef inline double discounted(
     double count, double total, double n_types, double below, double discount, double strength
 ) noexcept nogil:
@@ -60,7 +56,7 @@ cdef inline Status step_pitman_yor(
 ) noexcept nogil:
     cdef const double* setting = <const double*>rule.pairs.data
     cdef int64_t found = find_path(tree, past)
-    cdef double p = base_probability(rule)
+    cdef double p = base_probability(&rule.alphabet, symbol)
     cdef double count, total
     cdef uint32_t node, entry
     cdef bint is_new
@@ -92,7 +88,7 @@ cdef inline Status step_pitman_yor(
 
 
 cdef inline void apply_node(
-    const Tree* tree, uint32_t node, int which, double discount, double strength, int64_t n_symbols,
+    const Tree* tree, uint32_t node, int which, double discount, double strength, int64_t n,
     double* p,
 ) noexcept nogil:
     """Turn the distribution of the shorter context into that of a node that has occurred."""
@@ -101,14 +97,14 @@ cdef inline void apply_node(
     cdef uint32_t entry = node_at(tree, node).first
     cdef double count
     cdef int64_t y
-    for y in range(n_symbols):
+    for y in range(n):
         p[y] *= scale
     while entry != ABSENT:
         count = values_of_entry(tree, entry)[which]
         if count > discount:
             p[entry_at(tree, entry).symbol] += count - discount
         entry = entry_at(tree, entry).next
-    for y in range(n_symbols):
+    for y in range(n):
         p[y] /= bottom
         if p[y] < LEAST:
             p[y] = LEAST
@@ -119,12 +115,13 @@ cdef inline void predict_pitman_yor(
 ) noexcept nogil:
     cdef const double* setting = <const double*>rule.pairs.data
     cdef int64_t found = find_path(tree, past)
+    cdef int64_t n = n_outcomes(&rule.alphabet)
     cdef int64_t i, y
-    for y in range(rule.n_symbols):
-        out[y] = base_probability(rule)
+    for y in range(n):
+        out[y] = base_probability(&rule.alphabet, y)
     for i in range(found):
         if values_of_node(tree, nodes_of(past)[i])[0] > 0.0:
-            apply_node(tree, nodes_of(past)[i], 0, setting[0], setting[1], rule.n_symbols, out)
+            apply_node(tree, nodes_of(past)[i], 0, setting[0], setting[1], n, out)
 
 
 # ---- a grid of settings ------------------------------------------------------------------
@@ -150,16 +147,16 @@ cdef inline void read_levels(const Tree* tree, Past* past, int64_t found) noexce
 
 
 cdef inline void write_likelihoods(
-    const Rule* rule, const double* levels, int64_t found, double* out
+    const Rule* rule, const double* levels, int64_t found, double base, double* out
 ) noexcept nogil:
-    """Write the probability of the symbol under each setting."""
+    """Write the probability of the symbol under each setting; `base` is that of the base."""
     cdef const double* pair = <const double*>rule.pairs.data
     cdef const int64_t* depths = <const int64_t*>rule.depths.data
     cdef const double* level
     cdef double p
     cdef int64_t i, j, _
     for _ in range(rule.n_pairs):
-        p = base_probability(rule)
+        p = base
         level = levels
         j = 0
         for i in range(found):
@@ -234,7 +231,10 @@ cdef inline Status step_grid(
     find_entries(tree, past, found, symbol)
     read_levels(tree, past, found)
     likelihood = <double*>past.work.data + LEVEL_WIDTH * found
-    write_likelihoods(rule, <const double*>past.work.data, found, likelihood)
+    write_likelihoods(
+        rule, <const double*>past.work.data, found, base_probability(&rule.alphabet, symbol),
+        likelihood,
+    )
     for i in range(n):
         p += weight[i] * likelihood[i]
     log_predictive[0] = log(p)
@@ -262,32 +262,33 @@ cdef inline void predict_grid(
     cdef const double* pair = <const double*>rule.pairs.data
     cdef const int64_t* depths = <const int64_t*>rule.depths.data
     cdef const double* weight = <const double*>rule.weights.data
-    cdef double* longest = own + rule.n_symbols
+    cdef int64_t n = n_outcomes(&rule.alphabet)
+    cdef double* longest = own + n
     cdef int64_t found = find_path(tree, past)
     cdef int64_t i, j, y, _
     cdef uint32_t node
-    for y in range(rule.n_symbols):
+    for y in range(n):
         out[y] = 0.0
     for _ in range(rule.n_pairs):
-        for y in range(rule.n_symbols):
-            own[y] = base_probability(rule)
+        for y in range(n):
+            own[y] = base_probability(&rule.alphabet, y)
         j = 0
         for i in range(found):
             node = nodes_of(past)[i]
             if values_of_node(tree, node)[0] == 0.0:
                 continue
             if depths[j] == i:
-                for y in range(rule.n_symbols):
+                for y in range(n):
                     longest[y] = own[y]
-                apply_node(tree, node, 0, pair[0], pair[1], rule.n_symbols, longest)
-                for y in range(rule.n_symbols):
+                apply_node(tree, node, 0, pair[0], pair[1], n, longest)
+                for y in range(n):
                     out[y] += weight[j] * longest[y]
                 j += 1
                 if j == rule.n_depths:
                     break
-            apply_node(tree, node, 1, pair[0], pair[1], rule.n_symbols, own)
+            apply_node(tree, node, 1, pair[0], pair[1], n, own)
         while j < rule.n_depths:
-            for y in range(rule.n_symbols):
+            for y in range(n):
                 out[y] += weight[j] * own[y]
             j += 1
         weight += rule.n_depths

@@ -20,6 +20,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.types cimport Buffer
+from mdvpf.baselines._alphabet cimport (
+    Alphabet, base_probability, n_outcomes, symbol_prior, total_prior,
+)
 from mdvpf.baselines._past cimport START, Past, push, reserve_past, symbol_before
 from mdvpf.baselines._storage cimport add_entry, add_node, forget_last, reserve, use_node
 from mdvpf.baselines._tables cimport (
@@ -41,9 +44,9 @@ cdef extern from *:
 
 cdef struct Rule:
     RuleKind kind
-    int64_t n_symbols       # size of the alphabet
+    Alphabet alphabet
     int64_t depth           # symbols of the longest context
-    double beta             # pseudo-count of a symbol: chain, weighting
+    double beta             # pseudo-count of a symbol, or of all if it is open: chain, weighting
     double decay            # of the counts of a context that occurs again: chain
     double share            # of the weights that is spread evenly after each symbol: grid
     int64_t n_pairs         # pairs of discount and strength
@@ -154,7 +157,7 @@ cdef inline Status step_chain(
     cdef uint32_t node = nodes_of(past)[past.n] if found == past.n + 1 else ABSENT
     cdef uint32_t entry = ABSENT
     cdef double unit = chain_unit(tree, node)
-    cdef double prior = rule.beta * unit
+    cdef double prior = rule.beta * unit    # of a symbol in a closed alphabet
     cdef double count = 0.0
     cdef double total = 0.0
     if node != ABSENT:
@@ -162,7 +165,10 @@ cdef inline Status step_chain(
         entry = find_entry(tree, node, symbol)
         if entry != ABSENT:
             count = values_of_entry(tree, entry)[0]
-    log_predictive[0] = log((count + prior) / (total + rule.n_symbols * prior))
+    log_predictive[0] = log(
+        (count + symbol_prior(&rule.alphabet, prior, symbol))
+        / (total + total_prior(&rule.alphabet, prior))
+    )
     if not learn:
         return OK
     if reserve_path(tree, past, found) != OK:
@@ -205,7 +211,8 @@ cdef inline Status step_weighting(
     Tree* tree, Past* past, const Rule* rule, int32_t symbol, bint learn, double* log_predictive
 ) noexcept nogil:
     cdef int64_t found = find_path(tree, past)
-    cdef double beta = rule.beta
+    cdef double prior = symbol_prior(&rule.alphabet, rule.beta, symbol)
+    cdef double all_priors = total_prior(&rule.alphabet, rule.beta)
     cdef double mixed = -1.0    # below the leaf there is nothing
     cdef double own, below, count, odds
     cdef double* values
@@ -217,13 +224,13 @@ cdef inline Status step_weighting(
             return NO_MEMORY
         complete_path(tree, past, found)
     if found <= past.n:     # nodes that are new predict alike, and stay at even odds
-        mixed = beta / (rule.n_symbols * beta)
+        mixed = prior / all_priors
     for i in range(found - 1, -1, -1):
         values = values_of_node(tree, nodes_of(past)[i])
         count = 0.0
         if entries_of(past)[i] != ABSENT:
             count = values_of_entry(tree, entries_of(past)[i])[0]
-        own = (count + beta) / (values[0] + rule.n_symbols * beta)  # if the node is a leaf
+        own = (count + prior) / (values[0] + all_priors)    # if the node is a leaf
         if mixed < 0.0:
             mixed = own
             continue
@@ -247,13 +254,16 @@ cdef inline void write_dirichlet(
     const Tree* tree, uint32_t node, const Rule* rule, double beta, double* out
 ) noexcept nogil:
     """Write the distribution of the next symbol by the counts of one node."""
-    cdef double bottom = values_of_node(tree, node)[0] + rule.n_symbols * beta
+    cdef double bottom = values_of_node(tree, node)[0] + total_prior(&rule.alphabet, beta)
     cdef uint32_t entry = node_at(tree, node).first
+    cdef double prior
     cdef int64_t y
-    for y in range(rule.n_symbols):
-        out[y] = beta / bottom
+    for y in range(n_outcomes(&rule.alphabet)):
+        out[y] = symbol_prior(&rule.alphabet, beta, y) / bottom
     while entry != ABSENT:
-        out[entry_at(tree, entry).symbol] = (values_of_entry(tree, entry)[0] + beta) / bottom
+        y = entry_at(tree, entry).symbol
+        prior = symbol_prior(&rule.alphabet, beta, y)
+        out[y] = (values_of_entry(tree, entry)[0] + prior) / bottom
         entry = entry_at(tree, entry).next
 
 
@@ -264,8 +274,8 @@ cdef inline void predict_chain(
     cdef uint32_t node = nodes_of(past)[past.n] if found == past.n + 1 else ABSENT
     cdef int64_t y
     if node == ABSENT or node_at(tree, node).n_symbols == 0:
-        for y in range(rule.n_symbols):
-            out[y] = 1.0 / rule.n_symbols
+        for y in range(n_outcomes(&rule.alphabet)):
+            out[y] = base_probability(&rule.alphabet, y)
         return
     write_dirichlet(tree, node, rule, rule.beta * chain_unit(tree, node), out)
 
@@ -281,12 +291,12 @@ cdef inline void predict_weighting(
         found -= 1
         write_dirichlet(tree, nodes_of(past)[found], rule, rule.beta, out)
     else:               # nothing was seen below: all trees predict alike
-        for y in range(rule.n_symbols):
-            out[y] = 1.0 / rule.n_symbols
+        for y in range(n_outcomes(&rule.alphabet)):
+            out[y] = base_probability(&rule.alphabet, y)
     while found > 0:
         found -= 1
         write_dirichlet(tree, nodes_of(past)[found], rule, rule.beta, own)
         odds = values_of_node(tree, nodes_of(past)[found])[1]
         ratio = odds_ratio(odds)
-        for y in range(rule.n_symbols):
+        for y in range(n_outcomes(&rule.alphabet)):
             out[y] = mix(own[y], out[y], odds, ratio)

@@ -4,8 +4,9 @@
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from mdvpf._kernel.constants cimport OK, Status
+from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport dispose, resize
+from mdvpf.baselines._alphabet cimport count_symbol, n_outcomes, reserve_symbol
 from mdvpf.baselines._past cimport (
     MISSING, NO_KEY, Past, Position,
     add_position, find_position, position_at, push, remove_position, reserve_past,
@@ -36,6 +37,8 @@ cdef inline Status step(
             past.n = 0
             past.end = 0
         return OK
+    if learn and reserve_symbol(&tree.memory, &rule.alphabet, symbol) != OK:
+        return NO_MEMORY
     if rule.kind == RULE_CHAIN:
         status = step_chain(tree, past, rule, symbol, learn, log_predictive)
     elif rule.kind == RULE_WEIGHTING:
@@ -46,6 +49,8 @@ cdef inline Status step(
         status = step_grid(tree, past, rule, symbol, learn, log_predictive)
     if status == OK:
         push(past, symbol)
+        if learn:
+            count_symbol(&rule.alphabet, symbol)
     return status
 
 
@@ -92,7 +97,7 @@ cdef inline Status predict_next(
     const Tree* tree, Past* past, const Rule* rule, double* out
 ) noexcept nogil:
     """Write the distribution of the next symbol after the present context."""
-    cdef size_t n_work = <size_t>(2 * rule.n_symbols) * sizeof(double)
+    cdef size_t n_work = <size_t>(2 * n_outcomes(&rule.alphabet)) * sizeof(double)
     cdef Status status = reserve_past(past, 0)
     if status == OK and rule.kind != RULE_CHAIN and rule.kind != RULE_PITMAN_YOR:
         status = resize(&past.memory, &past.work, n_work)

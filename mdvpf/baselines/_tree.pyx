@@ -14,8 +14,9 @@ from libc.string cimport memcpy, memset
 from mdvpf._kernel.constants cimport OK, Status
 from mdvpf._kernel.pool cimport dispose, duplicate, resize
 from mdvpf._kernel.types cimport Buffer, Memory
+from mdvpf.baselines._alphabet cimport n_outcomes
 from mdvpf.baselines._checks cimport verify_tree
-from mdvpf.baselines._dump cimport dump_tree, fill_tree
+from mdvpf.baselines._dump cimport dump_seen, dump_tree, fill_seen, fill_tree
 from mdvpf.baselines._past cimport (
     MISSING, NO_KEY, NONE_ENDS, Past, Position,
     add_position, dispose_past, find_position, position_at, push, reserve_past, reserve_positions,
@@ -33,7 +34,7 @@ from mdvpf.baselines._tables cimport (
 
 
 cdef enum:
-    N_RULE_BUFFERS = 4
+    N_RULE_BUFFERS = 5
 
 
 cdef int raise_for(Status status) except -1:
@@ -48,6 +49,7 @@ cdef inline void list_rule_buffers(Rule* rule, Buffer** out) noexcept nogil:
     out[1] = &rule.depths
     out[2] = &rule.log_weights
     out[3] = &rule.weights
+    out[4] = &rule.alphabet.seen
 
 
 cdef class Context:
@@ -184,6 +186,7 @@ cdef class CountTree:
     def __init__(
         self, *, int kind, int64_t n_symbols, int64_t depth, double beta, double decay,
         double share, const double[:, ::1] pairs, const int64_t[::1] depths, int64_t max_nodes,
+        bint is_open, double base_strength, double base_discount,
     ):
         cdef Rule* rule = &self.rule
         cdef Memory* memory = &self.tree.memory
@@ -193,7 +196,10 @@ cdef class CountTree:
         if pairs.shape[1] != 2 or (kind >= RULE_PITMAN_YOR and n_settings == 0):
             raise ValueError("pairs: expected discounts and strengths; depths: expected some")
         rule.kind = <RuleKind>kind
-        rule.n_symbols = n_symbols
+        rule.alphabet.is_open = is_open
+        rule.alphabet.n_symbols = 0 if is_open else n_symbols
+        rule.alphabet.strength = base_strength
+        rule.alphabet.discount = base_discount
         rule.depth = depth
         rule.beta = beta
         rule.decay = decay
@@ -268,7 +274,8 @@ cdef class CountTree:
         context : Context
             What came before; it goes on with the symbols.
         symbols : int32 buffer
-            Symbols, -1 for missing.
+            Symbols, -1 for missing. Of an open alphabet, each is at most the number of symbols seen
+            before it; that number is fixed if it does not learn.
         ended : int32 buffer
             The number of the key whose sequence ends before each symbol, -1 for none.
         learn : bool
@@ -279,6 +286,7 @@ cdef class CountTree:
             The number of the key of each symbol; 0 by default.
         """
         cdef int64_t n = symbols.shape[0]
+        cdef int64_t n_known = n_outcomes(&self.rule.alphabet)
         cdef int64_t i
         cdef double log_predictive = 0.0
         cdef bint has_keys = numbers is not None
@@ -287,8 +295,10 @@ cdef class CountTree:
                 or (has_keys and numbers.shape[0] != n):
             raise ValueError("symbols, ended, reports, numbers: expected the same length")
         for i in range(n):
-            if not MISSING <= symbols[i] < self.rule.n_symbols:
+            if not MISSING <= symbols[i] < n_known:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
+            if symbols[i] == n_known - 1 and learn and self.rule.alphabet.is_open:
+                n_known += 1    # another one can come after it
             if has_keys and numbers[i] < NO_KEY:
                 raise ValueError(f"numbers[{i}]={numbers[i]}: expected at least {NO_KEY}")
         self.enter(context, learn)
@@ -318,7 +328,7 @@ cdef class CountTree:
         """Absorb one symbol: a chunk of one. Returns log predictive and size."""
         cdef double log_predictive = 0.0
         cdef Status status
-        if not MISSING <= symbol < self.rule.n_symbols:
+        if not MISSING <= symbol < n_outcomes(&self.rule.alphabet):
             raise ValueError(f"symbol={symbol}: expected one of the alphabet, or -1")
         if number < NO_KEY:
             raise ValueError(f"number={number}: expected at least {NO_KEY}")
@@ -341,7 +351,7 @@ cdef class CountTree:
     def predict(self, Context context not None, double[::1] out, int32_t number=NO_KEY):
         """Write the distribution of the next symbol of a key."""
         cdef Status status
-        if out.shape[0] != self.rule.n_symbols:
+        if out.shape[0] != n_outcomes(&self.rule.alphabet):
             raise ValueError("out: expected one entry a symbol")
         self.enter(context, False)
         try:
@@ -367,6 +377,23 @@ cdef class CountTree:
             raise ValueError("log_weights: expected one entry a setting")
         memcpy(self.rule.log_weights.data, &log_weights[0], log_weights.shape[0] * sizeof(double))
         find_weights(&self.rule)
+
+    # ---- open alphabets ----------------------------------------------------------------------
+
+    @property
+    def n_symbols(self):
+        """Size of the alphabet; if it is open, how many symbols were seen."""
+        return self.rule.alphabet.n_symbols
+
+    def seen(self, int64_t[::1] out):
+        """Write how often each symbol of an open alphabet was seen."""
+        self.check_idle()
+        dump_seen(&self.rule.alphabet, out)
+
+    def set_seen(self, const int64_t[::1] seen):
+        """Set how often each symbol was seen, in a tree with an open alphabet that is new."""
+        self.check_idle()
+        raise_for(fill_seen(&self.tree.memory, &self.rule.alphabet, seen))
 
     # ---- the whole ---------------------------------------------------------------------------
 
@@ -441,9 +468,13 @@ cdef class CountTree:
         cdef const Tree* tree = &self.tree
         cdef int64_t node = sizeof(Node) + tree.node_width * sizeof(double) + sizeof(uint32_t)
         cdef int64_t entry = sizeof(Entry) + tree.entry_width * sizeof(double) + sizeof(uint32_t)
+        cdef int64_t live
         if tree.max_nodes:
             node += sizeof(Link)
-        return tree.n_nodes * node + tree.n_entries * entry, tree.memory.allocated
+        live = tree.n_nodes * node + tree.n_entries * entry
+        if self.rule.alphabet.is_open:
+            live += self.rule.alphabet.n_symbols * <int64_t>sizeof(int64_t)
+        return live, tree.memory.allocated
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.tree.memory.allocated

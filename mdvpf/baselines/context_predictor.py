@@ -3,6 +3,10 @@
 What they count is in a `CountTree`, which has their rule; what came before is in a `Context`. All
 of them absorb a chunk of symbols in one compiled call, and one symbol is a chunk of one. A frozen
 predictor reads its tree and never writes it, so its copies share the tree.
+
+An open alphabet, n_symbols=None, is that of `OpenVocabulary` with its default strength and
+discount. A frozen predictor has it no longer: its symbols are those seen so far and one more, which
+stands for all that were never seen.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf.baselines._tree import Context, CountTree
 from mdvpf.checkpoint import State, narrowed, require, taken, widened
+from mdvpf.model import OpenVocabulary
 from mdvpf.predictor import NO_KEY, Label, MemoryReport, Predictor, Step, Stream, read_symbol
 from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
@@ -26,21 +31,26 @@ LARGEST_COUNT = 2**53  # up to here, doubles hold every integer
 # The rules of a `CountTree`.
 CHAIN, WEIGHTING, PITMAN_YOR, GRID = range(4)
 
+_OPEN = OpenVocabulary()  # the base of open alphabets
+
 
 class ContextPredictor(Predictor):
     """The protocol, for predictors whose counts are in a compiled tree."""
 
     _rule: ClassVar[int]
 
-    def __init__(self, n_symbols: int, depth: int, **rule: Any) -> None:
-        self._n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+    def __init__(self, n_symbols: int | None, depth: int, **rule: Any) -> None:
+        self._n_symbols = read_n_symbols(n_symbols)
         numbers: dict[str, Any] = {"beta": 1.0, "decay": 1.0, "share": 0.0, "max_nodes": 0}
         self._tree = CountTree(
             kind=self._rule,
-            n_symbols=self._n_symbols,
+            n_symbols=self._n_symbols or 0,  # of an open alphabet none was seen
             depth=depth,
             pairs=np.array(rule.pop("pairs", ()), dtype=np.float64).reshape(-1, 2),
             depths=np.array(rule.pop("depths", ()), dtype=np.int64),
+            is_open=self._n_symbols is None,
+            base_strength=_OPEN.strength,
+            base_discount=_OPEN.discount,
             **{**numbers, **rule},
         )
         self._context = Context(depth)
@@ -49,8 +59,20 @@ class ContextPredictor(Predictor):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet."""
+        """Size of the alphabet; if it is open, how many symbols were seen."""
+        if self._n_symbols is None:
+            return self._tree.n_symbols + self.frozen
         return self._n_symbols
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the alphabet is open: `n_symbols` stands for a symbol never seen."""
+        return self._n_symbols is None and self._learns
+
+    @property
+    def _n_outcomes(self) -> int:
+        """Symbols that can come next; those never seen count as one."""
+        return self._tree.n_symbols + (self._n_symbols is None)
 
     @property
     def frozen(self) -> bool:
@@ -62,13 +84,17 @@ class ContextPredictor(Predictor):
         return self._predict(self._number(key))
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
-        out = np.empty(self._n_symbols)
+        out = np.empty(self._n_outcomes if self._n_symbols is None else self._n_symbols)
         self._tree.predict(self._context, out, number)
         return out
 
     def update(self, symbol: int | None, key: Label | None = None) -> Step:
-        """Absorb one symbol of a key; None is a missing one."""
-        return Step._make(self._update(read_symbol(symbol, self._n_symbols), key))
+        """Absorb one symbol of a key; None is a missing one.
+
+        In an open alphabet, `n_symbols` is a symbol never seen.
+        """
+        n = self._n_outcomes if self._n_symbols is None else self._n_symbols
+        return Step._make(self._update(read_symbol(symbol, n), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         log_predictive, size = self._tree.absorb(self._context, symbol, self._learns, number)
@@ -95,7 +121,9 @@ class ContextPredictor(Predictor):
     def freeze(self) -> Self:
         """Return a predictor that predicts as this one does now, and no longer learns.
 
-        It goes along with the sequence: what came before still tells what comes next.
+        It goes along with the sequence: what came before still tells what comes next. Of an open
+        alphabet it has the symbols seen and one more, for all that were never seen; it has no
+        `vocabulary` then.
 
         Examples
         --------
@@ -110,6 +138,8 @@ class ContextPredictor(Predictor):
         True
         """
         other = self.copy()
+        if other.is_open:
+            other.vocabulary = None
         other._learns = False
         return other
 
@@ -131,7 +161,7 @@ class ContextPredictor(Predictor):
         return MemoryReport(
             live + live_positions,
             allocated + allocated_positions,
-            4 * n_nodes * self._n_symbols,
+            4 * n_nodes * self._n_outcomes,
             n_nodes,
             0,
             0,
@@ -156,6 +186,20 @@ class ContextPredictor(Predictor):
         self._tree.advance(
             self._context, stream.symbols[part], stream.ended[part], self._learns, reports, numbers
         )
+
+
+def read_n_symbols(n_symbols: Any) -> int | None:
+    """Return the size of an alphabet, None if it is open, or raise."""
+    if n_symbols is None:
+        return None
+    return validate.integer("n_symbols", n_symbols, low=1, also=", or None for an open alphabet")
+
+
+def read_beta(beta: Any, default: float, n_symbols: int | None) -> float:
+    """Return a pseudo-count, that of all symbols together if the alphabet is open, or raise."""
+    if beta is None:
+        return default if n_symbols is not None else _OPEN.concentration
+    return validate.hyper_parameter("beta", beta)
 
 
 # -- checkpoints ---------------------------------------------------------------------------------
@@ -213,7 +257,8 @@ def counts_from_arrays(
     """Return the numbers, symbols and counts of entries; each number has its total as their sum."""
     keys = taken(state, "keys", "<i8", (None,))
     counts = taken(state, "counts", kind, (len(keys),))
-    numbers = keys // n_symbols
+    size = max(n_symbols, 1)  # an open alphabet may have none
+    numbers = keys // size
     require(len(np.unique(keys)) == len(keys), "a count occurs twice")
     require(np.all((keys >= 0) & (numbers < len(totals))), "a count of nothing")
     require(np.all(np.isfinite(counts) & (counts >= 0)), "a count is not a number")
@@ -222,7 +267,7 @@ def counts_from_arrays(
     sums = np.bincount(numbers, weights=counts, minlength=len(totals))
     # Fading counts are summed in another order here, over a life that may have been long.
     require(np.allclose(sums, totals, rtol=1e-6, atol=0.0), "counts do not sum to their totals")
-    return numbers, (keys % n_symbols).astype(np.int32), counts.astype(np.float64)
+    return numbers, (keys % size).astype(np.int32), counts.astype(np.float64)
 
 
 def read_context(context: Any, n_symbols: int, length: int, low: int = START) -> list[int]:

@@ -22,9 +22,12 @@ from mdvpf.baselines.context_predictor import (
     fill_positions,
     frozen_value,
     positions_to_arrays,
+    read_beta,
     read_context,
     read_frozen,
+    read_n_symbols,
 )
+from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
 from mdvpf.checkpoint import State, register, require, taken
 
 
@@ -43,12 +46,15 @@ class ContextTree(ContextPredictor):
 
     Parameters
     ----------
-    n_symbols : int
-        Size of the alphabet.
+    n_symbols : int or None
+        Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
+        `n_symbols` is how many were seen.
     depth : int, default 3
         How many symbols a context has at the most.
-    beta : float, default 0.5
-        Pseudo-count of every symbol in every context.
+    beta : float, default 0.5, or 1 with an open alphabet
+        Pseudo-count of every symbol in every context. With an open alphabet it is that of all
+        symbols together, of which each has the share q(y) of an `OpenVocabulary` with its default
+        strength and discount: a leaf predicts y by ``(n[y] + beta * q(y)) / (n + beta)``.
 
     Examples
     --------
@@ -64,10 +70,10 @@ class ContextTree(ContextPredictor):
     depth: ReadOnly[int] = ReadOnly()
     beta: ReadOnly[float] = ReadOnly()
 
-    def __init__(self, n_symbols: int, depth: int = 3, beta: float = 0.5) -> None:
-        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+    def __init__(self, n_symbols: int | None, depth: int = 3, beta: float | None = None) -> None:
+        n_symbols = read_n_symbols(n_symbols)
         self.depth = validate.integer("depth", depth, low=0)
-        self.beta = validate.hyper_parameter("beta", beta)
+        self.beta = read_beta(beta, 0.5, n_symbols)
         super().__init__(n_symbols, self.depth, beta=self.beta)
 
     def __repr__(self) -> str:
@@ -86,16 +92,18 @@ class ContextTree(ContextPredictor):
             "context": self._context.symbols(),
             **frozen_value(self),
         }
+        n_symbols = self._tree.n_symbols
         dump = dumped(self._tree, node_width=2, entry_width=1)
         arrays = {
             # The root aside, nodes are in the order of their numbers.
-            "children": dump.parents.astype(np.int64) * (self._n_symbols + 2) + dump.edges + 2,
+            "children": dump.parents.astype(np.int64) * (n_symbols + 2) + dump.edges + 2,
             "totals": dump.node_values[:, 0].astype(np.int64),
             "odds": dump.node_values[:, 1],
         }
         counts = dump.entry_values[:, 0].astype(np.int64)
-        arrays |= counts_to_arrays(dump.owners, dump.symbols, counts, self._n_symbols)
-        return State(values, arrays | positions_to_arrays(self._context))
+        arrays |= counts_to_arrays(dump.owners, dump.symbols, counts, n_symbols)
+        state = State(values, arrays | positions_to_arrays(self._context))
+        return with_seen(state, self._tree, is_open=self._n_symbols is None)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -103,23 +111,28 @@ class ContextTree(ContextPredictor):
         context, is_frozen = values.pop("context"), read_frozen(values)
         self = object.__new__(cls)
         ContextTree.__init__(self, **values)
+        self._learns = not is_frozen
+        is_open = self._n_symbols is None
+        fill_seen(self._tree, state, is_open=is_open)
+        n_symbols = self._tree.n_symbols
         children = taken(state, "children", "<i8", (None,))
         n = len(children) + 1
         totals = taken(state, "totals", "<i8", (n,))
         odds = taken(state, "odds", "<f8", (n,))
-        parents = children // (self._n_symbols + 2)
+        parents = children // (n_symbols + 2)
         require(np.all((children >= 0) & (parents < np.arange(1, n))), "a node before its parent")
         require(np.all(np.isfinite(odds)), "odds that are not numbers")
-        owners, symbols, counts = counts_from_arrays(state, "<i8", totals, self._n_symbols)
+        owners, symbols, counts = counts_from_arrays(state, "<i8", totals, n_symbols)
+        at_root = owners == 0
+        check_seen(self._tree, symbols[at_root], counts[at_root], is_open=is_open)
         self._tree.fill(
             parents.astype(np.uint32),
-            (children % (self._n_symbols + 2) - 2).astype(np.int32),
+            (children % (n_symbols + 2) - 2).astype(np.int32),
             np.column_stack([totals.astype(np.float64), odds]),
             owners.astype(np.uint32),
             symbols,
             counts[:, None],
         )
-        self._context.replace(read_context(context, self._n_symbols, self.depth))
-        fill_positions(self._context, state, self._n_symbols, range(self.depth + 1))
-        self._learns = not is_frozen
+        self._context.replace(read_context(context, self.n_symbols, self.depth))
+        fill_positions(self._context, state, self.n_symbols, range(self.depth + 1))
         return self

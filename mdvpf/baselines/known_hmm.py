@@ -40,8 +40,8 @@ class KnownHMM(Baseline):
         Where the second and later segments start: before symbol so many of the life of the
         predictor, counted from 0, missing symbols and all keys included.
     n_symbols : int, optional
-        Size of the alphabet; that of the HMM with the largest by default. What is not in the
-        alphabet of the HMM of a segment has probability zero.
+        Size of the alphabet; that of the HMM with the largest by default. It is never open: what
+        is not in the alphabet of the HMM of a segment has probability zero.
 
     Examples
     --------

@@ -19,9 +19,12 @@ from mdvpf.baselines.context_predictor import (
     fill_positions,
     frozen_value,
     positions_to_arrays,
+    read_beta,
     read_context,
     read_frozen,
+    read_n_symbols,
 )
+from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
 from mdvpf.checkpoint import State, register, require, taken
 
 _LARGEST_UNIT = 1e100
@@ -32,18 +35,22 @@ class Markov(ContextPredictor):
     """Markov chain of a fixed order, with a symmetric Dirichlet prior for every context.
 
     After a context that was followed by y on ``n[y]`` of its ``n`` occasions, y has probability
-    ``(n[y] + beta) / (n + n_symbols * beta)``. With `decay` the counts of a context are multiplied
-    by it whenever the context occurs again, so that about its last ``1 / (1 - decay)`` occasions
-    count; contexts that do not occur forget nothing.
+    ``(n[y] + beta) / (n + n_symbols * beta)``, or ``(n[y] + beta * q(y)) / (n + beta)`` if the
+    alphabet is open, with q of an `OpenVocabulary` that has its default strength and discount.
+
+    With `decay` the counts of a context are multiplied by it whenever the context occurs again, so
+    that about its last ``1 / (1 - decay)`` occasions count; contexts that do not occur forget
+    nothing, and q never does.
 
     Parameters
     ----------
-    n_symbols : int
-        Size of the alphabet.
+    n_symbols : int or None
+        Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
+        `n_symbols` is how many were seen.
     order : int, default 1
         How many symbols make a context; with 0 all symbols are independent.
-    beta : float, default 0.3
-        Pseudo-count of every symbol in every context.
+    beta : float, default 0.3, or 1 with an open alphabet
+        Pseudo-count of every symbol in every context; of all together if the alphabet is open.
     decay : float, default 1.0
         What is left of a count when its context occurs again, above 0 and up to 1.
 
@@ -63,11 +70,15 @@ class Markov(ContextPredictor):
     decay: ReadOnly[float] = ReadOnly()
 
     def __init__(
-        self, n_symbols: int, order: int = 1, beta: float = 0.3, decay: float = 1.0
+        self,
+        n_symbols: int | None,
+        order: int = 1,
+        beta: float | None = None,
+        decay: float = 1.0,
     ) -> None:
-        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+        n_symbols = read_n_symbols(n_symbols)
         self.order = validate.integer("order", order, low=0)
-        self.beta = validate.hyper_parameter("beta", beta)
+        self.beta = read_beta(beta, 0.3, n_symbols)
         self.decay = validate.real("decay", decay, low=validate.SMALLEST_PARAMETER, high=1.0)
         super().__init__(n_symbols, self.order, beta=self.beta, decay=self.decay)
 
@@ -106,8 +117,9 @@ class Markov(ContextPredictor):
         }
         owners = np.searchsorted(numbers, dump.owners)
         counts = dump.entry_values[:, 0]
-        arrays |= counts_to_arrays(owners, dump.symbols, counts, self._n_symbols)
-        return State(values, arrays | positions_to_arrays(self._context))
+        arrays |= counts_to_arrays(owners, dump.symbols, counts, self._tree.n_symbols)
+        state = State(values, arrays | positions_to_arrays(self._context))
+        return with_seen(state, self._tree, is_open=self._n_symbols is None)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -117,13 +129,20 @@ class Markov(ContextPredictor):
         require(len(context) == values["order"], "a context of another order")
         self = object.__new__(cls)
         Markov.__init__(self, **values)
+        self._learns = not is_frozen
+        is_open = self._n_symbols is None
+        fill_seen(self._tree, state, is_open=is_open)
+        n_symbols = self._tree.n_symbols
         totals = taken(state, "totals", "<f8", (None,))
         n = len(totals)
         units = taken(state, "units", "<f8", (n,))
         contexts = taken(state, "contexts", "<i4", (n, self.order))
-        require(np.all((contexts >= START) & (contexts < self._n_symbols)), "a strange context")
+        require(np.all((contexts >= START) & (contexts < n_symbols)), "a strange context")
         require(np.all((units >= 1.0) & (units <= _LARGEST_UNIT)), "a unit is out of range")
-        owners, symbols, counts = counts_from_arrays(state, "<f8", totals, self._n_symbols)
+        owners, symbols, counts = counts_from_arrays(state, "<f8", totals, n_symbols)
+        is_exact = self.decay == 1.0
+        found = counts / units[owners]
+        check_seen(self._tree, symbols, found, is_open=is_open, is_exact=is_exact)
         require(len(np.unique(owners)) == n, "a context without counts")
         parents, edges, nodes = _as_tree(contexts)
         require(len(set(nodes)) == n, "a context occurs twice")
@@ -131,9 +150,8 @@ class Markov(ContextPredictor):
         node_values[nodes] = np.column_stack([totals, units])
         owner_nodes = np.array(nodes, dtype=np.uint32)[owners]
         self._tree.fill(parents, edges, node_values, owner_nodes, symbols, counts[:, None])
-        self._context.replace(read_context(context, self._n_symbols, self.order)[::-1])
-        fill_positions(self._context, state, self._n_symbols, range(self.order, self.order + 1))
-        self._learns = not is_frozen
+        self._context.replace(read_context(context, self.n_symbols, self.order)[::-1])
+        fill_positions(self._context, state, self.n_symbols, range(self.order, self.order + 1))
         return self
 
 

@@ -24,6 +24,7 @@ from mdvpf.baselines.context_predictor import (
     positions_to_arrays,
     read_context,
     read_frozen,
+    read_n_symbols,
 )
 from mdvpf.baselines.pitman_yor_tree import (
     read_discount,
@@ -32,6 +33,7 @@ from mdvpf.baselines.pitman_yor_tree import (
     tree_from_arrays,
     tree_to_arrays,
 )
+from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
 from mdvpf.checkpoint import State, register, require, taken
 
 DEPTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -59,8 +61,9 @@ class PitmanYorMixture(ContextPredictor):
 
     Parameters
     ----------
-    n_symbols : int
-        Size of the alphabet.
+    n_symbols : int or None
+        Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
+        `n_symbols` is how many were seen.
     depths : sequence of int, default 0 to 8
         How many symbols a context has at the most.
     discounts : sequence of float, default (0.5, 0.65, 0.8, 0.9)
@@ -103,7 +106,7 @@ class PitmanYorMixture(ContextPredictor):
 
     def __init__(
         self,
-        n_symbols: int,
+        n_symbols: int | None,
         depths: Sequence[int] = DEPTHS,
         discounts: Sequence[float] = DISCOUNTS,
         strengths: Sequence[float] = STRENGTHS,
@@ -111,7 +114,7 @@ class PitmanYorMixture(ContextPredictor):
         share: float = 0.0,
         max_nodes: int | None = None,
     ) -> None:
-        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+        n_symbols = read_n_symbols(n_symbols)
         found = validate.integers(
             "depths", validate.entries("depths", depths, of="integers"), low=0
         )
@@ -185,7 +188,8 @@ class PitmanYorMixture(ContextPredictor):
         }
         arrays = tree_to_arrays(self._tree, ("occurrences", "types"))
         arrays["log_weights"] = self._log_weights()
-        return State(values, arrays | positions_to_arrays(self._context))
+        state = State(values, arrays | positions_to_arrays(self._context))
+        return with_seen(state, self._tree, is_open=self._n_symbols is None)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -197,10 +201,15 @@ class PitmanYorMixture(ContextPredictor):
         require(np.all(np.abs(log_weights) <= _FARTHEST), "a weight is not a number")
         self = object.__new__(cls)
         PitmanYorMixture.__init__(self, **values)
+        self._learns = not is_frozen
+        is_open = self._n_symbols is None
+        fill_seen(self._tree, state, is_open=is_open)
         require(abs(log_weights.max()) <= math.log(n_settings) + 1.0, "weights are out of range")
-        parents, owners, counts = tree_from_arrays(
-            self._tree, state, ("occurrences", "types"), self._n_symbols
+        parents, owners, symbols, counts = tree_from_arrays(
+            self._tree, state, ("occurrences", "types")
         )
+        at_root = owners == 0
+        check_seen(self._tree, symbols[at_root], counts[at_root, 0], is_open=is_open)
         levels = [0]
         for parent in parents.tolist():
             levels.append(levels[parent] + 1)
@@ -209,8 +218,7 @@ class PitmanYorMixture(ContextPredictor):
         require(np.all(np.where(is_deepest, types == 0, types >= 1)), "types out of place")
         require(np.all(types <= occurrences), "more types than occurrences")
         self._tree.set_log_weights(log_weights)
-        self._context.replace(read_context(context, self._n_symbols, self.depths[-1], low=0))
+        self._context.replace(read_context(context, self.n_symbols, self.depths[-1], low=0))
         lengths = range(self.depths[-1] + 1)
-        fill_positions(self._context, state, self._n_symbols, lengths, low=0)
-        self._learns = not is_frozen
+        fill_positions(self._context, state, self.n_symbols, lengths, low=0)
         return self

@@ -20,7 +20,9 @@ from mdvpf.baselines.context_predictor import (
     positions_to_arrays,
     read_context,
     read_frozen,
+    read_n_symbols,
 )
+from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
 from mdvpf.checkpoint import State, narrowed, register, require, widened
 
 LARGEST_DISCOUNT = 1.0 - 2.0**-53  # the number below 1
@@ -37,15 +39,17 @@ class PitmanYorTree(ContextPredictor):
         P_u(y) = (max(c_u(y) - discount, 0) + (strength + discount * t_u) * P_v(y))
                  / (c_u + strength)
 
-    ``P_u = P_v`` where ``c_u = 0``, and the empty context falls back on ``1 / n_symbols``. A symbol
+    ``P_u = P_v`` where ``c_u = 0``, and the empty context falls back on ``1 / n_symbols``; if
+    the alphabet is open, on q(y) of an `OpenVocabulary` with strength 1 and discount 0.5. A symbol
     adds one to its count in the longest context, of `depth` symbols or fewer at the start of a
     sequence, and in each shorter one, up to the first that had seen it before. A missing symbol
     adds nothing and empties the context.
 
     Parameters
     ----------
-    n_symbols : int
-        Size of the alphabet.
+    n_symbols : int or None
+        Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
+        `n_symbols` is how many were seen.
     depth : int, default 5
         How many symbols a context has at the most.
     discount : float, default 0.8
@@ -84,6 +88,13 @@ class PitmanYorTree(ContextPredictor):
     >>> _ = tree.run([0, 1, 2] * 10)
     >>> tree.predict_proba().round(3).tolist()
     [0.949, 0.026, 0.026]
+
+    With an open alphabet the last entry is that of a symbol never seen:
+
+    >>> tree = mdvpf.PitmanYorTree(None, depth=2)
+    >>> _ = tree.run([0, 1, 2] * 10)
+    >>> tree.n_symbols, tree.predict_proba().round(3).tolist()
+    (3, [0.947, 0.024, 0.024, 0.005])
     """
 
     _rule = PITMAN_YOR
@@ -95,14 +106,14 @@ class PitmanYorTree(ContextPredictor):
 
     def __init__(
         self,
-        n_symbols: int,
+        n_symbols: int | None,
         depth: int = 5,
         discount: float = 0.8,
         strength: float = 0.3,
         *,
         max_nodes: int | None = None,
     ) -> None:
-        n_symbols = validate.integer("n_symbols", n_symbols, low=1)
+        n_symbols = read_n_symbols(n_symbols)
         self.depth = validate.integer("depth", depth, low=0)
         self.discount = read_discount("discount", discount)
         self.strength = read_strength("strength", strength, self.discount)
@@ -133,7 +144,8 @@ class PitmanYorTree(ContextPredictor):
             **frozen_value(self),
         }
         arrays = tree_to_arrays(self._tree, ("counts",))
-        return State(values, arrays | positions_to_arrays(self._context))
+        state = State(values, arrays | positions_to_arrays(self._context))
+        return with_seen(state, self._tree, is_open=self._n_symbols is None)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -141,11 +153,17 @@ class PitmanYorTree(ContextPredictor):
         context, is_frozen = values.pop("context"), read_frozen(values)
         self = object.__new__(cls)
         PitmanYorTree.__init__(self, **values)
-        tree_from_arrays(self._tree, state, ("counts",), self._n_symbols)
-        self._context.replace(read_context(context, self._n_symbols, self.depth, low=0))
-        lengths = range(self.depth + 1)
-        fill_positions(self._context, state, self._n_symbols, lengths, low=0)
         self._learns = not is_frozen
+        is_open = self._n_symbols is None
+        fill_seen(self._tree, state, is_open=is_open)
+        _, owners, symbols, counts = tree_from_arrays(self._tree, state, ("counts",))
+        # What a context counted for a longer one was counted there as well.
+        own = counts[:, 0] - (owners > 0)
+        is_exact = self.max_nodes is None
+        check_seen(self._tree, symbols, own, is_open=is_open, is_exact=is_exact)
+        self._context.replace(read_context(context, self.n_symbols, self.depth, low=0))
+        lengths = range(self.depth + 1)
+        fill_positions(self._context, state, self.n_symbols, lengths, low=0)
         return self
 
 
@@ -188,13 +206,16 @@ def tree_to_arrays(tree: CountTree, names: tuple[str, ...]) -> dict[str, NDArray
 
 
 def tree_from_arrays(
-    tree: CountTree, state: State, names: tuple[str, ...], n_symbols: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Fill a new tree with what `tree_to_arrays` returned; return parents, owners and counts.
+    tree: CountTree, state: State, names: tuple[str, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Fill a new tree with what `tree_to_arrays` returned.
+
+    Returns the parents of nodes, and the owners, symbols and counts of entries.
 
     The last of the counts are those by which a context has counted, for each symbol, at least the
     number of the contexts one symbol longer that have seen it.
     """
+    n_symbols = tree.n_symbols
     shapes = ("parents", "edges", "owners", "symbols", *names)
     parents, edges, owners, symbols, *counts = (
         widened(state.arrays.pop(name), "<u8") for name in shapes
@@ -223,8 +244,9 @@ def tree_from_arrays(
         values,
     )
     parents = parents.astype(np.int64)
-    _check_types(parents, owners, symbols.astype(np.int64), values, n_symbols)
-    return parents, owners, values
+    symbols = symbols.astype(np.int64)
+    _check_types(parents, owners, symbols, values, n_symbols)
+    return parents, owners, symbols, values
 
 
 def _check_types(

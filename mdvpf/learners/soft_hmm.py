@@ -127,6 +127,12 @@ class SoftHMM(Predictor):
         gamma: Any,
         beta: Any,
     ) -> None:
+        if n_symbols is None:
+            raise ValueError(
+                "n_symbols=None: expected the size of the alphabet, as SoftHMM has a prior count "
+                "for every symbol; for an open alphabet use PitmanYorTree(None), or a "
+                "ParticleFilter of InfiniteHMM(emission=OpenVocabulary())"
+            )
         self._n_symbols = validate.integer("n_symbols", n_symbols, low=1)
         self.n_states = validate.integer("n_states", n_states, low=1, high=_MOST_STATES)
         self.machine = validate.choice("machine", machine, ["mealy", "moore"])

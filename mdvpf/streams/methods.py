@@ -264,7 +264,7 @@ def method_of(predictor: Predictor) -> str | None:
             name = f"PitmanYorTree {depth}"
             return name if name in METHODS else None
         case PitmanYorMixture(share=share, max_nodes=None) if share == PITMAN_YOR_SHARE:
-            default = PitmanYorMixture(predictor.n_symbols)
+            default = PitmanYorMixture(None)
             return PITMAN_YOR_MIXTURE if predictor.settings == default.settings else None
     return None
 

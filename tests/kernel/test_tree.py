@@ -228,6 +228,9 @@ def plain_tree(max_nodes: int = 0) -> CountTree:
         pairs=np.array([[0.8, 0.3]]),
         depths=np.array([2]),
         max_nodes=max_nodes,
+        is_open=False,
+        base_strength=1.0,
+        base_discount=0.5,
     )
 
 
@@ -253,11 +256,13 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
         tree.__init__(  # type: ignore[misc]
             kind=2, n_symbols=V, depth=2, beta=1.0, decay=1.0, share=0.0,
             pairs=np.array([[0.8, 0.3]]), depths=np.array([2]), max_nodes=0,
+            is_open=False, base_strength=1.0, base_discount=0.5,
         )  # fmt: skip
     with pytest.raises(ValueError, match="pairs"):
         CountTree(
             kind=2, n_symbols=V, depth=2, beta=1.0, decay=1.0, share=0.0,
             pairs=np.empty((0, 2)), depths=np.array([2]), max_nodes=0,
+            is_open=False, base_strength=1.0, base_discount=0.5,
         )  # fmt: skip
     tree.verify()
 

@@ -299,6 +299,26 @@ def test_frozen_weights_that_cannot_be_are_refused(spoil: Any) -> None:
         loaded(sealed(opened))
 
 
+def test_update_ends_the_key_used_longest_ago() -> None:
+    def make() -> mdvpf.Mixture:
+        return mdvpf.Mixture([mdvpf.Markov(3), mdvpf.ContextTree(3)])
+
+    bounded, twin = make(), make()
+    for each in (bounded, twin):
+        each.new_sequence()
+    bounded.max_keys = 2
+    for symbol, key in [(0, "a"), (1, "b"), (2, "c"), (1, "a")]:
+        if key == "c":
+            twin.new_sequence("a")
+        if key == "a" and symbol == 1:
+            twin.new_sequence("b")
+        assert bounded.update(symbol, key) == twin.update(symbol, key)
+    assert bounded.n_keys == 2
+    with pytest.raises(TypeError, match="key"):
+        bounded.new_sequence(1.5)  # type: ignore[arg-type]
+    assert bounded.update(0, "a") == twin.update(0, "a")
+
+
 # -- open alphabets ------------------------------------------------------------------------------
 
 OPEN_SYMBOLS = [0, 1, None, 0, 2, 1, 1, 3, 0, 2, 4, 1]
