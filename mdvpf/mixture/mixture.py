@@ -376,15 +376,12 @@ class Mixture(Combined):
         True
         """
         self._members.check_whole()
-        key = read_key("key", key)
-        if key is not None:
-            self._check_keys()
-        with self._members.together():
-            self._new_sequence(key)
+        self._new_sequence(key)
 
     def _end(self, number: int = NO_KEY) -> None:
-        for member in self.living:
-            member._end(number)
+        with self._members.together():
+            for member in self.living:
+                member._end(number)
 
     def copy(self) -> Self:
         """Return an independent copy.
