@@ -14,7 +14,7 @@ from mdvpf._kernel.alphabet cimport (
     add_base, column_for, normalize_prediction, seen_times, symbol_at,
 )
 from mdvpf._kernel.buffers cimport allocated_bytes, copy_system, release_buffers
-from mdvpf._kernel.clock cimport set_clocks, tell_time
+from mdvpf._kernel.clock cimport set_clocks
 from mdvpf._kernel.constants cimport (
     ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT,
     MISSING, NO_MEMORY, NOT_A_NUMBER, OK, PAGE_BITS,
@@ -49,7 +49,7 @@ from mdvpf._kernel.shelves cimport lay_out, reserve_shelves, take_slot
 from mdvpf._kernel.shown cimport Shown, shown_particle, shown_standing
 from mdvpf._kernel.snapshot cimport take_snapshot
 from mdvpf._kernel.state_text cimport state_text
-from mdvpf._kernel.step cimport start_sequence, step
+from mdvpf._kernel.step cimport set_time, start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.stretches cimport FREE_STRETCHES
 from mdvpf._kernel.threads cimport watch_forks
@@ -273,14 +273,14 @@ cdef class ParticleSystem:
                     elapsed = system.elapsed
                     if status == OK:
                         if timed:
-                            tell_time(system, times[i])
+                            set_time(system, times[i])
                         status = step(
                             system, column_for(system, symbols[i]),
                             0 if number == NULL else <uint32_t>number[i],
                             discounts[i], &given, &report,
                         )
                         if status != OK and timed:
-                            tell_time(system, elapsed)
+                            set_time(system, elapsed)
                     if status == OK:
                         reports[i, 0] = report.log_predictive
                         reports[i, 1] = report.log_evidence
@@ -352,12 +352,12 @@ cdef class ParticleSystem:
     def tell_time(self, double elapsed):
         """Note how many half-lives have passed, for forgetting by time."""
         self.check_idle()
-        tell_time(&self.system, elapsed)
+        set_time(&self.system, elapsed)
 
     @property
     def elapsed(self):
-        """Half-lives that had passed at the latest time told."""
-        return self.system.elapsed
+        """Half-lives that had passed at the latest time told, and at the symbol that is pending."""
+        return self.system.elapsed, self.system.now_elapsed
 
     def copy(self):
         """A copy that shares nothing with this system."""

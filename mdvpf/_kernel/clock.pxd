@@ -53,6 +53,7 @@ cdef inline Clock clock_at(const Model* model, int64_t step, double elapsed) noe
 cdef inline void set_clocks(System* system) noexcept nogil:
     """Set the clocks by the number of completed steps."""
     if system.model.real:
+        system.now_elapsed = system.elapsed
         system.now = clock_at(&system.model, system.n_steps + 1, system.elapsed)
         system.after = clock_at(&system.model, system.n_steps + 2, system.elapsed)
 
@@ -60,10 +61,12 @@ cdef inline void set_clocks(System* system) noexcept nogil:
 cdef inline void tell_time(System* system, double elapsed) noexcept nogil:
     """Note the time of the symbol that comes next. What is pending keeps its own."""
     cdef Clock now = system.now
+    cdef double now_elapsed = system.now_elapsed
     system.elapsed = elapsed
     set_clocks(system)
     if system.pending:
         system.now = now
+        system.now_elapsed = now_elapsed
 
 
 # ---- scales ------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.alphabet cimport count_symbol, use_symbol
+from mdvpf._kernel.clock cimport tell_time
 from mdvpf._kernel.constants cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, MISSING, OK,
     Status,
@@ -12,6 +13,7 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.growth cimport reserve_symbol
 from mdvpf._kernel.keys cimport reserve_key
 from mdvpf._kernel.positions cimport activate, end_key
+from mdvpf._kernel.real_commit cimport recount_all
 from mdvpf._kernel.reserve cimport reserve_step
 from mdvpf._kernel.settling cimport settle_some
 from mdvpf._kernel.step_drawn cimport step_learning, step_smc
@@ -62,6 +64,13 @@ cdef inline Status step(
     if system.n_steps:
         settle_some(system)
     return status
+
+
+cdef inline void set_time(System* system, double elapsed) noexcept nogil:
+    """Say how many half-lives have passed at the symbol that comes next."""
+    tell_time(system, elapsed)
+    if not system.pending:
+        recount_all(system)  # if it is time: what has faded by then is not counted
 
 
 cdef inline Status start_sequence(

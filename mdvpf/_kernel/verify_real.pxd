@@ -68,7 +68,7 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     cdef double factor = fading(block_scale(block), &system.now)
     cdef uint32_t i
     fades = system.model.forget > 0.0 or system.model.rate > 0.0
-    clock = clock_at(&system.model, system.n_steps + 1, system.elapsed)
+    clock = clock_at(&system.model, system.n_steps + 1, system.now_elapsed)
     check(clock.exponent == system.now.exponent and clock.mantissa == system.now.mantissa,
           "the clock is off")
     check(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")

@@ -14,7 +14,7 @@ threshold for all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from mdvpf._support.progress import progress_bar
 from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.results import Detection, DetectionResult
 from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
+from mdvpf.model import Time
 from mdvpf.predictor import (
     MISSING,
     Label,
@@ -237,6 +238,8 @@ class SurpriseDetector(checkpoint.Saveable):
         lengths: ArrayLike | None = None,
         keys: Sequence[Label | None] | ArrayLike | None = None,
         progress: bool = False,
+        *,
+        times: Sequence[Time | None] | ArrayLike | None = None,
     ) -> DetectionResult:
         """Absorb and judge many symbols: the same as `update` on each.
 
@@ -245,7 +248,7 @@ class SurpriseDetector(checkpoint.Saveable):
 
         Parameters
         ----------
-        symbols, lengths, keys, progress
+        symbols, lengths, keys, progress, times
             As for `Predictor.run`.
 
         Examples
@@ -259,13 +262,15 @@ class SurpriseDetector(checkpoint.Saveable):
         np.True_
         """
         predictor = self.predictor
+        trial = None if predictor.vocabulary is None else predictor.vocabulary.copy()
         stream = Stream.read(
             symbols,
             lengths,
             self.n_symbols,
             keys,
             is_open=predictor.is_open,
-            vocabulary=predictor.vocabulary,
+            times=times,
+            vocabulary=trial,
         )
         show = validate.flag("progress", progress)
         if keys is not None:
@@ -273,20 +278,29 @@ class SurpriseDetector(checkpoint.Saveable):
         if self.learn == "all" and predictor._may_reject:
             # refuses what it would on the way
             predictor._plan(predictor._numbered(stream, predictor._table.copy()))
+        try:
+            with progress_bar(show, len(stream), type(self).__name__) as advance:
+                return DetectionResult.of(self._run(stream, advance))
+        finally:
+            if trial is not None:
+                self.predictor._learn_labels(trial)
+
+    def _run(self, stream: Stream, advance: Callable[[int], None]) -> list[Detection]:
+        """Absorb and judge a stream that was read."""
         starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
         detections: list[Detection] = []
         first = 0
-        with progress_bar(show, len(stream), type(self).__name__) as advance:
-            while first < len(stream):
-                if first == starts[0]:
-                    self.new_sequence()
-                    starts.pop(0)
-                stop = min(starts[0], first + self._until_judged())
-                known = None if stream.keys is None else stream.keys[first:stop]
-                detections += self._absorb(stream.symbols[first:stop], known)
-                advance(stop - first)
-                first = stop
-        return DetectionResult.of(detections)
+        while first < len(stream):
+            if first == starts[0]:
+                self.new_sequence()
+                starts.pop(0)
+            stop = min(starts[0], first + self._until_judged())
+            keys = None if stream.keys is None else stream.keys[first:stop]
+            times = None if stream.times is None else stream.times[first:stop]
+            detections += self._absorb(stream.symbols[first:stop], keys, times)
+            advance(stop - first)
+            first = stop
+        return detections
 
     def new_sequence(self, key: Label | None = None) -> None:
         """End the sequence of a key: its next symbol starts a new one. Blocks go on across them.
@@ -364,11 +378,15 @@ class SurpriseDetector(checkpoint.Saveable):
         return self.block - self._level.time % self.block
 
     def _absorb(
-        self, symbols: NDArray[np.int32], keys: list[Label | None] | None
+        self,
+        symbols: NDArray[np.int32],
+        keys: list[Label | None] | None,
+        times: NDArray[np.float64] | None,
     ) -> list[Detection]:
         """Absorb symbols after whose last one a judgement may change the predictor."""
         missing = symbols == MISSING
-        found = self.reader.run(np.ma.masked_array(symbols, missing), keys=keys).log_predictive
+        observed = np.ma.masked_array(symbols, missing)
+        found = self.reader.run(observed, keys=keys, times=times).log_predictive
         pairs = zip(found.tolist(), missing.tolist(), strict=True)
         return [self._observe(-log_predictive, absent) for log_predictive, absent in pairs]
 

@@ -285,18 +285,25 @@ class ParticleFilter(Inside):
         }
         state = filter_state(self.model, self.algorithm, self.rng, options, self._core)
         if self._clock is not None:
-            state.values["clock"] = clock_values(self._clock)
+            state.values["clock"] = clock_values(self._clock, self._core)
         return state
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         self = object.__new__(cls)
         ParticleFilter.__init__(self, **read_configuration(state, given))
-        if self._clock is not None:
-            self._clock = read_clock(self._clock, state.values["clock"])
-            self._core.tell_time(self._clock.elapsed)
+        if self._clock is None:
+            self._core = restored_core(self._core, state, self.model)
+            return self
+        self._clock, pending = read_clock(self._clock, state.values["clock"])
+        self._core.tell_time(pending)
         self._core = restored_core(self._core, state, self.model)
+        self._core.tell_time(self._clock.elapsed)
         return self
+
+    @property
+    def _has_begun(self) -> bool:
+        return bool((self.states >= 0).any())
 
     def _left_out(self) -> dict[str, Any]:
         if isinstance(self.algorithm, MDVPA) and callable(self.algorithm.discount):

@@ -253,18 +253,19 @@ def _read_model(values: dict[str, Any]) -> InfiniteHMM:
     return InfiniteHMM(**values)
 
 
-def clock_values(clock: Clock) -> dict[str, Any]:
-    """Return what a clock shows."""
-    return {"time": clock.time, "elapsed": clock.elapsed}
+def clock_values(clock: Clock, core: ParticleSystem) -> dict[str, Any]:
+    """Return what a clock shows, and what it showed at the symbol that MD-VPA holds back."""
+    return {"time": clock.time, "elapsed": clock.elapsed, "pending": core.elapsed[1]}
 
 
-def read_clock(clock: Clock, values: dict[str, Any]) -> Clock:
-    """Return the clock when it shows such values, or raise."""
+def read_clock(clock: Clock, values: dict[str, Any]) -> tuple[Clock, float]:
+    """Return the clock when it shows such values, and what it showed before, or raise."""
     time = values["time"]
     if time is not None:
         time = read_time("time", time)
     elapsed = validate.real("elapsed", values["elapsed"], low=0.0, high=_LATEST)
-    return replace(clock, time=time, elapsed=elapsed)
+    pending = validate.real("pending", values["pending"], low=0.0, high=elapsed)
+    return replace(clock, time=time, elapsed=elapsed), pending
 
 
 def filter_state(

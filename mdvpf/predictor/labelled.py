@@ -99,12 +99,21 @@ class Labelled(checkpoint.Saveable):
         vocabulary, keys = values.pop("vocabulary"), values.pop("keys", None)
         predictor = cls._from_state(replace(state, values=values), given)
         if vocabulary is not None:
-            predictor.vocabulary = Vocabulary._from_values(vocabulary)
+            read = Vocabulary._from_values(vocabulary)
+            if predictor.is_open and read.is_open:
+                predictor._vocabulary = read  # which may be ahead of the symbols, or behind
+            else:
+                predictor.vocabulary = read
         if keys is not None:
             predictor._key_table = KeyTable.from_values(keys)
-        else:
+        elif predictor._has_begun:
             predictor._table.use(None)
         return predictor
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the sequence of key=None has begun, as far as a file without keys tells."""
+        return True
 
 
 def _check_size(vocabulary: Vocabulary, n_symbols: int, is_open: bool) -> None:

@@ -18,11 +18,11 @@ _LABELS = (str, bytes, tuple)
 _KINDS = "OSTU"  # of arrays that may hold labels: objects, and text of every sort
 
 
-def with_symbols(symbols: Any, vocabulary: Vocabulary | None) -> Any:
+def with_symbols(symbols: Any, vocabulary: Vocabulary | None, n_seen: int | None = None) -> Any:
     """Return what `run` was given, with the symbol of each label in its place.
 
-    An open vocabulary takes the labels that it does not have. Everything else is left as it is, for
-    others to judge.
+    An open vocabulary takes the labels that it does not have; `n_seen` is how many symbols a
+    predictor with an open alphabet has seen. Everything else is left as it is, for others to judge.
 
     Examples
     --------
@@ -45,7 +45,22 @@ def with_symbols(symbols: Any, vocabulary: Vocabulary | None) -> Any:
         values = list(symbols)
     else:
         return symbols
-    return [
-        vocabulary._add(f"symbols[{i}]", value) if isinstance(value, _LABELS) else value
-        for i, value in enumerate(values)
-    ]
+    if not any(isinstance(value, _LABELS) for value in values):
+        return values
+    if n_seen is not None and vocabulary.n_symbols != n_seen:
+        raise ValueError(
+            f"symbols: got labels, and the vocabulary has {vocabulary.n_symbols} symbols where the "
+            f"predictor has seen {n_seen}; expected the same, so that each label has its own"
+        )
+    return [_with_symbol(f"symbols[{i}]", value, vocabulary) for i, value in enumerate(values)]
+
+
+def _with_symbol(name: str, value: Any, vocabulary: Vocabulary) -> Any:
+    if isinstance(value, _LABELS):
+        return vocabulary._add(name, value)
+    if vocabulary.is_open and isinstance(value, (int, np.integer)) and value >= len(vocabulary):
+        raise ValueError(
+            f"{name}={value!r}: expected a label, or the symbol of one, as the other new ones have "
+            "labels"
+        )
+    return value

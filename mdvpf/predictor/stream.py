@@ -73,7 +73,8 @@ class Stream:
         With a vocabulary, labels may stand among the symbols; one that is open takes new ones.
         Keys are not numbered yet: that is done by `numbered`.
         """
-        array = _read_symbols(with_symbols(symbols, vocabulary), n_symbols, is_open)
+        known = n_symbols if is_open else None
+        array = _read_symbols(with_symbols(symbols, vocabulary, known), n_symbols, is_open)
         ended = np.full(len(array), NONE_ENDS, dtype=np.int32)
         if lengths is not None:
             if keys is not None:

@@ -145,7 +145,7 @@ def evaluate(
     wanted = _read_top_k(top_k)
     show = validate.flag("progress", progress)
     n_symbols, is_open = predictor.n_symbols, predictor.is_open
-    vocabulary = predictor.vocabulary
+    vocabulary = None if predictor.vocabulary is None else predictor.vocabulary.copy()
     learnt = None
     if train is not None:
         learnt = read_sequences("train", train, n_symbols, train_keys, is_open, vocabulary)

@@ -179,3 +179,34 @@ def test_the_clock_counts_at_most_64_half_lives_of_a_silence():
     clock = Clock(timedelta(seconds=1)).at(0.0).at(1e12)
     assert clock.elapsed == 64.0
     assert clock.at(1e12 + 0.5).elapsed == 64.5
+
+
+@pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.ParticleLearning()], ids=repr)
+def test_rows_are_counted_afresh_at_the_time_of_the_step(algorithm):
+    """Before every 64th step the oracle of rows forgets what has faded by the time of that step."""
+    model = mdvpf.InfiniteHMM(3, oracle="rows", half_life=timedelta(seconds=3))
+    pf = mdvpf.ParticleFilter(model, algorithm, 10, rng=1)
+    reference = ReferenceFilter(model, algorithm, 10, rng=1, rounding=True)
+    rng = np.random.default_rng(0)
+    times = np.cumsum(rng.choice([0, 1, 5, 30], 140)).tolist()
+    for symbol, time in zip(rng.integers(3, size=140).tolist(), times, strict=True):
+        pf.tell_time(time)
+        expected = reference.update(symbol, time=time).log_predictive
+        assert pf.update(symbol).log_predictive == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("time", [8.0, 12.0, 1e6])
+def test_a_filter_that_was_told_the_time_is_saved_with_what_it_holds_back(time):
+    model = mdvpf.InfiniteHMM(3, half_life=timedelta(seconds=10))
+    pf = mdvpf.ParticleFilter(model, n_particles=10)
+    pf.run([0, 1, 2, 0, 1, 2, 0, 0], times=range(8))
+    pf.tell_time(time)
+    file = io.BytesIO()
+    pf.save(file)
+    file.seek(0)
+    twin = mdvpf.ParticleFilter.load(file)
+    np.testing.assert_array_equal(twin.predict_proba(), pf.predict_proba())
+    symbols, times = [1, 2, 0, 1], [1e6 + i for i in range(4)]
+    np.testing.assert_array_equal(
+        twin.run(symbols, times=times).log_predictive, pf.run(symbols, times=times).log_predictive
+    )
