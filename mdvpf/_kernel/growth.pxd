@@ -27,17 +27,19 @@ cdef enum:
 
 cdef inline uint32_t depth_for(uint32_t column) noexcept nogil:
     """Levels of the tree of columns, the root included, that has this column."""
+    cdef uint64_t group = column >> GROUP_BITS  # 64 bits: it may be shifted by more than 31
     cdef uint32_t depth = 1
-    while column >> GROUP_BITS >> (NODE_BITS * (depth - 1)) >= MAX_ROOT:
+    while group >> (NODE_BITS * (depth - 1)) >= MAX_ROOT:
         depth += 1
     return depth
 
 
 cdef inline uint32_t row_depth_for(const System* system, uint32_t column) noexcept nogil:
     """Levels of the tree of rows that has the row of this column; 0 in a Moore machine."""
+    cdef uint64_t group = column >> GROUP_BITS
     cdef uint32_t depth = 0
     if system.model.mealy:
-        while column >> GROUP_BITS >> (NODE_BITS * depth):
+        while group >> (NODE_BITS * depth):
             depth += 1
     return depth
 

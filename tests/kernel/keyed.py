@@ -80,7 +80,7 @@ class KeyedFilter:
         self.numbers.pop(key, None)
 
     def predict_proba(self, key: Any = None) -> NDArray[np.float64]:
-        out = np.empty(self.pf.n_symbols)
+        out = np.empty(self.pf.n_symbols + self.pf.is_open)
         self.core.predict(out, self.number(key))
         return out
 

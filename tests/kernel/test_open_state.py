@@ -235,7 +235,7 @@ def test_a_symbol_beyond_the_next_new_one_changes_nothing(symbol: Any) -> None:
 def test_every_symbol_of_a_run_is_at_most_the_number_seen_before_it() -> None:
     pf = make_filter("plain", "VPA")
     pf.run([0, 1, None, 2, 0, 3])
-    with pytest.raises(ValueError, match=r"symbols\[2\]=6: expected an integer in 0\.\.5, "):
+    with pytest.raises(ValueError, match=r"symbols\[2\]=6: expected at most 5, "):
         pf.run([4, None, 6, 5])
     assert pf.n_symbols == 4
     with pytest.raises(ValueError, match="expected one of the alphabet"):

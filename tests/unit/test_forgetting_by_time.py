@@ -192,7 +192,7 @@ def test_rows_are_counted_afresh_at_the_time_of_the_step(algorithm):
     for symbol, time in zip(rng.integers(3, size=140).tolist(), times, strict=True):
         pf.tell_time(time)
         expected = reference.update(symbol, time=time).log_predictive
-        assert pf.update(symbol).log_predictive == pytest.approx(expected, abs=1e-9)
+        assert pf.update(symbol).log_predictive == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize("time", [8.0, 12.0, 1e6])
