@@ -13,7 +13,7 @@ from mdvpf.checkpoint import FileLock, Generations
 from mdvpf.cli import live, live_options, shared
 from mdvpf.cli.lag import Lag
 from mdvpf.cli.resume import STDIN, open_source
-from mdvpf.cli.sink import FileSink, Sink
+from mdvpf.cli.sink import FileSink, Sink, encoded
 from mdvpf.cli.stop import Stop
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
@@ -207,10 +207,13 @@ def filter_stream(
         cleanup.callback(source.close)
         sink = _open_sink(output, stop, run)
         cleanup.callback(sink.close)
-        sink.put_back(run.outbox)
         fields = run.monitor.format.options.get("pass_fields", ())
         if report == "csv" and (sink.is_empty if isinstance(sink, FileSink) else is_new):
-            sink.put(csv_header(fields))
+            header = csv_header(fields)
+            # After a kill it may be among the reports that were not written yet.
+            if not run.outbox.lines.startswith(encoded(header)):
+                sink.put(header)
+        sink.put_back(run.outbox)
         follower = live.Follower(
             monitor=run.monitor,
             source=source,
@@ -224,8 +227,10 @@ def filter_stream(
             take_unfinished=take_unfinished,
             lag=Lag(lag_every, shared.complain),
         )
-        if generations is not None and is_new:
-            # If it cannot be written at all, better now than later.
+        if generations is not None and (is_new or source.is_pipe):
+            # If it cannot be written at all, better now than later. And what a run took from a pipe
+            # is lost if it is killed before its next checkpoint: only one that is not of an end
+            # tells the run after it.
             generations.save(follower.snapshot())
         with stop.listening():
             return live.run_to_the_end(follower)
@@ -252,6 +257,8 @@ def _open_run(
     )
     if not isinstance(found, FilterRun):
         found = FilterRun(found if isinstance(found, Monitor) else Monitor(found))
+    if generations.fell_back:
+        found.has_ended = False  # lines were read after it, and of a pipe they do not come again
     with shared.usage():
         _compare(found.monitor, given, lines)
     return found, False
