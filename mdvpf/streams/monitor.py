@@ -390,6 +390,9 @@ class Monitor(checkpoint.Saveable):
         if form is not None:
             values["format"] = make_format(form["name"], form["options"], form["state"])
             values.pop("missing")
+        elif values["missing"] is not None and _is_open(state.parts["detector"]):
+            # An event may have brought a label that is the same text: no reason to refuse it now.
+            values["format"] = make_format("lines", {"missing": values.pop("missing")})
         self = cls(state.parts["detector"], **values)
         if (ages is None) != (self._ages is None):
             raise ValueError("ages: expected with key_ttl, and only then")
@@ -400,6 +403,14 @@ class Monitor(checkpoint.Saveable):
 
     def _left_out(self) -> dict[str, Any]:
         return self.detector._left_out()
+
+
+def _is_open(detector: Any) -> bool:
+    """Tell whether the labels are those of an open vocabulary."""
+    if not isinstance(detector, SurpriseDetector):
+        return False
+    vocabulary = detector.predictor.vocabulary
+    return vocabulary is not None and vocabulary.is_open
 
 
 def _mean_states(predictor: Predictor, step: Step) -> float | None:

@@ -1,4 +1,4 @@
-"""What `mdvpf filter` knows after it was killed, or its input was rotated, in between checkpoints."""
+"""What `mdvpf filter` knows after it was killed, or its input rotated, between checkpoints."""
 
 from __future__ import annotations
 

@@ -152,6 +152,22 @@ def test_labels_are_taken_as_they_come() -> None:
     assert twin.read("cd") == monitor.read("cd")
 
 
+@pytest.mark.parametrize("missing", [None, "?"])
+def test_labels_of_the_same_text_are_saved_and_copied(missing: str | None) -> None:
+    predictor = mdvpf.Markov(4, order=0)
+    predictor.vocabulary = mdvpf.Vocabulary.open(max_labels=3, unknown="OTHER")
+    monitor = mdvpf.Monitor(predictor, missing=missing)
+    labels = ["1", 1, "?", 1, "1"]
+    reports = [monitor.absorb(Event(label)) for label in labels]
+    assert [r.symbol for r in reports if r] == labels
+    for twin in (monitor.copy(), mdvpf.Monitor.load(io.BytesIO(saved(monitor)))):
+        assert twin.missing == missing
+        assert twin.predictor.vocabulary == predictor.vocabulary
+        assert saved(twin) == saved(monitor)
+        assert twin.copy().absorb(Event(1)) == monitor.copy().absorb(Event(1))
+        assert twin.copy().read("?") == monitor.copy().read("?")
+
+
 def test_expected_symbols_are_left_out_where_there_are_many() -> None:
     for n_symbols, n_expected, found in [(1000, None, 3), (1001, None, 0), (1001, 2, 2), (9, 0, 0)]:
         monitor = mdvpf.Monitor(mdvpf.Markov(n_symbols, order=0), n_expected=n_expected)
