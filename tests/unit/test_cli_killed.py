@@ -76,3 +76,38 @@ def test_csv_has_one_header_after_a_kill_before_the_second_checkpoint(tmp_path: 
         assert name.read_text() == whole
     assert whole.splitlines()[0] == csv_header()
     assert whole.count(csv_header()) == 1
+
+
+@pytest.mark.parametrize("n_read", [0, 4])
+def test_a_rotated_file_is_finished_though_the_new_one_begins_alike(
+    n_read: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, kept = tmp_path / "stream", tmp_path / "kept"
+    given = ["filter", str(source), *MODEL, "--checkpoint", str(kept), "--resume"]
+    source.write_text("1\n" * n_read)
+    assert main(given) == 0
+    with source.open("a") as file:
+        file.write("1\n" * 3)
+    source.rename(tmp_path / "stream.1")
+    source.write_text("1\n" * 6)
+    capsys.readouterr()
+    assert main(given) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 3 + 6
+    assert f"it was rotated; finishing {tmp_path / 'stream.1'} first" in printed.err
+    assert main(given) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_file_that_was_written_anew_goes_on_beside_its_backup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, kept = tmp_path / "stream", tmp_path / "kept"
+    given = ["filter", str(source), *MODEL, "--checkpoint", str(kept), "--resume"]
+    source.write_text("1\n" * 4)
+    assert main(given) == 0
+    source.rename(tmp_path / "stream.bak")  # as editors do
+    source.write_text("1\n" * 6)
+    capsys.readouterr()
+    assert main(given) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
