@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,7 +84,7 @@ def filter_stream(
     machine: shared.Machine = None,
     kappa: shared.Kappa = None,
     forget: shared.Forget = None,
-    half_life: shared.HalfLife = None,
+    half_life: live_options.HalfLife = None,
     discount: shared.Discount = None,
     normalizer: shared.Normalizer = None,
     carry_weights: shared.CarryWeights = None,
@@ -164,7 +165,7 @@ def filter_stream(
             machine=machine,
             kappa=kappa,
             forget=forget,
-            half_life=half_life,
+            half_life=live_options.read_half_life(half_life),
             discount=discount,
             normalizer=normalizer,
             carry_weights=carry_weights,
@@ -317,9 +318,18 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
     others = {name: given[name] for name in MONITOR_OPTIONS if name in given}
     detector = SurpriseDetector(predictor, **settings)
     if set(lines) <= {"missing"}:
-        return Monitor(detector, missing=lines.get("missing"), **others)
-    options = {name: value for name, value in lines.items() if name != "format"}
-    return Monitor(detector, format=make_format(lines.get("format", "lines"), options), **others)
+        monitor = Monitor(detector, missing=lines.get("missing"), **others)
+    else:
+        options = {name: value for name, value in lines.items() if name != "format"}
+        form = make_format(lines.get("format", "lines"), options)
+        monitor = Monitor(detector, format=form, **others)
+    half_life = given.get("half_life")
+    if isinstance(half_life, timedelta) and monitor.format.fields.time is None:
+        raise ValueError(
+            f"half_life={str(half_life)!r}: a time span, and lines have no time; expected --time, "
+            "or a number of symbols"
+        )
+    return monitor
 
 
 def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> None:
