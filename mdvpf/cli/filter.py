@@ -229,10 +229,7 @@ def filter_stream(
             lag=Lag(lag_every, shared.complain),
         )
         if generations is not None and (is_new or source.is_pipe):
-            # If it cannot be written at all, better now than later. And what a run took from a pipe
-            # is lost if it is killed before its next checkpoint: only one that is not of an end
-            # tells the run after it.
-            generations.save(follower.snapshot())
+            _keep_start(generations, follower, is_new)
         with stop.listening():
             return live.run_to_the_end(follower)
 
@@ -263,6 +260,21 @@ def _open_run(
     with shared.usage():
         _compare(found.monitor, given, lines)
     return found, False
+
+
+def _keep_start(generations: Generations, follower: live.Follower, is_new: bool) -> None:
+    """Write a checkpoint before anything is read.
+
+    What a run took from a pipe is lost if it is killed before its next checkpoint, and only a
+    checkpoint that is not of an end tells the run after it. If that of a new run cannot be written
+    at all, better now than later; an old one goes on, as with a disk that is full on the way.
+    """
+    try:
+        generations.save(follower.snapshot())
+    except OSError as error:
+        if is_new:
+            raise
+        shared.complain(f"no checkpoint was written, the last one stays: {error}")
 
 
 def _open_sink(output: Path | None, stop: Stop, run: FilterRun) -> Sink:
