@@ -69,6 +69,11 @@ class Generations:
         """Whether there is anything to resume from."""
         return self.path.exists() or previous_of(self.path).exists()
 
+    @property
+    def fell_back(self) -> bool:
+        """Whether the generation before the last one was loaded, and nothing was written since."""
+        return not self._is_good
+
     def load(self, wanted: tuple[type[Any], ...], warn: Callable[[str], None]) -> Any:
         """Read the checkpoint, or the generation before it if it is damaged or missing.
 

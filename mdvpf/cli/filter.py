@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from mdvpf.checkpoint import FileLock, Generations
 from mdvpf.cli import live, live_options, shared
 from mdvpf.cli.lag import Lag
 from mdvpf.cli.resume import STDIN, open_source
-from mdvpf.cli.sink import FileSink, Sink
+from mdvpf.cli.sink import FileSink, Sink, encoded
 from mdvpf.cli.stop import Stop
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
@@ -83,7 +84,7 @@ def filter_stream(
     machine: shared.Machine = None,
     kappa: shared.Kappa = None,
     forget: shared.Forget = None,
-    half_life: shared.HalfLife = None,
+    half_life: live_options.HalfLife = None,
     discount: shared.Discount = None,
     normalizer: shared.Normalizer = None,
     carry_weights: shared.CarryWeights = None,
@@ -164,7 +165,7 @@ def filter_stream(
             machine=machine,
             kappa=kappa,
             forget=forget,
-            half_life=half_life,
+            half_life=live_options.read_half_life(half_life),
             discount=discount,
             normalizer=normalizer,
             carry_weights=carry_weights,
@@ -207,10 +208,13 @@ def filter_stream(
         cleanup.callback(source.close)
         sink = _open_sink(output, stop, run)
         cleanup.callback(sink.close)
-        sink.put_back(run.outbox)
         fields = run.monitor.format.options.get("pass_fields", ())
         if report == "csv" and (sink.is_empty if isinstance(sink, FileSink) else is_new):
-            sink.put(csv_header(fields))
+            header = csv_header(fields)
+            # After a kill it may be among the reports that were not written yet.
+            if not run.outbox.lines.startswith(encoded(header)):
+                sink.put(header)
+        sink.put_back(run.outbox)
         follower = live.Follower(
             monitor=run.monitor,
             source=source,
@@ -224,9 +228,8 @@ def filter_stream(
             take_unfinished=take_unfinished,
             lag=Lag(lag_every, shared.complain),
         )
-        if generations is not None and is_new:
-            # If it cannot be written at all, better now than later.
-            generations.save(follower.snapshot())
+        if generations is not None and (is_new or source.is_pipe):
+            _keep_start(generations, follower, is_new)
         with stop.listening():
             return live.run_to_the_end(follower)
 
@@ -252,9 +255,26 @@ def _open_run(
     )
     if not isinstance(found, FilterRun):
         found = FilterRun(found if isinstance(found, Monitor) else Monitor(found))
+    if generations.fell_back:
+        found.has_ended = False  # lines were read after it, and of a pipe they do not come again
     with shared.usage():
         _compare(found.monitor, given, lines)
     return found, False
+
+
+def _keep_start(generations: Generations, follower: live.Follower, is_new: bool) -> None:
+    """Write a checkpoint before anything is read.
+
+    What a run took from a pipe is lost if it is killed before its next checkpoint, and only a
+    checkpoint that is not of an end tells the run after it. If that of a new run cannot be written
+    at all, better now than later; an old one goes on, as with a disk that is full on the way.
+    """
+    try:
+        generations.save(follower.snapshot())
+    except OSError as error:
+        if is_new:
+            raise
+        shared.complain(f"no checkpoint was written, the last one stays: {error}")
 
 
 def _open_sink(output: Path | None, stop: Stop, run: FilterRun) -> Sink:
@@ -310,9 +330,18 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
     others = {name: given[name] for name in MONITOR_OPTIONS if name in given}
     detector = SurpriseDetector(predictor, **settings)
     if set(lines) <= {"missing"}:
-        return Monitor(detector, missing=lines.get("missing"), **others)
-    options = {name: value for name, value in lines.items() if name != "format"}
-    return Monitor(detector, format=make_format(lines.get("format", "lines"), options), **others)
+        monitor = Monitor(detector, missing=lines.get("missing"), **others)
+    else:
+        options = {name: value for name, value in lines.items() if name != "format"}
+        form = make_format(lines.get("format", "lines"), options)
+        monitor = Monitor(detector, format=form, **others)
+    half_life = given.get("half_life")
+    if isinstance(half_life, timedelta) and monitor.format.fields.time is None:
+        raise ValueError(
+            f"half_life={str(half_life)!r}: a time span, and lines have no time; expected --time, "
+            "or a number of symbols"
+        )
+    return monitor
 
 
 def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> None:

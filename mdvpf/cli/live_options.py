@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,8 @@ import typer
 from mdvpf.streams.formats import FORMATS
 from mdvpf.streams.report import REPORT_FORMATS
 from mdvpf.streams.times import TIME_UNITS
+
+_SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 # --- What lines say: options of `mdvpf.streams.formats.make_format`
 
@@ -64,6 +68,13 @@ KeyTtl = Annotated[
         "where they have no time.",
     ),
 ]
+HalfLife = Annotated[
+    str | None,
+    typer.Option(
+        help="Counts fade to half of them in so many symbols, or in a time span such as 30s, 10m, "
+        "6h or 2d of the events' times; not together with --forget. \\[default: never]"
+    ),
+]
 MaxLabels = Annotated[
     int | None,
     typer.Option(
@@ -114,3 +125,20 @@ TakeUnfinished = Annotated[
         "--take-unfinished", help="With --checkpoint: take the last line although it has no end."
     ),
 ]
+
+
+def read_half_life(text: str | None) -> float | timedelta | None:
+    """Return a half-life in symbols, or the time span that it is, or raise."""
+    if text is None:
+        return None
+    wrong = ValueError(
+        f"half_life={text!r}: expected a number of symbols, or a time span such as 30s, 10m, 6h "
+        "or 2d"
+    )
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", text)
+    try:
+        if found is None:
+            return float(text)
+        return timedelta(**{_SPANS[found[2]]: float(found[1])})
+    except (ValueError, OverflowError):
+        raise wrong from None

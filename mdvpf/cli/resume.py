@@ -7,6 +7,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -130,6 +131,9 @@ def _file(
     elif from_start:
         progress = Progress(position.next_input())
     elif position.is_in(file):
+        if path != STDIN and _was_renamed(path, file, position):
+            file.close()
+            return _rotated(path, position, note)
         progress = Progress(position)
     elif path == STDIN:
         raise ValueError(_why_not(name, file, position))
@@ -207,6 +211,25 @@ def _rotated(
         later.append(path)
     note(f"{path}: it was rotated; finishing {old} first")
     return FileSource(file, progress, str(old), later)
+
+
+def _was_renamed(path: Path, file: IO[bytes], position: Position) -> bool:
+    """Tell whether what was read is a rotated file, although the new one begins in the same way.
+
+    Bytes do not tell them apart if the stream repeats itself; the inode and the name do.
+    """
+    known = position.device, position.inode
+    found = os.fstat(file.fileno())
+    if not position.inode or position.path is None or known == (found.st_dev, found.st_ino):
+        return False
+    for each in _beside(path, position):
+        if not each.name.startswith(path.name) or _age(each.name[len(path.name) :]) is None:
+            continue
+        with suppress(OSError):
+            found = each.stat()
+            if known == (found.st_dev, found.st_ino):
+                return _holds(each, position)
+    return False
 
 
 def _beside(path: Path, position: Position) -> list[Path]:

@@ -77,7 +77,7 @@ class Sink:
 
     def put(self, line: str) -> None:
         """Take a report; it is written by and by."""
-        self._lines.append(line.encode("utf-8", "backslashreplace") + b"\n")
+        self._lines.append(encoded(line))
 
     def put_back(self, outbox: Outbox) -> None:
         """Take reports of an earlier run that were not written then."""
@@ -246,6 +246,11 @@ class FileSink(Sink):
         """Close the file."""
         assert self._descriptor is not None
         os.close(self._descriptor)
+
+
+def encoded(line: str) -> bytes:
+    """Return a report as it is written."""
+    return line.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _tail(descriptor: int, n_bytes: int) -> bytes:

@@ -315,6 +315,10 @@ class SurpriseDetector(checkpoint.Saveable):
             self.predictor._check_keys()
         self._belief.new_sequence(key)
 
+    def _expire(self, key: Label | None) -> None:
+        """End the sequence of a key if there is one."""
+        self._belief.expire(key)
+
     def feedback(self, detection: Detection, strange: bool) -> None:
         """Tell the detector what a judgement was worth.
 

@@ -64,16 +64,31 @@ class Belief:
 
     def new_sequence(self, key: Label | None) -> None:
         """Start a new sequence of a key."""
-        for each in (self.predictor, self.other):
-            if each is None:
-                continue
-            if key is None:
-                each.new_sequence()
-            else:
-                each.new_sequence(key)
+        for each in self._both():
+            _end(each, key)
+
+    def expire(self, key: Label | None) -> None:
+        """End the sequence of a key where it is in use.
+
+        To end one that is not would still absorb the symbol that MD-VPA holds back.
+        """
+        for each in self._both():
+            # A user's own that takes no keys does not note whether its only sequence has begun.
+            if key in each._table or not each._takes_keys:
+                _end(each, key)
+
+    def _both(self) -> list[Predictor]:
+        return [self.predictor] if self.other is None else [self.predictor, self.other]
 
     def copy(self) -> Self:
         """Return an independent copy."""
         twin = type(self)(self.predictor.copy(), self.learn)
         twin.other = None if self.other is None else self.other.copy()
         return twin
+
+
+def _end(predictor: Predictor, key: Label | None) -> None:
+    if key is None:
+        predictor.new_sequence()
+    else:
+        predictor.new_sequence(key)

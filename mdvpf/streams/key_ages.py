@@ -37,11 +37,15 @@ class KeyAges:
     def __len__(self) -> int:
         return len(self._last_use)
 
-    def use(self, key: Label | None, time: float | None, line: int) -> None:
-        """Note that a key was used."""
+    def use(
+        self, key: Label | None, time: float | None, line: int, max_keys: int | None = None
+    ) -> None:
+        """Note that a key was used; of more than `max_keys`, forget those used longest ago."""
         self._last_use.pop(key, None)
         self._last_use[key] = self._forward(time), line
         self._latest = self._last_use[key][0] if time is not None else self._latest
+        while max_keys is not None and len(self._last_use) > max_keys:
+            del self._last_use[next(iter(self._last_use))]
 
     def end(self, key: Label | None) -> None:
         """Forget a key."""

@@ -1,7 +1,8 @@
 """Labels of a stream on one side, symbols of a predictor on the other.
 
 Lines hold text, and the labels of a vocabulary may be anything: a label stands for itself, and for
-its text. An open vocabulary takes labels as they come, text or not.
+its text. An open vocabulary takes labels as they come, text or not: there "1" and 1 are two labels,
+each of which stands for itself only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class LabelTexts:
         self._symbols: dict[Label, int] = {}
         for symbol, label in enumerate(self._labels):
             text = label_text(label)
-            if self._symbols.setdefault(text, symbol) != symbol:
+            other = self._symbols.setdefault(text, symbol)
+            if other != symbol and not (self._vocabulary and self._vocabulary.is_open):
                 raise ValueError(
                     f"vocabulary: {self._labels[self._symbols[text]]!r} and {label!r} are both "
                     f"{text!r} in a line; expected labels that differ there"

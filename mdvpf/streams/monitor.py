@@ -20,7 +20,9 @@ from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import Mixture
+from mdvpf.model.clock import read_time
 from mdvpf.predictor import Label, Predictor, Step, read_step
+from mdvpf.predictor.keys import read_key
 from mdvpf.streams.events import Event
 from mdvpf.streams.formats import LineFormat, make_format
 from mdvpf.streams.key_ages import KeyAges
@@ -203,8 +205,8 @@ class Monitor(checkpoint.Saveable):
         Raises
         ------
         ValueError
-            If the symbol is none of the predictor's; then it is not counted, and nothing has
-            changed.
+            If the symbol is none of the predictor's, or the time is not finite; then it is not
+            counted, and nothing has changed.
 
         Examples
         --------
@@ -231,20 +233,26 @@ class Monitor(checkpoint.Saveable):
         return report
 
     def _absorb(self, event: Event) -> Report:
-        key, label, texts = event.key, event.symbol, self._texts
+        key, label, texts = read_key("key", event.key), event.symbol, self._texts
+        time = None if event.time is None else read_time("time", event.time)
         reader = self.detector.reader
         symbol = None if label is None else texts.symbol(label, reader)
+        if key is not None:
+            reader._check_keys()
+        # The event is good: from here on things change.
         if self._ages is not None:
-            for old in self._ages.expired(event.time, self.n_lines):
-                self._end(old)
-            self._ages.use(key, event.time, self.n_lines)
-        if event.time is not None:
-            reader.tell_time(event.time)
+            for old in self._ages.expired(time, self.n_lines):
+                self.detector._expire(old)
+                self._ages.end(old)
+        if time is not None:
+            reader.tell_time(time)
         if key is not None and reader.max_keys is None:
             reader.max_keys = self.max_keys
         expected = self._expected(reader, key)
         step = reader.update(symbol) if key is None else reader.update(symbol, key=key)
         step = read_step(reader, step)
+        if self._ages is not None:
+            self._ages.use(key, time, self.n_lines, reader.max_keys or self.max_keys)
         if label is not None:
             texts.note(label, reader)
         detection = self.detector.judge(step, missing=symbol is None)
@@ -257,7 +265,7 @@ class Monitor(checkpoint.Saveable):
             mean_states=_mean_states(reader, step),
             expected=expected,
             key=key,
-            time=event.time,
+            time=time,
             label=label,
             index=detection.time,
             level=detection.level,
@@ -390,6 +398,9 @@ class Monitor(checkpoint.Saveable):
         if form is not None:
             values["format"] = make_format(form["name"], form["options"], form["state"])
             values.pop("missing")
+        elif values["missing"] is not None and _is_open(state.parts["detector"]):
+            # An event may have brought a label that is the same text: no reason to refuse it now.
+            values["format"] = make_format("lines", {"missing": values.pop("missing")})
         self = cls(state.parts["detector"], **values)
         if (ages is None) != (self._ages is None):
             raise ValueError("ages: expected with key_ttl, and only then")
@@ -400,6 +411,14 @@ class Monitor(checkpoint.Saveable):
 
     def _left_out(self) -> dict[str, Any]:
         return self.detector._left_out()
+
+
+def _is_open(detector: Any) -> bool:
+    """Tell whether the labels are those of an open vocabulary."""
+    if not isinstance(detector, SurpriseDetector):
+        return False
+    vocabulary = detector.predictor.vocabulary
+    return vocabulary is not None and vocabulary.is_open
 
 
 def _mean_states(predictor: Predictor, step: Step) -> float | None:

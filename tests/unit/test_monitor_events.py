@@ -111,6 +111,67 @@ def test_a_symbol_that_is_refused_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (Event(1, key=1.5, time=100.0), "key=1.5"),  # type: ignore[arg-type]
+        (Event(1, key="b", time=float("nan")), "time=nan"),
+        (Event(1, key="b", time=float("inf")), "time=inf"),
+        (Event(1, key="b", time=-float("inf")), "time=-inf"),
+    ],
+)
+def test_a_key_or_a_time_that_is_refused_changes_nothing(event: Event, message: str) -> None:
+    monitor, predictor = followed(key_ttl=1)
+    monitor.absorb(Event(1, key="a", time=0.0))
+    assert monitor._ages is not None
+    before = monitor._ages.to_values()
+    with pytest.raises((TypeError, ValueError), match=message):
+        monitor.absorb(event)
+    assert (monitor.n_lines, predictor.ended, predictor.last) == (1, [], {"a": 1})
+    assert monitor._ages.to_values() == before
+
+
+def test_keys_of_a_predictor_that_takes_none_are_not_noted() -> None:
+    class Keyless(Followers):
+        def update(self, symbol: int | None) -> Step:  # type: ignore[override]
+            return super().update(symbol)
+
+    predictor = Keyless()
+    monitor = mdvpf.Monitor(predictor, key_ttl=10)
+    with pytest.raises(TypeError, match="Keyless takes none"):
+        monitor.absorb(Event(1, key="a", time=0.0))
+    assert monitor._ages is not None
+    assert len(monitor._ages) == 0
+    monitor.absorb(Event(1, time=0.0))
+    monitor.absorb(Event(1, time=11.0))
+    assert predictor.ended == [None]  # its only sequence expires all the same
+
+
+def test_ages_are_kept_of_as_many_keys_as_are_in_use() -> None:
+    monitor, predictor = followed(key_ttl=10, max_keys=2)
+    for i, key in enumerate("abcd"):
+        monitor.absorb(Event(1, key=key, time=float(i)))
+    assert monitor._ages is not None
+    assert [key for key, *_ in monitor._ages.to_values()["keys"]] == ["c", "d"]
+    assert predictor.ended == ["a", "b"]
+    monitor.absorb(Event(1, key="e", time=100.0))
+    assert predictor.ended == ["a", "b", "c", "d"]  # each once
+
+
+def test_a_key_that_is_no_longer_in_use_expires_without_a_trace() -> None:
+    monitors = []
+    for key_ttl in (10, None):
+        model = mdvpf.InfiniteHMM(n_symbols=3)
+        pf = mdvpf.ParticleFilter(model, mdvpf.MDVPA(), n_particles=10, rng=1)
+        monitor = mdvpf.Monitor(pf, key_ttl=key_ttl)
+        monitor.absorb(Event(1, key="a", time=0.0))
+        monitor.detector.new_sequence("a")
+        for time in range(1, 20):  # on the way the time of a key that ended long ago is over
+            monitor.absorb(Event(time % 3, key="b", time=float(time)))
+        monitors.append(monitor)
+    assert saved(monitors[0].predictor) == saved(monitors[1].predictor)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"max_keys": 0}, "max_keys=0"),
@@ -150,6 +211,22 @@ def test_labels_are_taken_as_they_come() -> None:
     assert [r.label for r in reports if r] == words
     twin = mdvpf.Monitor.load(io.BytesIO(saved(monitor)))
     assert twin.read("cd") == monitor.read("cd")
+
+
+@pytest.mark.parametrize("missing", [None, "?"])
+def test_labels_of_the_same_text_are_saved_and_copied(missing: str | None) -> None:
+    predictor = mdvpf.Markov(4, order=0)
+    predictor.vocabulary = mdvpf.Vocabulary.open(max_labels=3, unknown="OTHER")
+    monitor = mdvpf.Monitor(predictor, missing=missing)
+    labels = ["1", 1, "?", 1, "1"]
+    reports = [monitor.absorb(Event(label)) for label in labels]
+    assert [r.symbol for r in reports if r] == labels
+    for twin in (monitor.copy(), mdvpf.Monitor.load(io.BytesIO(saved(monitor)))):
+        assert twin.missing == missing
+        assert twin.predictor.vocabulary == predictor.vocabulary
+        assert saved(twin) == saved(monitor)
+        assert twin.copy().absorb(Event(1)) == monitor.copy().absorb(Event(1))
+        assert twin.copy().read("?") == monitor.copy().read("?")
 
 
 def test_expected_symbols_are_left_out_where_there_are_many() -> None:
