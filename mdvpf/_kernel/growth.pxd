@@ -7,7 +7,7 @@ tree of rows of each state grows in the same way. All memory that this takes is 
 anything is moved.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from mdvpf._kernel.alphabet cimport reserve_seen
