@@ -287,7 +287,7 @@ cdef struct System:
     History history
     int64_t n_steps         # completed steps
     double elapsed          # forgetting by time: half-lives up to the latest time that was told,
-    double now_elapsed      # and up to that of the step that comes next: what is pending has its own
+    double now_elapsed      # and up to that of the step that comes next; a pending one has its own
     Clock now               # real counts: of the step that comes next,
     Clock after             # and of the one after it
     uint32_t last_symbol    # column of the latest completed step; Mealy: of the active key
