@@ -81,7 +81,7 @@ class Machine(RuleBasedStateMachine):
     def take_over(self, core: mdvpf.ParticleFilter) -> None:
         """Go on with another filter, which must be in the same state."""
         assert_same(core, laid_open(self.core))
-        self.pair.core = core
+        self.pair.core = self.pair.keyed.pf = core
         self.pair.generators = core.rng, self.pair.generators[1]
 
     @invariant()
