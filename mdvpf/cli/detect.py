@@ -1,4 +1,4 @@
-"""`mdvpf detect`: alarms and change points in a file, and how good they are if it has labels."""
+"""`mdvpf detect`: what is strange in a file, and how good that is found if it has labels."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
+from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.tables import Column, Table
 from mdvpf.cli import reading, shared
-from mdvpf.detect import DetectionResult, SurpriseDetector
+from mdvpf.cli.detect_incidents import IncidentList
+from mdvpf.cli.detect_input import read_data
+from mdvpf.cli.detect_keys import detect_each_key
+from mdvpf.cli.detect_sequences import PER, detect_sequences
+from mdvpf.detect import Background, DetectionResult, SurpriseDetector
+from mdvpf.detect.per_key import MAX_KEYS
 from mdvpf.detect.roc import Curve
-from mdvpf.predictor import label_text
+from mdvpf.predictor import Predictor, Vocabulary, label_text
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
-from mdvpf.streams.readers import FileStream, read_file
+from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import label_of, plain
 
+COLUMNS = (Column("what"), Column("value"))
 CHUNK = 256  # symbols between two looks at the progress bar
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
@@ -46,16 +53,68 @@ def detect(
     train: Annotated[
         int, typer.Option(min=0, help="Learn so many symbols before the first is judged.")
     ] = 0,
+    background: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="What everybody does: a file like FILE, or a checkpoint of a predictor. A block "
+            "is strange if the background explains it better.",
+        ),
+    ] = None,
+    background_learns: Annotated[
+        bool,
+        typer.Option("--background-learns", help="The background goes on learning from FILE."),
+    ] = False,
+    each_key: Annotated[
+        bool,
+        typer.Option(
+            "--each-key",
+            help="A detector for each key, over the background that they share. Without it one "
+            "detector judges all keys together.",
+        ),
+    ] = False,
+    max_keys: Annotated[
+        int | None,
+        typer.Option(
+            help="With --each-key: at most so many keys have a detector; the one used longest ago "
+            f"makes room. \\[default: {MAX_KEYS:,}]"
+        ),
+    ] = None,
+    per: Annotated[
+        str | None,
+        typer.Option(
+            help="Score whole sequences instead of looking for incidents: key, or sequence where "
+            "there are no keys."
+        ),
+    ] = None,
     block: Annotated[
-        int | None, typer.Option(help="Judge blocks of so many symbols. \\[default: each symbol]")
+        int | None,
+        typer.Option(
+            help="Judge blocks of so many symbols. \\[default: 8; with --false-alarms each symbol]"
+        ),
     ] = None,
     smoothing: Annotated[
-        float | None, typer.Option(help="Without --block: average over about so many symbols.")
+        float | None,
+        typer.Option(help="With --false-alarms, without --block: average over about so many."),
     ] = None,
     learn: Annotated[
-        str, typer.Option(help="With --block: learn from all, unflagged or none of the blocks.")
+        str,
+        typer.Option(
+            help="Learn from all, unflagged or none of the blocks; with --background also own: "
+            "those that the background does not explain better."
+        ),
     ] = "all",
+    false_incidents: shared.FalseIncidents = None,
+    cooldown: shared.Cooldown = None,
     false_alarms: shared.FalseAlarms = None,
+    words: Annotated[
+        bool, typer.Option("--words", help="Say what happened in words instead of JSON.")
+    ] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Draw the strangest incident into this file."),
+    ] = None,
     method: shared.Method = None,
     particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
@@ -73,22 +132,25 @@ def detect(
     selection: shared.Selection = None,
     seed: shared.Seed = None,
 ) -> int:
-    """Find what is strange in a file: alarms and change points, one JSON object a line.
+    """Find what is strange in a file: incidents with their reasons, one JSON object a line.
 
     The file is as for compare: one symbol a line and blank lines between sequences, or any other
-    --format. With --key, sequences may be interleaved. Symbols are counted from 1. With --label the
-    tables that follow, on standard error, say how many of the strange symbols (or blocks with such
-    symbols) were found, and at what price.
+    --format. With --key, sequences may be interleaved. Symbols are counted from 1. An incident is
+    too surprising, too predictable, repetitive or looping; --false-incidents says how many may be
+    false. With --false-alarms, alarms and change points are written instead, at a fixed share.
+    With --per key every sequence gets a score and a p-value, after those within the first --train
+    symbols were learnt. With --label the tables that follow, on standard error, say how many of
+    the strange symbols (or blocks, or sequences with such symbols) were found, and at what price.
 
     For example:
 
-    mdvpf detect commands.txt --train 5000 --block 100 --learn unflagged
+    mdvpf detect commands.txt --train 5000 --block 100 --learn unflagged --background others.txt
 
     mdvpf detect calls.csv --column call --breaks process --label attack --false-alarms 0.05
 
-    mdvpf detect calls.jsonl --column call.name --key process --time at --time-unit ms
+    mdvpf detect calls.jsonl --column call.name --key process --per key --train 100000
 
-    mdvpf detect commands.txt --method MD-VPA --beta 0.03 --discount 0.1
+    mdvpf detect service.log --method "PitmanYorTree 3" --words --picture incident.png
     """
     with shared.usage():
         name = AUTO if method is None else resolve_method(method)
@@ -109,9 +171,32 @@ def detect(
         )
         if label is not None and column is None:
             raise ValueError(f"label={label!r}: expected only with --column")
+        rate = shared.given(
+            **shared.read_rate(false_incidents),
+            cooldown=cooldown,
+            false_alarms=false_alarms,
+            smoothing=smoothing,
+        )
+        alarms = shared.alarm_settings(rate)
+        if per is not None:
+            validate.choice("per", per, PER)
+            validate.choice("learn", learn, ("all", "none"))
+        if background_learns and background is None:
+            raise ValueError("--background-learns: expected only with --background")
+        if each_key and (per is not None or picture or "false_incidents" not in alarms or train):
+            raise ValueError(
+                "--each-key: expected not together with --per, --picture, --train or --false-alarms"
+            )
+        if each_key and key is None and file_format != "xes":
+            raise ValueError("--each-key: expected only with --key")
+        if max_keys is not None and not each_key:
+            raise ValueError(f"max_keys={max_keys}: expected only with --each-key")
+        if (words or picture) and (per is not None or "false_incidents" not in alarms):
+            raise ValueError("--words and --picture: expected only where there are incidents")
     with reading.told():
-        data = read_file(
+        data, others = read_data(
             file,
+            background,
             column=column,
             breaks=breaks,
             format=file_format,
@@ -126,18 +211,77 @@ def detect(
         )
     strange = None if label is None else _read_labels(file, label, data.fields[label])
     n = len(data.symbols)
+    with shared.usage():
+        if alarms.get("per") == "day" and data.times is None:
+            raise ValueError(f"false_incidents={false_incidents!r}: expected --time, for the days")
+        if train >= n:
+            raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
+        predictor = make_predictor(name, data.n_symbols, particles, seed, **settings)
+        predictor.vocabulary = None if data.n_symbols == 0 else Vocabulary(data.labels)
+        if isinstance(others, FileStream):
+            others = _learnt(
+                make_predictor(name, data.n_symbols, particles, seed, **settings), others
+            )
+        if per is not None:
+            is_learning = learn == "all" and train == 0
+            return detect_sequences(
+                predictor, others, data, train, learn=is_learning, strange=strange
+            )
+        detector = SurpriseDetector(
+            predictor,
+            block=block,
+            learn=learn,
+            background=None if others is None else Background(others, learn=background_learns),
+            **alarms,
+        )
+    if each_key:
+        lines, counted = detect_each_key(detector, MAX_KEYS if max_keys is None else max_keys, data)
+        for line in lines:
+            line.write(data, strange, words=words, first=1)
+        rows = tuple((name, f"{count:,}") for name, count in counted.items())
+        Console(stderr=True).print(Table("detect", "detected", COLUMNS, rows).rich())
+        return 0
+    incidents = IncidentList(detector, train)
+    found = _run(detector, data, train, incidents, picture is not None)
+    judged = _judgements(found, train, detector.block, strange)
+    if "false_incidents" in alarms:
+        for line in incidents.found.values():
+            line.write(data, strange, words=words, first=train + 1)
+        if picture is not None:
+            incidents.save_picture(picture)
+    else:
+        _add_origins(judged, data)
+        for judgement in judged:
+            if judgement["alarm"] or judgement["change"] is not None:
+                print(json.dumps(judgement, allow_nan=False))
+    n_incidents = len(incidents.found) if "false_incidents" in alarms else None
+    errors = Console(stderr=True)
+    errors.print(_summary(judged, strange is not None, n_incidents).rich())
+    return 0
+
+
+def _learnt(predictor: Predictor, data: FileStream) -> Predictor:
+    """Return a predictor that has learnt a stream."""
+    if data.is_interleaved:
+        predictor.run(data.symbols, keys=data.keys)
+    else:
+        grouped = data.grouped() if data.keys is not None else data
+        predictor.run(grouped.symbols, lengths=grouped.lengths)
+    return predictor
+
+
+def _run(
+    detector: SurpriseDetector,
+    data: FileStream,
+    train: int,
+    incidents: IncidentList,
+    picture: bool,
+) -> DetectionResult:
+    """Learn the first symbols, and judge the others."""
+    n = len(data.symbols)
     keys = data.keys if data.is_interleaved else None
     sequences = data if data.is_interleaved else data.grouped()
     lengths = np.array([n]) if sequences.lengths is None else sequences.lengths
-    with shared.usage():
-        if train >= n:
-            raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
-        detector = SurpriseDetector(
-            make_predictor(name, data.n_symbols, particles, seed, **settings),
-            block=block,
-            learn=learn,
-            **shared.given(false_alarms=false_alarms, smoothing=smoothing),
-        )
     parts = []
     with progress_bar(True, n, "detect") as advance:
         for first, stop, is_new in _pieces(lengths, train):
@@ -147,20 +291,15 @@ def detect(
                 part = slice(start, min(start + CHUNK, stop))
                 chunk = data.symbols[part]
                 given: dict[str, Any] = {} if keys is None else {"keys": keys[part]}
+                if data.times is not None:
+                    given["times"] = data.times[part]
                 if stop <= train:
                     detector.predictor.run(chunk, **given)
                 else:
                     parts.append(detector.run(chunk, **given))
+                    incidents.add(parts[-1], picture)
                 advance(len(chunk))
-    found = _joined(parts)
-    judged = _judgements(found, train, block, strange)
-    _add_origins(judged, data)
-    for judgement in judged:
-        if judgement["alarm"] or judgement["change"] is not None:
-            print(json.dumps(judgement, allow_nan=False))
-    errors = Console(stderr=True)
-    errors.print(_summary(judged, strange is not None).rich())
-    return 0
+    return _joined(parts)
 
 
 def _read_labels(path: Path, label: str, values: list[Any]) -> NDArray[np.bool_]:
@@ -229,11 +368,15 @@ def _add_origins(judged: list[dict[str, Any]], data: FileStream) -> None:
             judgement["time"] = float(data.times[last])
 
 
-def _summary(judged: list[dict[str, Any]], labelled: bool) -> Table:
+def _summary(judged: list[dict[str, Any]], labelled: bool, n_incidents: int | None) -> Table:
     alarms = np.array([each["alarm"] for each in judged], dtype=np.bool_)
     rows: list[tuple[str, str]] = [
         ("judgements", f"{len(judged):,}"),
         ("alarms", _share(alarms)),
+    ]
+    if n_incidents is not None:
+        rows.append(("incidents", f"{n_incidents:,}"))
+    rows += [
         ("change points", str(sum(each["change"] is not None for each in judged))),
     ]
     if labelled:
@@ -244,7 +387,7 @@ def _summary(judged: list[dict[str, Any]], labelled: bool) -> Table:
             ("false alarms among the others", _share(alarms[~strange])),
             ("area under the curve of the levels", _area(levels, strange)),
         ]
-    return Table("detect", "detected", (Column("what"), Column("value")), tuple(rows))
+    return Table("detect", "detected", COLUMNS, tuple(rows))
 
 
 def _share(chosen: NDArray[np.bool_]) -> str:

@@ -5,10 +5,14 @@ symbol that came is its surprise, -log predictive (`learning.py`: what it learns
 averaged into *levels*, symbol by symbol with fading memory or block by block (`Level`), and a
 level above a threshold is an alarm. The threshold follows the stream, such that the share of alarms
 is the wanted one, and what the user says about past alarms (`Threshold`). A sustained rise of
-the surprise is a change point.
+the surprise is a change point. With a background, the level is a likelihood ratio
+(`background.py`).
+
+With `false_incidents`, alarms do not come at a fixed share: blocks are judged by p-values, on
+several sides, and alarms merge into incidents (`incidents.py`).
 
 Sequences that are interleaved, told apart by keys, are judged together: there is one level and one
-threshold for all of them.
+threshold for all of them. `KeyedDetector` has a detector for each.
 """
 
 from __future__ import annotations
@@ -22,12 +26,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf import checkpoint
 from mdvpf._support import validate
-from mdvpf._support.attributes import ReadOnly
 from mdvpf._support.progress import progress_bar
-from mdvpf.detect.learning import LEARN, Belief
+from mdvpf.detect.background import Background, BackgroundReader
+from mdvpf.detect.expectation import UNKNOWN
+from mdvpf.detect.explanation import Explanation
+from mdvpf.detect.incidents import Incident
+from mdvpf.detect.judging import Judging
+from mdvpf.detect.learning import Belief
 from mdvpf.detect.results import Detection, DetectionResult
-from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
-from mdvpf.model import Time
+from mdvpf.detect.sides import SIDES
+from mdvpf.detect.threshold import Level, Rise, Threshold
+from mdvpf.detect.watch import IncidentWatch
+from mdvpf.model import Time, read_time
 from mdvpf.predictor import (
     MISSING,
     Label,
@@ -36,16 +46,18 @@ from mdvpf.predictor import (
     Stream,
     read_key,
     read_step,
-    read_symbol,
 )
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
-_PART = 1000  # symbols absorbed between two looks at the threshold
+WARM_UP = 20  # levels
+INCIDENT_BLOCK = 8  # symbols of a block that is judged by p-values, unless told otherwise
+INCIDENT_WARM_UP = 50
+_ONE = np.full(1, MISSING, dtype=np.int32)  # for the summary of one distribution
 
 
 @checkpoint.register("SurpriseDetector")
-class SurpriseDetector(checkpoint.Saveable):
+class SurpriseDetector(Judging):
     """Alarms and change points on a stream, from the surprise of any predictor.
 
     Parameters
@@ -61,20 +73,42 @@ class SurpriseDetector(checkpoint.Saveable):
         1 judges the surprise of each symbol by itself.
     false_alarms : float, default 0.01
         The wanted share of alarms among judgements.
-    learn : {"all", "unflagged", "none"}, default "all"
+    learn : {"all", "unflagged", "none", "own"}, default "all"
         What the predictor learns from: everything, blocks without alarm, or nothing any more. The
-        latter two need `block`: within a block the predictor always goes along, on a copy. It
-        can be set anew between two blocks: all at first, nothing any more when it is enough.
-    warm_up : int, default 20
-        So many levels are taken for usual and not judged.
+        latter two need `block`: within a block the predictor always goes along, on a copy. "own"
+        needs `block` and `background`: blocks are read by the predictor as it stands, frozen, and
+        those are learnt that it explains better than the background. It can be set anew between two
+        blocks: all at first, nothing any more when it is enough.
+    warm_up : int, optional
+        So many levels are taken for usual and not judged: 20 by default, 50 with
+        `false_incidents`.
     memory : int, default 500
-        How many levels "usual" is a matter of.
+        Length of the baseline window: how many of the last levels count as usual. An incident of
+        more blocks than this is taken for the new normal.
     gain : float, default 0.1
         How far an alarm raises the threshold, in standard deviations of the level.
     change_limit : float, default 10.0
         How much excess, in standard deviations, makes a change point. Levels one standard
         deviation above the usual take some 20 to exceed 10, and fewer than 5 never do; smoothed
         levels overlap, and take as many times `smoothing`.
+    background : Background or Predictor, optional
+        What everybody does. Levels are then mean log likelihood ratios of background and predictor.
+        A predictor is frozen; `Background` can go on learning, and be shared by detectors.
+    false_incidents : float, optional
+        The wanted number of false incidents, per 10,000 symbols or per day. Alarms then do not come
+        at a fixed share: each block gets a p-value on four sides (surprising, predictable,
+        repetitive, looping). With a background, "surprising" means that the background explains
+        the block better. `block` is 8 by default. `mdvpf.detect.calibration` says when the p-values
+        are valid.
+    per : {"symbols", "day"}, default "symbols"
+        What `false_incidents` refers to. A day needs times (`tell_time`, or ``run(times=)``);
+        there is no alarm before the first two blocks with times.
+    cooldown : int, optional
+        With `false_incidents`: an alarm at most so many symbols after another one belongs to the
+        same incident. 8 blocks by default.
+    trace : int, optional
+        With `false_incidents`: how many of the last symbols are kept to explain incidents, in some
+        44 bytes each. 5,000 by default.
 
     Examples
     --------
@@ -86,9 +120,6 @@ class SurpriseDetector(checkpoint.Saveable):
     (np.False_, np.True_)
     """
 
-    block: ReadOnly[int | None] = ReadOnly()
-    smoothing: ReadOnly[float] = ReadOnly()
-
     def __init__(
         self,
         predictor: Predictor,
@@ -97,13 +128,26 @@ class SurpriseDetector(checkpoint.Saveable):
         smoothing: float = 1.0,
         false_alarms: float = 0.01,
         learn: str = "all",
-        warm_up: int = 20,
+        warm_up: int | None = None,
         memory: int = 500,
         gain: float = 0.1,
         change_limit: float = 10.0,
+        background: Background | Predictor | None = None,
+        false_incidents: float | None = None,
+        per: str = "symbols",
+        cooldown: int | None = None,
+        trace: int | None = None,
     ) -> None:
         if not isinstance(predictor, Predictor):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
+        if false_incidents is not None:
+            block = INCIDENT_BLOCK if block is None else block
+        elif cooldown is not None or trace is not None:
+            raise ValueError(
+                f"cooldown={cooldown!r}, trace={trace!r}: expected only with false_incidents"
+            )
+        if warm_up is None:
+            warm_up = WARM_UP if false_incidents is None else INCIDENT_WARM_UP
         self.block = None if block is None else validate.integer("block", block, low=1)
         self.smoothing = validate.real("smoothing", smoothing, low=1.0, high=1e9)
         if self.block is not None and self.smoothing != 1.0:
@@ -120,70 +164,26 @@ class SurpriseDetector(checkpoint.Saveable):
         self._rise = Rise(limit, pace=self.smoothing)
         self._judged = -1  # time of the last judgement
         self._belief = Belief(predictor, "all")
+        self._background = (
+            None if background is None else BackgroundReader.of(background, predictor)
+        )
+        self._watch = None
+        if false_incidents is not None and self.block is not None:
+            self._watch = IncidentWatch.of(
+                block=self.block,
+                memory=self._threshold.memory,
+                warm_up=self._threshold.warm_up,
+                sides=SIDES,
+                false_incidents=false_incidents,
+                per=per,
+                cooldown=cooldown,
+                trace=trace,
+            )
         self.learn = learn
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"SurpriseDetector({self.predictor!r}, {settings})"
-
-    @property
-    def predictor(self) -> Predictor:
-        """What is surprised, as it has learnt so far.
-
-        Inside of a block it is without that block, unless `learn` is "all".
-        """
-        return self._belief.predictor
-
-    @property
-    def reader(self) -> Predictor:
-        """What absorbs the next symbol: `predictor`, or inside of a block the copy that reads it.
-
-        Ask for it anew before every symbol.
-        """
-        return self._belief.reader(self._level.in_block)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments of the detector, apart from the predictor."""
-        return {
-            "block": self.block,
-            "smoothing": self.smoothing,
-            "false_alarms": self._threshold.false_alarms,
-            "learn": self.learn,
-            "warm_up": self._threshold.warm_up,
-            "memory": self._threshold.memory,
-            "gain": self._threshold.gain,
-            "change_limit": self._rise.limit,
-        }
-
-    @property
-    def learn(self) -> str:
-        """What the predictor learns from."""
-        return self._belief.learn
-
-    @learn.setter
-    def learn(self, learn: str) -> None:
-        learn = validate.choice("learn", learn, LEARN)
-        if self.block is None and learn != "all":
-            raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
-        if self._level.in_block:
-            raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
-        if self.predictor.is_open and learn != "all":
-            raise ValueError(
-                f"learn={learn!r}: expected 'all', as the predictor has an open alphabet: it would "
-                "not know the symbols of the blocks that it does not learn"
-            )
-        self._belief = Belief(self.predictor, learn)
-
-    @property
-    def threshold(self) -> float:
-        """The level above which there would be an alarm now, in nats; infinite in the warm-up."""
-        return self._threshold.level
-
-    @property
-    def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
-        return self.predictor.n_symbols
 
     # -- the life of a symbol --------------------------------------------------------------
 
@@ -197,16 +197,27 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> round(detector.update(1).surprise, 3)  # both were equally likely: log 2
         0.693
         """
-        code = read_symbol(symbol, self.n_symbols + self.predictor.is_open)
-        reader = self.reader
-        if key is None:
-            step = reader.update(symbol)
-        else:
-            self.predictor._check_keys()
-            step = reader.update(symbol, key)
-        return self.judge(read_step(reader, step), missing=code == MISSING)
+        code = self.predictor._code(symbol)
+        key = read_key("key", key)
+        if key is not None:
+            self._check_keys()
+        reader, named = self.reader, {} if key is None else {"key": key}
+        expected = UNKNOWN
+        if self.wants_entropy:
+            probabilities = reader.predict_proba(**named)[np.newaxis]
+            (expected,) = self._summaries(probabilities, _ONE, self.n_symbols)
+        step = read_step(reader, reader.update(symbol, **named))
+        return self._observe(code, key, -step.log_predictive, expected)
 
-    def judge(self, step: Step, *, missing: bool = False) -> Detection:
+    def judge(
+        self,
+        step: Step,
+        *,
+        missing: bool = False,
+        symbol: int | None = None,
+        key: Label | None = None,
+        probabilities: NDArray[np.float64] | None = None,
+    ) -> Detection:
         """Judge a symbol that `reader` has just absorbed: the second half of `update`.
 
         For callers that look at the predictor before it absorbs a symbol, or at its report.
@@ -217,6 +228,13 @@ class SurpriseDetector(checkpoint.Saveable):
             What ``reader.update(symbol)`` returned.
         missing : bool, default False
             Whether the symbol was missing.
+        symbol : int, optional
+            The symbol; needed with a background or `false_incidents`, unless it is missing.
+        key : label, optional
+            Its key.
+        probabilities : ndarray, optional
+            What ``reader.predict_proba(key)`` returned before the symbol was absorbed. With
+            `false_incidents` the surprise is compared with its entropy.
 
         Examples
         --------
@@ -230,7 +248,33 @@ class SurpriseDetector(checkpoint.Saveable):
         """
         if not isinstance(step, Step):
             raise TypeError(f"step={step!r}: expected a Step, as update of a predictor returns it")
-        return self._observe(-step.log_predictive, missing)
+        if symbol is None and not missing and (self._watch or self._background):
+            raise TypeError("symbol=None: expected the symbol, or missing=True")
+        key = read_key("key", key)
+        code = MISSING if missing else self.predictor._code(symbol)
+        expected = UNKNOWN
+        if probabilities is not None and self._watch is not None:
+            n_seen = len(probabilities) - self.predictor.is_open
+            (expected,) = self._summaries(probabilities[np.newaxis], _ONE, n_seen)
+        return self._observe(code, key, -step.log_predictive, expected, missing=missing)
+
+    def tell_time(self, time: Time) -> None:
+        """Say what time it is: that of the symbol which comes next.
+
+        Parameters
+        ----------
+        time : float, datetime or datetime64
+            As for `Predictor.tell_time`.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(
+        ...     mdvpf.Markov(2, order=1), false_incidents=1.0, per="day"
+        ... )
+        >>> detector.tell_time(1700000000.0)
+        """
+        self._tell_time(read_time("time", time))
 
     def run(
         self,
@@ -263,18 +307,10 @@ class SurpriseDetector(checkpoint.Saveable):
         """
         predictor = self.predictor
         trial = None if predictor.vocabulary is None else predictor.vocabulary.copy()
-        stream = Stream.read(
-            symbols,
-            lengths,
-            self.n_symbols,
-            keys,
-            is_open=predictor.is_open,
-            times=times,
-            vocabulary=trial,
-        )
+        stream = predictor._read(symbols, lengths, keys, times, trial)
         show = validate.flag("progress", progress)
         if keys is not None:
-            predictor._check_keys()
+            self._check_keys()
         if self.learn == "all" and predictor._may_reject:
             # refuses what it would on the way
             predictor._plan(predictor._numbered(stream, predictor._table.copy()))
@@ -297,7 +333,8 @@ class SurpriseDetector(checkpoint.Saveable):
             stop = min(starts[0], first + self._until_judged())
             keys = None if stream.keys is None else stream.keys[first:stop]
             times = None if stream.times is None else stream.times[first:stop]
-            detections += self._absorb(stream.symbols[first:stop], keys, times)
+            rows = None if stream.observations is None else stream.observations[first:stop]
+            detections += self._absorb(stream.symbols[first:stop], keys, times, rows)
             advance(stop - first)
             first = stop
         return detections
@@ -312,21 +349,23 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> detector.new_sequence()
         """
         if read_key("key", key) is not None:
-            self.predictor._check_keys()
+            self._check_keys()
         self._belief.new_sequence(key)
+        self._end(key)
 
     def _expire(self, key: Label | None) -> None:
         """End the sequence of a key if there is one."""
         self._belief.expire(key)
+        self._end(key)
 
     def feedback(self, detection: Detection, strange: bool) -> None:
         """Tell the detector what a judgement was worth.
 
-        What it is not told about it takes for usual. An alarm that was right no longer raises the
-        threshold; a miss lowers it by as much as a false alarm raises it, so that each reported
-        miss makes room for about one more false alarm. With ``learn="unflagged"``, and if no
-        symbol has come since, the predictor forgets a block that was strange and learns one that
-        was not.
+        Without feedback every judgement counts as usual. Feedback on an alarm that was right takes
+        back by how much it raised the threshold. Feedback on a miss lowers the threshold by as much
+        as a false alarm raises it, which makes room for about one more false alarm. With
+        ``learn="unflagged"``, and if no symbol has come since, the predictor forgets a block that
+        was strange and learns one that was not.
 
         Parameters
         ----------
@@ -350,9 +389,14 @@ class SurpriseDetector(checkpoint.Saveable):
         strange = validate.flag("strange", strange)
         if not 0 <= detection.time < self._level.time:
             raise ValueError(f"detection={detection!r}: expected one of this detector")
-        if math.isnan(detection.level) or math.isinf(detection.threshold):
+        judged = math.isfinite(detection.threshold) or not math.isnan(detection.p_value)
+        if math.isnan(detection.level) or not judged:
             raise ValueError(f"detection={detection!r}: expected one that was judged")
-        self._threshold.correct(detection.alarm, strange)
+        if self._watch is None:
+            self._threshold.correct(detection.alarm, strange)
+        elif strange and (detection.incident is None or detection.incident.n_alarms == 1):
+            # Of the alarms of an incident only the first has lowered the limit.
+            self._watch.rule.rate.correct()
         last = detection.time == self._judged == self._level.time - 1
         if last and strange != detection.alarm:
             self._belief.revise()
@@ -367,104 +411,68 @@ class SurpriseDetector(checkpoint.Saveable):
         >>> detector.copy().update(0) == detector.update(0)
         True
         """
+        return self._copied(None if self.background is None else self.background.copy())
+
+    def _copied(self, background: Background | None) -> Self:
+        """Return a copy that reads a background, which is a copy of this one's."""
         belief = self._belief.copy()
-        twin = type(self)(belief.predictor, **self.settings)
+        reader: Any = None
+        if self._background is not None and background is not None:
+            reader = BackgroundReader(background, self._background.number)
+        twin = type(self)(belief.predictor, background=reader, **self.settings)
         twin._restore(self._running(), belief.other)
+        twin._belief = belief
+        twin._watch = None if self._watch is None else self._watch.copy()
         return twin
 
     def __copy__(self) -> Self:
         return self.copy()
 
-    def _until_judged(self) -> int:
-        """Return how many symbols can be absorbed before a judgement may change the predictor."""
-        if self.block is None or self.learn == "all":
-            return _PART
-        return self.block - self._level.time % self.block
+    def explain(self, incident: Incident, n: int = 5) -> Explanation:
+        """Say why there was an incident.
 
-    def _absorb(
-        self,
-        symbols: NDArray[np.int32],
-        keys: list[Label | None] | None,
-        times: NDArray[np.float64] | None,
-    ) -> list[Detection]:
-        """Absorb symbols after whose last one a judgement may change the predictor."""
-        missing = symbols == MISSING
-        observed = np.ma.masked_array(symbols, missing)
-        found = self.reader.run(observed, keys=keys, times=times).log_predictive
-        pairs = zip(found.tolist(), missing.tolist(), strict=True)
-        return [self._observe(-log_predictive, absent) for log_predictive, absent in pairs]
+        Parameters
+        ----------
+        incident : Incident
+            One of `incidents`, or of a `Detection`. Its symbols must still be in the trace.
+        n : int, default 5
+            How many symbols and transitions are named.
 
-    def _observe(self, surprise: float, missing: bool) -> Detection:
-        """Judge a symbol that has been absorbed."""
-        time, threshold = self._level.time, self._threshold.level
-        surprise = max(0.0, surprise)  # in this order: -0.0 becomes 0.0 too
-        level = self._level.add(surprise, missing)
-        score, alarm, change = math.nan, False, None
-        if level is not None:
-            score, alarm, change = self._judge(level, time)
-        if self.block is not None and not self._level.in_block:
-            self._belief.end_block(alarm)
-        level = math.nan if level is None else level
-        return Detection(time, surprise, level, score, threshold, alarm, change)
-
-    def _judge(self, level: float, time: int) -> tuple[float, bool, int | None]:
-        self._judged = time
-        judges, score = self._threshold.judges, self._threshold.score(level)
-        alarm = self._threshold.judge(level)
-        first = time if self.block is None else time - self.block + 1
-        found = self._rise.add(score, level, first) if judges else None
-        if found is None:
-            return score, alarm, None
-        if self.learn == "all":  # the predictor goes with the change, and so does what is usual
-            self._threshold.centre = found[1]
-        return score, alarm, found[0]
-
-    # -- checkpoints -----------------------------------------------------------------------
-
-    def _running(self) -> dict[str, Any]:
-        return {
-            "time": self._level.time,
-            "judged": self._judged,
-            "sum": self._level.total,
-            "count": self._level.count,
-            "threshold": to_values(self._threshold),
-            "rise": to_values(self._rise),
-        }
-
-    def _restore(self, values: dict[str, Any], other: Predictor | None) -> None:
-        time = validate.integer("time", values["time"], low=0, high=2**62)
-        count = validate.integer("count", values["count"], low=0, high=time)
-        total = validate.real("sum", values["sum"], low=0.0, high=1e100)
-        self._level = Level(self.block, self.smoothing, time, total, count)
-        self._judged = validate.integer("judged", values["judged"], low=-1, high=time - 1)
-        from_values(self._threshold, values["threshold"])
-        from_values(self._rise, values["rise"])
-        self._level.check()
-        self._threshold.check()
-        self._rise.check(time, self._threshold.seen)
-        levels = time if self.block is None else time // self.block
-        if self._threshold.seen > levels or (self._judged < 0) != (self._threshold.seen == 0):
-            raise ValueError(f"seen={self._threshold.seen}: not what {time} symbols can have made")
-        self._belief.other = other
-
-    def _to_checkpoint(self) -> checkpoint.State:
-        parts = {"predictor": self.predictor}
-        if self._belief.other is not None:
-            parts["other"] = self._belief.other
-        return checkpoint.State(
-            {"settings": self.settings, "running": self._running()}, parts=parts
-        )
+        Examples
+        --------
+        >>> import mdvpf
+        >>> import numpy as np
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(8, order=1), false_incidents=1.0)
+        >>> _ = detector.run(np.random.default_rng(0).integers(8, size=2000))
+        >>> _ = detector.run([3] * 40)
+        >>> detector.explain(detector.incidents[-1]).symbols[0].what
+        3
+        """
+        if self._watch is None:
+            raise ValueError("false_incidents=None: expected a rate, as without it there are none")
+        return self._watch.explain(incident, self.predictor.vocabulary, n)
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
-        if not {"predictor"} <= set(state.parts) <= {"predictor", "other"}:
+        if not {"predictor"} <= set(state.parts) <= {"predictor", "other", "background"}:
             raise checkpoint.CheckpointError(f"file: a detector made of {sorted(state.parts)}")
         predictor, other = state.parts["predictor"], state.parts.get("other")
-        detector = cls(predictor, **state.values["settings"])
-        detector._restore(state.values["running"], other)
+        values = state.values
+        background: Any = state.parts.get("background")
+        if background is not None:
+            checkpoint.require(isinstance(background, Background), "a background of another kind")
+            last = background.n_readers - 1
+            number = validate.integer("reader", values["reader"], low=0, high=last)
+            checkpoint.require(background.n_symbols == predictor.n_symbols, "another alphabet")
+            background = BackgroundReader(background, number)
+        detector = cls(predictor, background=background, **values["settings"])
+        detector._restore(values["running"], other)
+        if values.get("reading", False) and other is not None:
+            detector._belief.reading = True
+        detector._belief.restore_events(values.get("events", []), predictor.n_symbols)
         if not detector._belief.fits(detector._level.in_block):
             raise checkpoint.CheckpointError("file: predictors that do not go together")
+        if detector._watch is not None:
+            time = detector._level.time
+            detector._watch.restore(values["watch"], state.arrays, detector.n_symbols, time)
         return detector
-
-    def _left_out(self) -> dict[str, Any]:
-        return self.predictor._left_out()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support.shown import shown_fields
+from mdvpf.detect.incidents import Incident
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,24 @@ class Detection:
     score : float
         How far the level is above its usual value, in standard deviations; NaN without a level.
     threshold : float
-        The level above which there was an alarm; infinite in the warm-up.
+        The level above which there was an alarm; infinite in the warm-up, and where alarms follow
+        from p-values.
     alarm : bool
         Whether the level was above the threshold.
     change : int or None
         Where a sustained rise began that was established just now: the time of its first symbol.
+    ratio : float
+        log p_background(y) - log p(y) of the symbol, in nats; NaN without a background.
+    entropy : float
+        The surprise that the predictor expected, in nats; NaN where it was not asked for.
+    p_value : float
+        With `false_incidents`, at the end of a block: how likely a block at least as strange is, if
+        nothing has changed; else NaN.
+    side : str or None
+        On which side the block is the strangest: "surprising", "predictable", "repetitive" or
+        "looping".
+    incident : Incident or None
+        The incident that an alarm belongs to, as it was then.
 
     Examples
     --------
@@ -48,6 +63,11 @@ class Detection:
     threshold: float
     alarm: bool
     change: int | None
+    ratio: float = math.nan
+    entropy: float = math.nan
+    p_value: float = math.nan
+    side: str | None = None
+    incident: Incident | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +81,9 @@ class DetectionResult:
     alarm : ndarray of bool
     change : ndarray of int64
         -1 where no rise was established.
+    ratio, entropy, p_value : ndarray of float64
+    side : ndarray of object
+    incident : ndarray of object
 
     Examples
     --------
@@ -77,6 +100,11 @@ class DetectionResult:
     threshold: NDArray[np.float64]
     alarm: NDArray[np.bool_]
     change: NDArray[np.int64]
+    ratio: NDArray[np.float64]
+    entropy: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    side: NDArray[np.object_]
+    incident: NDArray[np.object_]
 
     def __repr__(self) -> str:
         return shown_fields(self)
@@ -95,12 +123,31 @@ class DetectionResult:
             float(self.threshold[i]),
             bool(self.alarm[i]),
             None if change < 0 else change,
+            _float(self.ratio[i]),
+            _float(self.entropy[i]),
+            _float(self.p_value[i]),
+            self.side[i],
+            self.incident[i],
         )
 
     @property
     def change_points(self) -> NDArray[np.int64]:
         """Times at which the sustained rises began."""
         return self.change[self.change >= 0]
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """The incidents that alarms of these symbols belong to, as they were at the last of them.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2, order=1), false_incidents=1.0)
+        >>> detector.run([0, 1] * 300).incidents
+        []
+        """
+        found = {each.number: each for each in self.incident if each is not None}
+        return list(found.values())
 
     @classmethod
     def of(cls, detections: list[Detection]) -> Self:
@@ -113,4 +160,20 @@ class DetectionResult:
             np.array([each.threshold for each in detections]),
             np.array([each.alarm for each in detections], dtype=np.bool_),
             np.array([-1 if each.change is None else each.change for each in detections]),
+            np.array([each.ratio for each in detections]),
+            np.array([each.entropy for each in detections]),
+            np.array([each.p_value for each in detections]),
+            _objects([each.side for each in detections]),
+            _objects([each.incident for each in detections]),
         )
+
+
+def _float(number: np.float64) -> float:
+    """Return a float; NaN is always the same object, so that tuples with it can be equal."""
+    return math.nan if np.isnan(number) else float(number)
+
+
+def _objects(things: list[Any]) -> NDArray[np.object_]:
+    found = np.empty(len(things), dtype=np.object_)
+    found[:] = things
+    return found

@@ -66,7 +66,7 @@ class Level:
         self.time += 1
         if not missing:
             self.count += 1
-            surprise = min(surprise, LARGEST)
+            surprise = min(max(surprise, -LARGEST), LARGEST)
             if self.block is not None:
                 self.total += surprise
             else:
@@ -79,11 +79,12 @@ class Level:
         self.total, self.count = 0.0, 0
         return level
 
-    def check(self) -> None:
-        """Raise unless a stream can have led here."""
+    def check(self, signed: bool = False) -> None:
+        """Raise unless a stream can have led here; log likelihood ratios have a sign."""
         most = self.time if self.block is None else self.time % self.block
         largest = LARGEST * (self.count if self.block is not None else min(self.count, 1))
-        if self.count > most or not 0.0 <= self.total <= _ROUNDED * largest:
+        least = -_ROUNDED * largest if signed else 0.0
+        if self.count > most or not least <= self.total <= _ROUNDED * largest:
             raise ValueError(f"sum={self.total}, count={self.count}: no such surprise is possible")
 
 
@@ -170,10 +171,11 @@ class Threshold:
             if not alarm:
                 self.cut -= self.gain
 
-    def check(self) -> None:
-        """Raise unless levels can have led here."""
+    def check(self, signed: bool = False) -> None:
+        """Raise unless levels can have led here; log likelihood ratios have a sign."""
         largest = _ROUNDED * LARGEST * min(self.seen, 1)
-        if self.seen < 0 or not -1e-9 <= self.centre <= largest or self.variance > largest**2:
+        least = -largest if signed else -1e-9
+        if self.seen < 0 or not least <= self.centre <= largest or self.variance > largest**2:
             raise ValueError(
                 f"seen={self.seen}, centre={self.centre}, variance={self.variance}: no levels "
                 "have such a mean and variance"
@@ -227,14 +229,15 @@ class Rise:
     def _end(self) -> None:
         self.total, self.start, self.levels, self.count = 0.0, -1, 0.0, 0
 
-    def check(self, time: int, seen: int) -> None:
+    def check(self, time: int, seen: int, signed: bool = False) -> None:
         """Raise unless so many symbols, of which so many levels were made, can have led here."""
+        largest = _ROUNDED * LARGEST * self.count
         if self.count == 0:
             possible = (self.total, self.start, self.levels) == (0.0, -1, 0.0)
         else:
             possible = 0 < self.count <= seen and 0 <= self.start < time
             possible &= 0.0 < self.total <= self.limit
-            possible &= 0.0 <= self.levels <= _ROUNDED * LARGEST * self.count
+            possible &= (-largest if signed else 0.0) <= self.levels <= largest
         if not possible:
             raise ValueError(
                 f"total={self.total}, start={self.start}, levels={self.levels}, "

@@ -1,33 +1,44 @@
 """Shell commands of 50 users with blocks of somebody else's among them, and who notices them.
 
 Each predictor learns the first 5,000 commands of a user and then scores blocks of 100. It goes on
-learning from the blocks without alarm, or stays as it was. Naive Bayes on the counts of a block is
-the usual comparator (Maxion and Townsend 2002); it alone knows what the other users type.
+learning from the blocks without alarm, or stays as it was. Every method runs twice: judged by its
+surprise, and by its likelihood ratio against a background, the same method trained on other users.
+Naive Bayes on the counts of a block is the usual comparator (Maxion and Townsend 2002); it always
+knows what the other users type.
 
-Only the log predictives of a run are kept: the alarms follow from the levels of surprise.
+The users are in groups of ten, and a background has learnt the first commands of the users outside
+the group. So it never contains the user, and ten users share it. `block_detector` and naive Bayes,
+which are cheap, leave out the user only. The strange blocks are of users beyond the fifty: no
+background contains them either.
+
+Only log predictives, or ratios, of a run are kept: the alarms follow from the levels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf import datasets
 from mdvpf._support.tables import Cell, Column, Estimate, Table
-from mdvpf.detect import SurpriseDetector
+from mdvpf.detect import Background, SurpriseDetector, block_detector
 from mdvpf.detect.roc import Curve, area
 from mdvpf.detect.threshold import Threshold
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import shown_labels
-from mdvpf.experiments.methods import Auto, Chain, Entry
+from mdvpf.experiments.methods import Auto, Chain, Counts, Entry, Method, Tree
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
 from mdvpf.experiments.runs import Run, Seed
-from mdvpf.mixture.auto import N_FILTERS
+from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.auto_of_0_1 import N_FILTERS
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
 from mdvpf.predictor import Predictor
@@ -40,7 +51,13 @@ GAIN = 0.1
 MEMORY = 25  # blocks
 LEAST_SHOWN = 0.001  # false alarms, in the figure
 NAIVE_BAYES = "naive Bayes"
+RECOMMENDED = "block_detector"
 MODES = {"none": "fixed", "unflagged": "learning"}  # what is learnt of the blocks, and its name
+WITH_BACKGROUND = ", background"
+GROUP = 10  # users that share a background
+FROZEN_PARTICLES = 10  # of a filter that is a background: the heaviest
+BACKGROUND_SEED = 0  # a background is the same for all users that share it
+CHOOSING = 25  # settings were chosen on the first so many users
 
 Levels = dict[str, NDArray[np.float64]]  # by method: surprise of each block, one row a user
 
@@ -55,18 +72,25 @@ class Watch(Run):
         Symbols that are learnt, before the first block is judged.
     learn : str
         What is learnt of the others: "none" or "unflagged".
+    others : Data or None
+        What the background learns, one sequence a user; None for no background.
     """
 
     learnt: int = 0
     learn: str = "none"
+    others: Data | None = None
 
     def configuration(self) -> dict[str, object]:
         """Return everything that the result depends on, as JSON knows it."""
         # The zero-argument super() does not work in dataclasses with slots.
-        return Run.configuration(self) | {"learnt": self.learnt, "learn": self.learn}
+        found = Run.configuration(self) | {"learnt": self.learnt, "learn": self.learn}
+        return found if self.others is None else found | {"others": self.others.digest}
 
     def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lead a detector through the stream."""
+        """Lead a detector through the stream; return log predictives, or minus log ratios."""
+        method, background = self.entry.method, None
+        if self.others is not None:
+            background = _background(method, self.others)
         detector = SurpriseDetector(
             predictor,
             block=BLOCK,
@@ -74,13 +98,33 @@ class Watch(Run):
             gain=GAIN,
             memory=MEMORY,
             warm_up=self.learnt // BLOCK,
+            background=background,
         )
         symbols = self.data.symbols
         first = detector.run(symbols[: self.learnt])
-        detector.learn = self.learn
+        if isinstance(method, Counts):
+            own: dict[str, Any] = {"learn": "none"} if self.learn == "none" else {}
+            detector = block_detector(
+                symbols[: self.learnt], self.data.n_symbols, background=background, **own
+            )
+        elif self.learn == "unflagged" and background and isinstance(method, Chain | Tree):
+            detector.learn = "own"
+        else:
+            detector.learn = self.learn
         then = detector.run(symbols[self.learnt :])
-        surprise = np.concatenate([first.surprise, then.surprise])
-        return -surprise, np.full(len(surprise), np.nan)
+        name = "surprise" if background is None else "ratio"
+        values = np.concatenate([getattr(first, name), getattr(then, name)])
+        return -values, np.full(len(values), np.nan)
+
+
+@lru_cache(maxsize=16)  # those of one group of users, by the identity of the data
+def _background(method: Method, others: Data) -> Background:
+    """Return what a method has learnt from other users, frozen."""
+    predictor = method.predictor(others, np.random.SeedSequence(BACKGROUND_SEED))
+    predictor.run(others.symbols, others.lengths)
+    if isinstance(predictor, ParticleFilter):
+        return Background(predictor.freeze(FROZEN_PARTICLES))
+    return Background(predictor)
 
 
 def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
@@ -124,14 +168,33 @@ def plan(options: Options) -> list[Run]:
     symbols, _, n_symbols = users(options)
     (seeds,) = spawn(options.seed, options.seeds)
     runs: list[Run] = []
+    counts, shared = Entry(RECOMMENDED, Counts()), None
     for i, seed in enumerate(seeds):
         data = Data(f"user {i + 1}", symbols[i], n_symbols)
-        for learn, name in MODES.items():
-            runs += [
-                Watch(name, entry, data, Seed.of(seed), BLOCK, learnt=options.length, learn=learn)
-                for entry in _entries(options)
-            ]
+        alone = _others(symbols, [i], n_symbols, options.length)
+        group = np.flatnonzero(np.arange(len(symbols)) // GROUP == i // GROUP)
+        if len(group) == len(symbols):
+            shared = alone
+        elif i % GROUP == 0:
+            shared = _others(symbols, group, n_symbols, options.length)
+        for (learn, name), is_ratio in product(MODES.items(), (False, True)):
+            settings: dict[str, Any] = {"learnt": options.length, "learn": learn}
+            mode = name + WITH_BACKGROUND if is_ratio else name
+            for entry in [*_entries(options), counts]:
+                others = alone if entry is counts else shared
+                others = others if is_ratio else None
+                runs.append(
+                    Watch(mode, entry, data, Seed.of(seed), BLOCK, **settings, others=others)
+                )
     return runs
+
+
+def _others(
+    symbols: NDArray[np.int64], left_out: Sequence[int] | NDArray[Any], n_symbols: int, length: int
+) -> Data:
+    """Return the first commands of all users but some, one sequence each."""
+    kept = np.delete(symbols, left_out, axis=0)[:, :length]
+    return Data("others", kept.ravel(), n_symbols, np.full(len(kept), length))
 
 
 def threshold(warm_up: int) -> Threshold:
@@ -192,11 +255,11 @@ def report(options: Options, groups: Groups) -> Report:
     symbols, labels, n_symbols = users(options)
     warm_up = options.length // BLOCK
     modes: dict[str, Levels] = {}
-    for learn, name in MODES.items():
-        levels = _levels(groups[name])
+    for background, (learn, name) in product(("", WITH_BACKGROUND), MODES.items()):
+        levels = _levels(groups[name + background])
         n = min(len(rows) for rows in levels.values())
         levels[NAIVE_BAYES] = naive_bayes(symbols, n, n_symbols, options, learn)
-        modes[name] = levels
+        modes[name + background] = levels
     labels = labels[:n]
     size = (
         f"{n} users, {labels.sum()} strange blocks of {labels.size:,}, K = {options.particles}, "
@@ -204,50 +267,95 @@ def report(options: Options, groups: Groups) -> Report:
     )
     if AUTO in options.methods:
         size += f", {AUTO} with {_auto_particles(options):,} particles in all"
-    alike = _table(
-        "table",
-        f"One threshold for all users: {size}",
-        {
-            name: {label: rows[:, warm_up:] for label, rows in levels.items()}
-            for name, levels in modes.items()
-        },
-        labels,
-        (
-            "Fixed: the predictor stays as it was after the first "
-            f"{options.length:,} commands. Learning: it goes on with the blocks without alarm. "
-            "Hits are shares of the strange blocks, at that share of false alarms among the "
-            "others. Differences of the area under the curve: ± their jackknife standard error "
-            "over users.",
-        ),
-        costs=lambda label: float(np.mean([groups[name].costs(label)[0] for name in modes])),
-    )
+    alike = {
+        mode: {label: rows[:, warm_up:] for label, rows in levels.items()}
+        for mode, levels in modes.items()
+    }
     verdicts = {
-        name: {label: judged(rows, warm_up) for label, rows in levels.items()}
-        for name, levels in modes.items()
+        mode: {label: judged(rows, warm_up) for label, rows in levels.items()}
+        for mode, levels in modes.items()
     }
-    own = _table(
-        "own",
-        f"A scale for each user, the score of the detector: {size}",
-        {
-            name: {label: scores for label, (scores, _) in each.items()}
-            for name, each in verdicts.items()
-        },
-        labels,
-    )
+    scores = {
+        mode: {label: scores for label, (scores, _) in each.items()}
+        for mode, each in verdicts.items()
+    }
     alarms = {
-        name: {label: flags for label, (_, flags) in each.items()}
-        for name, each in verdicts.items()
+        mode: {label: flags for label, (_, flags) in each.items()}
+        for mode, each in verdicts.items()
     }
-    alarms["fixed and told"] = {
-        label: judged(rows, warm_up, labels)[1] for label, rows in modes["fixed"].items()
-    }
-    drawn = [*shown_labels(groups["fixed"], "Markov 0", "ContextTree 2", AUTO), NAIVE_BAYES]
+    for name in ("fixed", "fixed" + WITH_BACKGROUND):
+        alarms[f"{name} and told"] = {
+            label: judged(rows, warm_up, labels)[1] for label, rows in modes[name].items()
+        }
+    tables = []
+    for background, name, own in (("", "table", "own"), (WITH_BACKGROUND, "background", "")):
+        mine = [mode + background for mode in MODES.values()]
+        title = f"One threshold for all users{background}: {size}"
+        shown = {mode: alike[mode] for mode in mine}
+        cost = _costs(groups, mine)
+        tables.append(_table(name, title, shown, labels, _notes(options, background), cost))
+        if own:
+            title = f"A scale for each user, the score of the detector: {size}"
+            tables.append(_table(own, title, {mode: scores[mode] for mode in mine}, labels))
+        name = f"alarms{'_' * bool(background)}{background.strip(', ')}"
+        shown_alarms = {
+            mode: each
+            for mode, each in alarms.items()
+            if bool(background) == (WITH_BACKGROUND in mode)
+        }
+        tables.append(_alarm_table(name, shown_alarms, labels, size))
+    if n > CHOOSING:
+        tables.append(_halves(alike, labels))
+    drawn = [*shown_labels(groups["fixed"], "Markov 0", "ContextTree 2", AUTO)]
+    drawn += [RECOMMENDED, NAIVE_BAYES]
     panels = [
-        _panel(name, {label: levels[label][:, warm_up:] for label in drawn}, labels)
-        for name, levels in modes.items()
+        _panel(mode, {label: levels[label] for label in drawn}, labels)
+        for mode, levels in alike.items()
     ]
-    drawing = Drawing("masquerade", f"Masquerades, one threshold for all: {size}", panels)
-    return Report([alike, own, _alarm_table(alarms, labels, size)], [drawing])
+    drawing = Drawing("masquerade", f"Masquerades, one threshold for all: {size}", panels, 2)
+    return Report(tables, [drawing])
+
+
+def _notes(options: Options, background: str) -> tuple[str, ...]:
+    common = (
+        f"Fixed: the predictor stays as it was after the first {options.length:,} commands. Hits "
+        "are shares of the strange blocks, at that share of false alarms among the others. "
+        "Differences of the area under the curve: ± their jackknife standard error over users."
+    )
+    if not background:
+        return (
+            f"{common} Learning: it goes on with the blocks without alarm; {RECOMMENDED} without "
+            "a background stays fixed.",
+        )
+    return (
+        f"{common} Levels are log likelihood ratios against the same method, trained on the first "
+        f"{options.length:,} commands of the users outside the user's group of {GROUP}, frozen "
+        f"(of a filter the {FROZEN_PARTICLES} heaviest particles). {RECOMMENDED} and {NAIVE_BAYES} "
+        f"leave out the user only. Learning: chains, trees and {RECOMMENDED} learn the blocks that "
+        "they explain better than the background, filters those without alarm.",
+    )
+
+
+def _costs(groups: Groups, modes: list[str]) -> Callable[[str], float]:
+    return lambda label: float(np.mean([groups[mode].costs(label)[0] for mode in modes]))
+
+
+def _halves(alike: dict[str, Levels], labels: NDArray[np.bool_]) -> Table:
+    """Return the areas on the users that settings were chosen on, and on the others."""
+    columns = [Column("method")]
+    rows: dict[str, list[Cell]] = {label: [label] for label in next(iter(alike.values()))}
+    parts = {f"1..{CHOOSING}": slice(CHOOSING), f"{CHOOSING + 1}..": slice(CHOOSING, None)}
+    for mode, levels in alike.items():
+        for name, part in parts.items():
+            columns.append(Column(f"{mode}: area, users {name}", ".3f"))
+            for label, each in levels.items():
+                rows[label].append(Curve.of(each[part], labels[part]).area)
+    return Table(
+        "halves",
+        f"One threshold for all: users that settings were chosen on (1..{CHOOSING}), and others",
+        tuple(columns),
+        tuple(tuple(row) for row in rows.values()),
+    )
 
 
 def _levels(group: Group) -> Levels:
@@ -282,7 +390,7 @@ def _table(
 
 
 def _alarm_table(
-    alarms: dict[str, dict[str, NDArray[np.bool_]]], labels: NDArray[np.bool_], size: str
+    name: str, alarms: dict[str, dict[str, NDArray[np.bool_]]], labels: NDArray[np.bool_], size: str
 ) -> Table:
     columns = [Column("method")]
     for mode in alarms:
@@ -295,7 +403,7 @@ def _alarm_table(
             row += [Estimate.of(usual), float(flags[label][labels].mean())]
         rows.append(tuple(row))
     return Table(
-        "alarms",
+        name,
         f"Alarms of the detector as they came, {WANTED:.0%} of false ones wanted: {size}",
         tuple(columns),
         tuple(rows),

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mdvpf.baselines import ContextTree, KnownHMM, Markov
+from mdvpf.baselines import ContextTree, KnownHMM, Markov, PitmanYorTree
 from mdvpf.experiments.data import Data
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture.auto import DEFAULT_PARTICLES, auto
+from mdvpf.mixture.auto_of_0_1 import DEFAULT_PARTICLES, auto_of_0_1
 from mdvpf.model import InfiniteHMM, Machine, Oracle
 from mdvpf.model.algorithms import MDVPA, VPA, Algorithm
 from mdvpf.predictor import Predictor
@@ -142,17 +142,29 @@ class Generator:
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """The default mixture, with a budget of its own: particles in all filters together."""
+    """The default mixture of version 0.1, which the published tables have.
+
+    It has a budget of its own: particles in all filters together.
+    """
 
     n_particles: int = DEFAULT_PARTICLES
     max_states: int | None = None
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
         """Return the mixture for a stream."""
-        return auto(data.n_symbols, self.n_particles, rng=rng, max_states=self.max_states)
+        return auto_of_0_1(data.n_symbols, self.n_particles, rng=rng, max_states=self.max_states)
 
 
-Method = Filter | Chain | Tree | Learner | Generator | Auto
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Plain counts: the predictor of `block_detector`."""
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
+        """Return the counts for a stream."""
+        return PitmanYorTree(data.n_symbols, depth=0)
+
+
+Method = Filter | Chain | Tree | Learner | Generator | Auto | Counts
 
 
 @dataclass(frozen=True, slots=True)

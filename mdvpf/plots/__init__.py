@@ -1,6 +1,7 @@
 """Pictures, with Matplotlib: lines in panels, and what is inside of a filter."""
 
 from mdvpf.plots.filter_plots import emission_table, run_figure, transition_graph
+from mdvpf.plots.incident_plot import incident_figure
 from mdvpf.plots.panels import Line, Panel, figure, require, save, trailing_mean, with_band
 
 __all__ = [
@@ -8,6 +9,7 @@ __all__ = [
     "Panel",
     "emission_table",
     "figure",
+    "incident_figure",
     "require",
     "run_figure",
     "save",

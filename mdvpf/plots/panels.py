@@ -45,6 +45,7 @@ STYLE_OF = {
     "Markov": 6,
     "ContextTree": 7,
     "naive": 5,  # Bayes; never together with the generator
+    "block_detector": 4,  # never together with ParticleLearning
     "slope": 8,  # a line to compare with
     "auto": 9,
     "PitmanYorTree": 5,  # never together with the generator

@@ -124,7 +124,7 @@ def test_the_alarms_of_the_report_are_those_of_the_detector(
     warm_up = LEARNT // BLOCK
     flagged = 0
     for run in MASQUERADE.plan(small()):
-        if run.group != "learning":
+        if run.group != "learning" or run.entry.label == "block_detector":
             continue
         levels = -execute(run).log_predictive[None] / BLOCK
         _, alarms = judged(levels, warm_up)
@@ -138,6 +138,55 @@ def test_the_alarms_of_the_report_are_those_of_the_detector(
                 predictor.run(block)
         flagged += int(alarms.sum())
     assert flagged > 0
+
+
+def test_a_background_never_contains_the_user(data: mdvpf.datasets.Masquerade) -> None:
+    for run in MASQUERADE.plan(small()):
+        assert isinstance(run, masquerade.Watch)
+        assert (run.others is None) == (masquerade.WITH_BACKGROUND not in run.group)
+        if run.others is not None:
+            i = int(run.data.name.split()[1]) - 1
+            learnt = np.delete(data.symbols, i, axis=0)[:, :LEARNT]
+            np.testing.assert_array_equal(run.others.symbols, learnt.ravel())
+
+
+def test_with_a_background_levels_are_those_of_the_recommended_detector(
+    data: mdvpf.datasets.Masquerade,
+) -> None:
+    """By hand, with counts as in the definition of the Pitman-Yor tree of depth 0."""
+    group = "learning" + masquerade.WITH_BACKGROUND
+    run = next(
+        run
+        for run in MASQUERADE.plan(small())
+        if run.group == group and run.entry.label == "block_detector"
+    )
+
+    def log_shares(counts: np.ndarray) -> np.ndarray:
+        seen = np.count_nonzero(counts)
+        smooth = (0.3 + 0.8 * seen) / len(counts)
+        return np.log((np.maximum(counts - 0.8, 0.0) + smooth) / (counts.sum() + 0.3))
+
+    others = log_shares(np.bincount(data.symbols[1:, :LEARNT].ravel(), minlength=12))
+    own = np.bincount(data.symbols[0, :LEARNT], minlength=12)
+    expected = []
+    for block in data.symbols[0, LEARNT:].reshape(-1, BLOCK):
+        expected.append((others - log_shares(own))[block].mean())
+        if expected[-1] < 0.0:
+            own = own + np.bincount(block, minlength=12)
+    found = -execute(run).log_predictive[LEARNT // BLOCK :] / BLOCK
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_users_of_a_group_share_a_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = invented()
+    many = mdvpf.datasets.Masquerade(
+        np.tile(found.symbols, (5, 1)), np.tile(found.labels, (5, 1)), found.commands
+    )
+    monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: many)
+    runs = [run for run in MASQUERADE.plan(small()) if run.entry.label == "Markov 0"]
+    assert all(isinstance(run, masquerade.Watch) for run in runs)
+    shared = {run.others for run in runs if run.others is not None}  # type: ignore[attr-defined]
+    assert [len(others) for others in shared] == [10 * LEARNT]  # of users 11 to 20
 
 
 def test_who_is_told_of_right_alarms_goes_on_to_give_them() -> None:
@@ -192,18 +241,23 @@ def test_users_without_strange_blocks_tell_nothing(data: mdvpf.datasets.Masquera
 
 @pytest.mark.usefixtures("commands")
 def test_the_command_writes_tables_and_a_figure(
-    tmp_path: Path, data: mdvpf.datasets.Masquerade
+    tmp_path: Path, data: mdvpf.datasets.Masquerade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    size = ["--seeds", "4", "--particles", "5", "--length", "1000"]
-    others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # it takes longer
+    size = ["--seeds", "2", "--particles", "5", "--length", "300"]
+    few = mdvpf.datasets.Masquerade(
+        data.symbols[:2, LEARNT - 300 : LEARNT + 5 * BLOCK], data.labels[:2, :5], data.commands
+    )
+    monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: few)
+    slow = ("auto", "VPA", "OptimalResampling")  # MD-VPA stands for the filters
+    others = [name for name in MASQUERADE.defaults.methods if name not in slow]
     size += ["--method", ",".join(others)]
     assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
     folder = tmp_path / "masquerade"
     assert (folder / "masquerade.png").read_bytes().startswith(b"\x89PNG")
-    for name in ("table", "own", "alarms"):
+    for name in ("table", "own", "alarms", "background", "alarms_background"):
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
             methods = [row["method"] for row in csv.DictReader(stream)]
-        assert methods == [*others, "naive Bayes"]
+        assert methods == [*others, "block_detector", "naive Bayes"]
     with (folder / "table.csv").open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             assert float(row["fixed: area"]) > 0.9  # habits that differ as much as these
@@ -216,13 +270,16 @@ def test_the_default_mixture_is_in_the_table(
     tmp_path: Path, data: mdvpf.datasets.Masquerade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = LEARNT + 4 * BLOCK
-    few = mdvpf.datasets.Masquerade(data.symbols[:, n - 700 : n], data.labels[:, :4], data.commands)
+    few = mdvpf.datasets.Masquerade(
+        data.symbols[:2, n - 400 : n], data.labels[:2, 2:4], data.commands
+    )
     monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: few)
-    size = ["--seeds", "1", "--particles", "25", "--length", "300", "--method", "auto"]
+    monkeypatch.setattr(masquerade, "MODES", {"none": "fixed"})  # it takes long
+    size = ["--seeds", "1", "--particles", "10", "--length", "200", "--method", "auto"]
     assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
     text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
-    assert "auto with 168 particles in all" in text
-    assert [row[0] for row in rows(text)][1:] == ["MD-VPA", "auto", "naive Bayes"]
+    assert "auto with 84 particles in all" in text
+    assert [row[0] for row in rows(text)][1:] == ["MD-VPA", "auto", "block_detector", "naive Bayes"]
     assert "auto" in MASQUERADE.defaults.methods
 
 
@@ -236,11 +293,20 @@ def test_the_default_mixture_has_the_budget_that_the_table_names(
 
 
 @pytest.mark.usefixtures("commands")
-def test_on_the_real_data(tmp_path: Path, data_dir: Path) -> None:
+def test_on_the_real_data(tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mdvpf.datasets.masquerade()
+    first = int(whole.labels[:2].any(axis=0).argmax())  # few blocks, a strange one among them
+    stop = 5000 + BLOCK * (first + 2)
+    few = mdvpf.datasets.Masquerade(
+        whole.symbols[:, stop - 4 * BLOCK - 300 : stop],
+        whole.labels[:, first - 2 : first + 2],
+        whole.commands,
+    )
+    monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: few)
     options = ["--seeds", "2", "--particles", "3", "--length", "300", "--method", "Markov 0"]
     assert main(["--debug", "reproduce", "masquerade", *options, "--out", str(tmp_path)]) == 0
     text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
-    assert "2 users, 3 strange blocks of 200" in text
+    assert f"2 users, {few.labels[:2].sum()} strange blocks of 8" in text
 
 
 @pytest.mark.torture
@@ -250,10 +316,12 @@ def test_the_page_shows_what_the_command_gives(tmp_path: Path, data_dir: Path) -
     options = ["--method", ",".join(others), "--out", str(tmp_path)]
     assert main(["--debug", "reproduce", "masquerade", *options]) == 0
     shown = rows(PAGE.read_text(encoding="utf-8"))
-    for name in ("table", "own", "alarms"):
+    for name in ("table", "own", "alarms", "halves"):
         found = rows((tmp_path / "masquerade" / f"{name}.md").read_text(encoding="utf-8"))
-        assert len(found) == 1 + len(others) + 1  # headings, naive Bayes
-        assert set(found) <= set(shown)
+        assert len(found) == 1 + len(others) + 2  # headings, block_detector, naive Bayes
+        slow = ("VPA", "MD-VPA", "OptimalResampling")  # not on the page with a background
+        left_out = slow if name == "halves" else ("block_detector",)
+        assert {row for row in found if row[0] not in left_out} <= set(shown)
 
 
 def rows(text: str) -> list[tuple[str, ...]]:

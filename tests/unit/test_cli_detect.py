@@ -40,6 +40,7 @@ def test_the_same_as_in_python(
 ) -> None:
     options = [] if block is None else ["--block", "10", "--learn", "unflagged"]
     options += ["--breaks", "process", "--label", "attack", "--method", "Markov 1", "--beta", "0.2"]
+    options += ["--false-alarms", "0.01"]
     assert main(["detect", str(file), "--column", "call", "--train", str(TRAIN), *options]) == 0
     printed = capsys.readouterr()
     found = [json.loads(line) for line in printed.out.splitlines()]
@@ -124,7 +125,7 @@ def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--column", "call", "--label", "call"], 1, "row 1 has 'a' in column 'call'"),
         (["--column", "call", "--train", "900"], 2, "train=900"),
         (["--column", "call", "--method", "generator"], 2, "method='generator'"),
-        (["--column", "call", "--learn", "none"], 2, "learn='none'"),
+        (["--column", "call", "--learn", "none", "--false-alarms", "0.1"], 2, "learn='none'"),
         (["--column", "call", "--gamma", "2"], 2, "gamma=2.0: auto has filters"),
         (
             ["--column", "call", "--method", "Markov 1", "--alpha", "2"],
@@ -149,7 +150,7 @@ def test_an_interrupt_promises_nothing_that_cannot_be_resumed(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mdvpf.cli.detect.read_file", interrupted)
+    monkeypatch.setattr("mdvpf.cli.detect_input.read_file", interrupted)
     assert main(["detect", str(file)]) == 130
     assert capsys.readouterr().err == "mdvpf: interrupted\n"
     monkeypatch.setattr("mdvpf.cli.compare.read_file", interrupted)
@@ -166,6 +167,7 @@ def test_the_area_under_the_curve_counts_pairs(
     rows = [f"{s},{int(odd and attack)}" for s, odd in zip(symbols, strange, strict=True)]
     path.write_text("\n".join(["call,attack", *rows]))
     options = ["--column", "call", "--label", "attack", "--method", "Markov 1"]
+    options += ["--false-alarms", "0.01"]
     assert main(["detect", str(path), *options]) == 0
     found = re.search(
         r"area under the curve of the levels\W+(nan|0\.\d{3})", capsys.readouterr().err

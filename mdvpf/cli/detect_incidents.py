@@ -1,0 +1,106 @@
+"""The incidents of `mdvpf detect`: collected on the way with their reasons, written at the end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.cli.shared import complain
+from mdvpf.detect import DetectionResult, Incident, SurpriseDetector
+from mdvpf.detect.explanation import Explanation
+from mdvpf.plots import incident_figure
+from mdvpf.streams.readers import FileStream
+from mdvpf.streams.records import plain
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentLine:
+    """An incident, why it is one, and where its symbols are in the file.
+
+    Attributes
+    ----------
+    incident : Incident
+    explanation : Explanation
+    start, end, peak : int
+        Positions in the file, from 0.
+    """
+
+    incident: Incident
+    explanation: Explanation
+    start: int
+    end: int
+    peak: int
+
+    def write(
+        self, data: FileStream, strange: NDArray[np.bool_] | None, *, words: bool, first: int
+    ) -> None:
+        """Print one JSON object, or a paragraph for people; `first` is the number of time 0."""
+        origin = _origin(data, self.peak)
+        if words:
+            key = origin.get("key")
+            shown = "" if key is None else f"key {key!s}: "
+            print(shown + self.explanation.text(first))
+            return
+        line: dict[str, Any] = {
+            "incident": self.incident.number,
+            "symbols": [self.start + 1, self.end + 1],
+            "peak": self.peak + 1,
+            "side": self.incident.side,
+            "p_value": self.incident.p_value,
+            "alarms": self.incident.n_alarms,
+            "why": self.explanation.to_dict(first),
+        }
+        if strange is not None:
+            line["strange"] = bool(strange[self.start : self.end + 1].any())
+        print(json.dumps(line | origin, allow_nan=False))
+
+
+class IncidentList:
+    """The incidents of a run, each with its explanation while the trace still has it.
+
+    Attributes
+    ----------
+    detector : SurpriseDetector
+    train : int
+        Symbols before the first that was judged.
+    found : dict of int to IncidentLine
+        By the numbers of the incidents.
+    """
+
+    def __init__(self, detector: SurpriseDetector, train: int) -> None:
+        self.detector = detector
+        self.train = train
+        self.found: dict[int, IncidentLine] = {}
+        self._figure: tuple[float, Any] | None = None
+
+    def add(self, result: DetectionResult, picture: bool) -> None:
+        """Take in the detections of some symbols."""
+        for incident in result.incidents:
+            explanation = self.detector.explain(incident)
+            places = (self.train + each for each in (incident.start, incident.end, incident.peak))
+            self.found[incident.number] = IncidentLine(incident, explanation, *places)
+            if picture and (self._figure is None or incident.p_value <= self._figure[0]):
+                figure = incident_figure(self.detector.trace, explanation, first=self.train + 1)
+                self._figure = incident.p_value, figure
+
+    def save_picture(self, path: Path) -> None:
+        """Write the picture of the strangest incident, if there is one."""
+        if self._figure is None:
+            complain(f"no incident, so no picture was written to {path}")
+        else:
+            self._figure[1].savefig(path, dpi=150, bbox_inches="tight")
+
+
+def _origin(data: FileStream, place: int) -> dict[str, Any]:
+    """Return the key and the time of a symbol, if there are any."""
+    found: dict[str, Any] = {}
+    if data.keys is not None:
+        found["key"] = plain(data.keys[place])
+    if data.times is not None:
+        found["time"] = float(data.times[place])
+    return found

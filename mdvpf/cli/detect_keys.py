@@ -1,0 +1,44 @@
+"""`mdvpf detect --each-key`: a detector for each key, over the background that they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdvpf._support.progress import progress_bar
+from mdvpf.cli.detect_incidents import IncidentLine
+from mdvpf.detect import KeyedDetector, SurpriseDetector
+from mdvpf.predictor import Label
+from mdvpf.streams.readers import FileStream
+
+
+def detect_each_key(
+    template: SurpriseDetector, max_keys: int, data: FileStream
+) -> tuple[list[IncidentLine], dict[str, int]]:
+    """Judge every symbol by the detector of its key; return the incidents and what was counted.
+
+    Times of a detector count the symbols of its key; the lines name positions in the file. Those of
+    a key that was dropped and came again start anew.
+    """
+    assert data.keys is not None
+    users = KeyedDetector(template, max_keys=max_keys)
+    positions: dict[Label | None, list[int]] = {}
+    found: dict[tuple[int, int], IncidentLine] = {}
+    n_keys, n_alarms = 0, 0
+    with progress_bar(True, len(data.symbols), "detect") as advance:
+        for i, key in enumerate(data.keys):
+            given: dict[str, Any] = {} if data.times is None else {"times": [data.times[i]]}
+            detection = users.run(data.symbols[i : i + 1], [key], **given)[0]
+            if detection.time == 0:
+                positions[key] = []
+                n_keys += 1
+            positions[key].append(i)
+            advance(1)
+            if detection.incident is None:
+                continue
+            n_alarms += 1
+            incident, own = detection.incident, positions[key]
+            explanation = users.of(key).explain(incident)
+            places = (own[incident.start], own[incident.end], own[incident.peak])
+            found[own[0], incident.number] = IncidentLine(incident, explanation, *places)
+    counted = {"keys": n_keys, "alarms": n_alarms, "incidents": len(found)}
+    return list(found.values()), counted

@@ -1,0 +1,64 @@
+"""What a predictor expected before a symbol came: entropy, likeliest symbol and its probability."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.predictor import MISSING
+
+
+class Expectation(NamedTuple):
+    """A summary of the distribution of one symbol.
+
+    Attributes
+    ----------
+    entropy : float
+        Its entropy, in nats; NaN if the distribution is not known.
+    symbol : int
+        The likeliest symbol, the first of equals; -1 if not known.
+    probability : float
+        The probability of that symbol; NaN if not known.
+    """
+
+    entropy: float
+    symbol: int
+    probability: float
+
+
+UNKNOWN = Expectation(math.nan, MISSING, math.nan)
+
+
+def summarize(
+    distributions: NDArray[np.float64], n_seen: NDArray[np.int64] | None = None
+) -> list[Expectation]:
+    """Return the expectation of each row.
+
+    Of an open alphabet, `n_seen` has the number of symbols seen before each row. The entry after
+    them is that of a symbol never seen: it has no number yet, and is not named as the likeliest.
+    Entropies are summed from left to right, so that zeros, and those that fill up a row of an open
+    alphabet among them, do not change a bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.detect.expectation import summarize
+    >>> summarize(np.array([[0.0, 1.0], [0.5, 0.5]]))[0].symbol
+    1
+    """
+    terms = np.log(np.where(distributions > 0.0, distributions, 1.0))
+    terms *= distributions
+    entropies = np.maximum(0.0, 0.0 - np.add.accumulate(terms, axis=1)[:, -1])
+    rows, named = np.arange(len(distributions)), distributions
+    if n_seen is not None:
+        named = distributions.copy()
+        named[rows, n_seen] = 0.0
+    likeliest = named.argmax(axis=1)
+    largest = named[rows, likeliest]
+    if n_seen is not None:
+        likeliest[n_seen == 0], largest[n_seen == 0] = UNKNOWN.symbol, UNKNOWN.probability
+    found = zip(entropies.tolist(), likeliest.tolist(), largest.tolist(), strict=True)
+    return list(map(Expectation._make, found))

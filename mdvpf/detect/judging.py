@@ -1,0 +1,337 @@
+"""How a detector judges: its state, and what becomes of a symbol that was absorbed.
+
+`Judging` is the part of `SurpriseDetector` below its public methods: levels, thresholds and
+incidents, what may be asked of them, and what a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf import checkpoint
+from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
+from mdvpf.detect.background import Background, BackgroundReader
+from mdvpf.detect.expectation import UNKNOWN, Expectation, summarize
+from mdvpf.detect.incidents import NO_VERDICT, Incident
+from mdvpf.detect.learning import LEARN, Belief
+from mdvpf.detect.results import Detection
+from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
+from mdvpf.detect.trace import Trace
+from mdvpf.detect.watch import IncidentWatch
+from mdvpf.model import split_observations
+from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Stream
+from mdvpf.predictor.distributions import run_distributions
+
+PART = 1000  # symbols absorbed between two looks at the threshold
+MANY_SYMBOLS = 1000  # with more, the expected entropy takes too long
+
+
+class Judging(checkpoint.Saveable):
+    """Base of a detector: its state, and the judging of symbols."""
+
+    block: ReadOnly[int | None] = ReadOnly()
+    smoothing: ReadOnly[float] = ReadOnly()
+
+    _belief: Belief
+    _level: Level
+    _threshold: Threshold
+    _rise: Rise
+    _judged: int  # time of the last judgement
+    _background: BackgroundReader | None
+    _watch: IncidentWatch | None
+
+    @property
+    def predictor(self) -> Predictor:
+        """What is surprised, as it has learnt so far.
+
+        Inside of a block it is without that block, unless `learn` is "all".
+        """
+        return self._belief.predictor
+
+    @property
+    def reader(self) -> Predictor:
+        """What absorbs the next symbol: `predictor`, or inside of a block the copy that reads it.
+
+        Ask for it anew before every symbol.
+        """
+        return self._belief.reader()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the detector, apart from the predictor and the background."""
+        settings: dict[str, Any] = {
+            "block": self.block,
+            "smoothing": self.smoothing,
+            "false_alarms": self._threshold.false_alarms,
+            "learn": self.learn,
+            "warm_up": self._threshold.warm_up,
+            "memory": self._threshold.memory,
+            "gain": self._threshold.gain,
+            "change_limit": self._rise.limit,
+        }
+        return settings if self._watch is None else settings | self._watch.settings
+
+    @property
+    def background(self) -> Background | None:
+        """What the predictor is compared with."""
+        return None if self._background is None else self._background.background
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """The last incidents, 100 at most, oldest first; the last one may still grow."""
+        return () if self._watch is None else tuple(self._watch.rule.recent)
+
+    @property
+    def trace(self) -> Trace | None:
+        """The last symbols, as explanations and pictures use them; None without incidents."""
+        return None if self._watch is None else self._watch.trace
+
+    @property
+    def learn(self) -> str:
+        """What the predictor learns from; the background has a choice of its own."""
+        return self._belief.learn
+
+    @learn.setter
+    def learn(self, learn: str) -> None:
+        learn = validate.choice("learn", learn, LEARN)
+        if self.block is None and learn != "all":
+            raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
+        if self._level.in_block:
+            raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
+        if self.predictor.is_open and learn != "all":
+            raise ValueError(
+                f"learn={learn!r}: expected 'all', as the predictor has an open alphabet: it would "
+                "not know the symbols of the blocks that it does not learn"
+            )
+        if self.predictor._family is not None and (
+            learn != "all" or self._background or self._watch
+        ):
+            raise ValueError(
+                f"learn={learn!r}: expected 'all', neither a background nor false_incidents, as "
+                "the predictor is over numbers"
+            )
+        if learn == "own" and self._background is None:
+            raise ValueError("learn='own': expected a background, or another choice")
+        if learn == "own" and type(self.predictor).freeze is Predictor.freeze:
+            raise TypeError(f"learn='own': {type(self.predictor).__name__} cannot be frozen")
+        self._belief = Belief(self.predictor, learn)
+
+    @property
+    def threshold(self) -> float:
+        """The level above which there would be an alarm now, in nats; infinite in the warm-up."""
+        return self._threshold.level
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet; if it is open, how many symbols were seen."""
+        return self.predictor.n_symbols
+
+    def _tell_time(self, time: float) -> None:
+        self._note_time(time)
+        self.reader.tell_time(time)
+
+    def _note_time(self, time: float) -> None:
+        if math.isnan(time):
+            return
+        self._belief.note_time(time)
+        if self._watch is not None:
+            self._watch.clock = time
+
+    def _check_keys(self) -> None:
+        """Raise unless predictor and background take keys."""
+        self.predictor._check_keys()
+        if self._background is not None:
+            self._background.background.predictor._check_keys()
+
+    @property
+    def wants_entropy(self) -> bool:
+        """Whether the surprise is compared with the entropy that the predictor expects."""
+        if self._watch is None or self._background is not None:
+            return False
+        return self.n_symbols <= MANY_SYMBOLS
+
+    def _end(self, key: Label | None) -> None:
+        if self._background is not None:
+            self._background.end(key)
+        if self._watch is not None:
+            self._watch.end(key)
+
+    def _until_judged(self) -> int:
+        """Return how many symbols can be absorbed before a judgement may change the predictor."""
+        if self.block is not None and self.learn != "all":
+            return self.block - self._level.time % self.block
+        if self.predictor.is_open and self.wants_entropy:
+            # No symbol of the part comes when there are more than MANY_SYMBOLS.
+            return min(PART, MANY_SYMBOLS + 1 - self.n_symbols)
+        return PART
+
+    def _summaries(
+        self, distributions: NDArray[np.float64], symbols: NDArray[np.int32], n_symbols: int
+    ) -> list[Expectation]:
+        """Return what was expected before each symbol, of `n_symbols` known before the first."""
+        if not self.predictor.is_open:
+            return summarize(distributions)
+        last = np.concatenate([[n_symbols - 1], symbols[:-1]])
+        return summarize(distributions, np.maximum.accumulate(last) + 1)
+
+    def _absorb(
+        self,
+        symbols: NDArray[np.int32],
+        keys: list[Label | None] | None,
+        times: NDArray[np.float64] | None,
+        rows: NDArray[np.float64] | None = None,
+    ) -> list[Detection]:
+        """Absorb symbols after whose last one a judgement may change the predictor.
+
+        In a family over numbers `rows` has the observations.
+        """
+        if self.wants_entropy:
+            ended = np.full(len(symbols), NONE_ENDS, dtype=np.int32)
+            stream = Stream(symbols, ended, None, keys, times)
+            n_symbols = self.n_symbols
+            reports, distributions = run_distributions(self.reader, stream)
+            expected = self._summaries(distributions, symbols, n_symbols)
+            return self._observe_all(symbols, keys, times, reports[:, 0], expected)
+        observed: Any = np.ma.masked_array(symbols, symbols == MISSING)
+        if rows is not None and self.predictor._family is not None:
+            observed = split_observations(self.predictor._family, rows)
+        found = self.reader.run(observed, keys=keys, times=times).log_predictive
+        return self._observe_all(symbols, keys, times, found)
+
+    def _observe_all(
+        self,
+        symbols: NDArray[np.int32],
+        keys: list[Label | None] | None,
+        times: NDArray[np.float64] | None,
+        log_predictive: NDArray[np.float64],
+        expected: list[Expectation] | None = None,
+    ) -> list[Detection]:
+        """Judge symbols that have been absorbed, after what was expected of each if known."""
+        ratios = [math.nan] * len(symbols)
+        if self._background is not None:
+            ratios = self._background.ratios(symbols, keys, log_predictive).tolist()
+        surprises: list[float] = (-log_predictive).tolist()
+        detections = []
+        for i, code in enumerate(symbols.tolist()):
+            key = None if keys is None else keys[i]
+            if times is not None:
+                self._note_time(float(times[i]))
+            summary = UNKNOWN if expected is None else expected[i]
+            detections.append(
+                self._judge_symbol(code, key, surprises[i], ratios[i], code == MISSING, summary)
+            )
+        return detections
+
+    def _observe(
+        self,
+        code: int,
+        key: Label | None,
+        surprise: float,
+        expected: Expectation,
+        *,
+        missing: bool | None = None,
+    ) -> Detection:
+        """Judge a symbol that has been absorbed."""
+        missing = code == MISSING if missing is None else missing
+        ratio = math.nan
+        if self._background is not None:
+            symbols = np.array([code], dtype=np.int32)
+            ratio = float(self._background.ratios(symbols, [key], np.array([-surprise]))[0])
+        return self._judge_symbol(code, key, surprise, ratio, missing, expected)
+
+    def _judge_symbol(
+        self,
+        code: int,
+        key: Label | None,
+        surprise: float,
+        ratio: float,
+        missing: bool,
+        expected: Expectation,
+    ) -> Detection:
+        self._belief.note(None if missing else code, key)
+        time, watch = self._level.time, self._watch
+        threshold = self._threshold.level if watch is None else math.inf
+        surprise = max(0.0, surprise)  # in this order: -0.0 becomes 0.0 too
+        level = self._level.add(surprise if math.isnan(ratio) else ratio, missing)
+        if watch is not None:
+            watch.note(code, key, surprise, expected, ratio, missing)
+        score, alarm, change, verdict = math.nan, False, None, NO_VERDICT
+        if level is not None:
+            score, alarm, change = self._judge(level, time)
+        if self.block is not None and not self._level.in_block:
+            if watch is not None:
+                verdict = watch.end_block(time)
+                alarm = verdict.alarm
+            self._belief.end_block(alarm, level)
+        level = math.nan if level is None else level
+        p_value, side, incident = verdict.p_value, verdict.side, verdict.incident
+        return Detection(
+            *(time, surprise, level, score, threshold, alarm, change),
+            *(ratio, expected.entropy, p_value, side, incident),
+        )
+
+    def _judge(self, level: float, time: int) -> tuple[float, bool, int | None]:
+        self._judged = time
+        judges, score = self._threshold.judges, self._threshold.score(level)
+        alarm = self._threshold.judge(level)
+        first = time if self.block is None else time - self.block + 1
+        found = self._rise.add(score, level, first) if judges else None
+        if found is None:
+            return score, alarm, None
+        if self.learn == "all":  # the predictor goes with the change, and so does what is usual
+            self._threshold.centre = found[1]
+        return score, alarm, found[0]
+
+    def _running(self) -> dict[str, Any]:
+        """Return what a stream has changed, but for the background and the watch."""
+        return {
+            "time": self._level.time,
+            "judged": self._judged,
+            "sum": self._level.total,
+            "count": self._level.count,
+            "threshold": to_values(self._threshold),
+            "rise": to_values(self._rise),
+        }
+
+    def _restore(self, values: dict[str, Any], other: Predictor | None) -> None:
+        time = validate.integer("time", values["time"], low=0, high=2**62)
+        count = validate.integer("count", values["count"], low=0, high=time)
+        total = validate.real("sum", values["sum"], low=-1e100, high=1e100)
+        self._level = Level(self.block, self.smoothing, time, total, count)
+        self._judged = validate.integer("judged", values["judged"], low=-1, high=time - 1)
+        from_values(self._threshold, values["threshold"])
+        from_values(self._rise, values["rise"])
+        signed = self.background is not None
+        self._level.check(signed)
+        self._threshold.check(signed)
+        self._rise.check(time, self._threshold.seen, signed)
+        levels = time if self.block is None else time // self.block
+        if self._threshold.seen > levels or (self._judged < 0) != (self._threshold.seen == 0):
+            raise ValueError(f"seen={self._threshold.seen}: not what {time} symbols can have made")
+        self._belief.other = other
+        self._belief.reading = other is not None and self._level.in_block
+
+    def _to_checkpoint(self) -> checkpoint.State:
+        parts: dict[str, Any] = {"predictor": self.predictor}
+        values: dict[str, Any] = {"settings": self.settings, "running": self._running()}
+        arrays: dict[str, NDArray[Any]] = {}
+        if self._belief.other is not None:
+            parts["other"] = self._belief.other
+        if self._belief.reading and not self._level.in_block:  # told the time, but no symbol yet
+            values["reading"] = True
+        if self._belief.events:
+            values["events"] = self._belief.events_to_values()
+        if self._background is not None:
+            parts["background"] = self._background.background
+            values["reader"] = self._background.number
+        if self._watch is not None:
+            values["watch"], arrays = self._watch.to_values()
+        return checkpoint.State(values, arrays, parts, version=1 if len(values) == 2 else 2)
+
+    def _left_out(self) -> dict[str, Any]:
+        return self.predictor._left_out()

@@ -1,0 +1,79 @@
+"""One key's detector as bytes: what other systems keep as the state of a key."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Self
+
+from mdvpf import checkpoint
+from mdvpf._support import validate
+from mdvpf.detect.detector import SurpriseDetector
+
+
+@checkpoint.register("KeyState")
+class KeyState(checkpoint.Saveable):
+    """What a checkpoint holds of a detector without a background.
+
+    Parameters
+    ----------
+    state : State
+        That of the detector.
+    """
+
+    def __init__(self, state: checkpoint.State) -> None:
+        self.state = state
+
+    def _to_checkpoint(self) -> checkpoint.State:
+        return self.state
+
+    @classmethod
+    def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
+        arrays = dict(state.arrays)
+        state.arrays.clear()  # they are looked at when the detector is made
+        return cls(checkpoint.State(state.values, arrays, dict(state.parts), state.version))
+
+
+def detector_to_bytes(detector: SurpriseDetector) -> bytes:
+    """Return all that it takes to go on with a detector elsewhere.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.detect.key_state import detector_from_bytes, detector_to_bytes
+    >>> detector = mdvpf.SurpriseDetector(mdvpf.Markov(2))
+    >>> _ = detector.run([0, 1, 1])
+    >>> twin = detector_from_bytes(detector_to_bytes(detector))
+    >>> twin.update(0) == detector.update(0)
+    True
+    """
+    if detector.background is not None:
+        raise TypeError(
+            "a detector with a background: expected one without, as the background is shared by "
+            "all keys"
+        )
+    file = io.BytesIO()
+    KeyState(detector._to_checkpoint()).save(file)
+    return file.getvalue()
+
+
+def detector_from_bytes(content: bytes) -> SurpriseDetector:
+    """Return the detector of such bytes; CheckpointError if they are damaged.
+
+    Examples
+    --------
+    >>> from mdvpf.detect.key_state import detector_from_bytes
+    >>> detector_from_bytes(b"nonsense")
+    Traceback (most recent call last):
+    ...
+    mdvpf.checkpoint.file_format.CheckpointError: file: not a checkpoint of mdvpf
+    """
+    found = KeyState.load(io.BytesIO(validate.content("content", content)))
+    state = found.state
+    try:
+        detector = SurpriseDetector._from_checkpoint(state, {})
+    except (KeyError, TypeError, ValueError) as error:
+        raise checkpoint.CheckpointError(
+            f"file: the state of a key makes no sense: {error}"
+        ) from error
+    checkpoint.require(not state.arrays, "the state of a key with more than a detector")
+    return detector

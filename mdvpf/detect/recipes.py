@@ -1,0 +1,67 @@
+"""The detector that the package recommends for blocks of symbols.
+
+A better predictor is not a better detector. Somebody else's commands are recognised by which ones
+they are, hardly by their order: on the masquerade data plain counts were ahead of every predictor
+that learns the order as well (`docs/detection.md` has the figures).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from mdvpf.baselines import PitmanYorTree
+from mdvpf.detect.background import Background
+from mdvpf.detect.detector import SurpriseDetector
+from mdvpf.predictor import Predictor
+
+BLOCK = 100
+
+
+def block_detector(
+    symbols: ArrayLike,
+    n_symbols: int,
+    lengths: ArrayLike | None = None,
+    *,
+    block: int = BLOCK,
+    background: Background | Predictor | None = None,
+    **settings: Any,
+) -> SurpriseDetector:
+    """Return a detector for blocks that knows by its counts what is usual.
+
+    Without a background the counts stay as they are. With one, blocks that the counts explain
+    better than the background are learnt, unless `learn` says otherwise. The background should be
+    of the same kind: a `PitmanYorTree` of depth 0 that has learnt what the others do.
+
+    Parameters
+    ----------
+    symbols : array_like of int
+        What is usual; it is learnt.
+    n_symbols : int
+        Size of the alphabet.
+    lengths : array_like of int, optional
+        Lengths of the sequences that `symbols` joins.
+    block : int, default 100
+        Symbols that are judged together.
+    background : Background or Predictor, optional
+        What everybody does.
+    **settings
+        Of `SurpriseDetector`.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> usual = [0, 1, 0, 2] * 500
+    >>> detector = mdvpf.block_detector(usual, 4, block=20, warm_up=2)
+    >>> _ = detector.run(usual[:200])
+    >>> bool(detector.run([3, 0, 3, 1] * 5).alarm.any())
+    True
+    """
+    counts = PitmanYorTree(n_symbols, depth=0)
+    counts.run(symbols, lengths=lengths)
+    counts.new_sequence()
+    settings = {"learn": "none" if background is None else "own", **settings}
+    # Counts that learn within a block get used to it before it is judged.
+    predictor = counts.freeze() if settings["learn"] == "none" else counts
+    return SurpriseDetector(predictor, block=block, background=background, **settings)

@@ -1,0 +1,183 @@
+"""The sides on which a block can be strange, and a statistic for each.
+
+- *surprising*: the surprise exceeds the entropy that the predictor expected. Symbols that the
+  predictor knows to be unpredictable do not count. With a background: the background explains the
+  block better than the predictor does.
+- *predictable*: the surprise is far below what it usually is. A predictor that learns adapts within
+  some symbols and then expects little entropy, so this side compares with the entropy that it
+  expected over the past blocks, not within the block.
+- *repetitive*: a key repeats one symbol unusually often. The statistic is the number of
+  repetitions, but no more than two for each nat of surprise on the way. So heartbeats, which the
+  predictor expects, do not count. A learning predictor soon expects a crash loop, and a slow one
+  may find each line of it about as likely as any other: the first two sides can miss it.
+- *looping*: the same for loops of 2 to `LONGEST_LOOP` symbols. Routines that repeat are common in
+  logs where single lines do not, so this is a side of its own.
+
+All use what was known before the symbol came, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from mdvpf._support import validate
+from mdvpf.predictor import Label
+from mdvpf.predictor.vocabulary import label_from_json, label_to_json
+
+SURPRISING, PREDICTABLE = "surprising", "predictable"
+REPETITIVE, LOOPING = "repetitive", "looping"
+SIDES = (SURPRISING, PREDICTABLE, REPETITIVE, LOOPING)
+LONGEST_LOOP = 8  # symbols
+MOST_REPETITIONS = 16.0  # more are no stranger
+PER_NAT = 2.0  # repetitions that count for each nat of surprise
+MOST_KEYS = 1000  # whose last symbols the loops remember
+
+
+@dataclass(slots=True)
+class KeyLoops:
+    """The loops that one key may be in.
+
+    Attributes
+    ----------
+    past : deque of int
+        Its last symbols, the latest last.
+    runs : list of int
+        For each period, from 1: how many symbols in a row were the same as so many ago.
+    spent : list of float
+        For each period: the surprise of those symbols, in nats.
+    """
+
+    past: deque[int]
+    runs: list[int]
+    spent: list[float]
+
+    def add(self, symbol: int, surprise: float) -> tuple[float, float]:
+        """Take in a symbol; return how strong its repetition is, and the strongest other loop."""
+        repeated, looped = 0.0, 0.0
+        past, runs, spent = self.past, self.runs, self.spent
+        for i, earlier in enumerate(reversed(past)):
+            if earlier == symbol:
+                runs[i] += 1
+                spent[i] += surprise
+                strength = min(runs[i] / (i + 1), PER_NAT * spent[i], MOST_REPETITIONS)
+                if i == 0:
+                    repeated = strength
+                elif runs[0] <= i:  # a repetition is a loop of every period
+                    looped = max(looped, strength)
+            elif runs[i]:
+                runs[i], spent[i] = 0, 0.0
+        past.append(symbol)
+        return repeated, looped
+
+    def copy(self) -> KeyLoops:
+        """Return an independent copy."""
+        return KeyLoops(self.past.copy(), list(self.runs), list(self.spent))
+
+
+@dataclass(slots=True)
+class Loops:
+    """The loops of each key.
+
+    Attributes
+    ----------
+    recent : ordered dict of key to KeyLoops
+        The key used longest ago comes first.
+    """
+
+    recent: OrderedDict[Label | None, KeyLoops] = field(default_factory=OrderedDict)
+
+    def add(self, symbol: int, key: Label | None, surprise: float) -> tuple[float, float]:
+        """Take in a symbol of a key; return what `KeyLoops.add` does."""
+        return self._of(key).add(symbol, surprise)
+
+    def _of(self, key: Label | None) -> KeyLoops:
+        found = self.recent.get(key)
+        if found is None:
+            if len(self.recent) == MOST_KEYS:
+                self.recent.popitem(last=False)
+            past: deque[int] = deque(maxlen=LONGEST_LOOP)
+            found = KeyLoops(past, [0] * LONGEST_LOOP, [0.0] * LONGEST_LOOP)
+            self.recent[key] = found
+        else:
+            self.recent.move_to_end(key)
+        return found
+
+    def end(self, key: Label | None) -> None:
+        """Forget a key."""
+        self.recent.pop(key, None)
+
+    def copy(self) -> Loops:
+        """Return an independent copy."""
+        return Loops(OrderedDict((key, loops.copy()) for key, loops in self.recent.items()))
+
+    def to_values(self) -> list[Any]:
+        """Return what a checkpoint holds, key by key."""
+        return [
+            [None if key is None else label_to_json(key), list(of.past), of.runs, of.spent]
+            for key, of in self.recent.items()
+        ]
+
+    def restore(self, values: list[Any], n_symbols: int) -> None:
+        """Put what a checkpoint holds back, or raise."""
+        self.recent = OrderedDict()
+        for saved, past, runs, spent in values:
+            key = None if saved is None else label_from_json(saved)
+            if len(past) > LONGEST_LOOP or {len(runs), len(spent)} != {LONGEST_LOOP}:
+                raise ValueError(f"loops of {len(past)}, {len(runs)} and {len(spent)} symbols")
+            self.recent[key] = KeyLoops(
+                deque(
+                    (validate.integer("symbol", y, low=0, high=n_symbols - 1) for y in past),
+                    maxlen=LONGEST_LOOP,
+                ),
+                [validate.integer("run", run, low=0, high=2**62) for run in runs],
+                [validate.real("spent", nats, low=0.0, high=1e300) for nats in spent],
+            )
+        if len(self.recent) != len(values) or len(values) > MOST_KEYS:
+            raise ValueError(
+                f"loops of {len(values)} keys: expected each once, {MOST_KEYS} at most"
+            )
+
+
+@dataclass(slots=True)
+class BlockSums:
+    """Sums over the symbols of a block, of what the statistics are made of.
+
+    Attributes
+    ----------
+    surprise, excess : float
+        Sums of the surprise, and of what it exceeds the expected entropy by.
+    repeated, looped : float
+        The strength of the strongest repetition, and of the strongest other loop.
+    count : int
+        Symbols, missing ones aside.
+    """
+
+    surprise: float = 0.0
+    excess: float = 0.0
+    repeated: float = 0.0
+    looped: float = 0.0
+    count: int = 0
+
+    def add(self, surprise: float, excess: float, repeated: float, looped: float) -> None:
+        """Take in a symbol."""
+        self.surprise += surprise
+        self.excess += excess
+        self.repeated = max(self.repeated, repeated)
+        self.looped = max(self.looped, looped)
+        self.count += 1
+
+    def statistics(self) -> dict[str, float]:
+        """Return the statistic of each side; the first two in nats a symbol."""
+        return {
+            SURPRISING: self.excess / self.count,
+            PREDICTABLE: -self.surprise / self.count,
+            REPETITIVE: self.repeated,
+            LOOPING: self.looped,
+        }
+
+    def clear(self) -> None:
+        """Begin a new block."""
+        self.surprise, self.excess, self.repeated, self.looped = 0.0, 0.0, 0.0, 0.0
+        self.count = 0

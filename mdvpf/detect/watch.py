@@ -1,0 +1,147 @@
+"""The part of a detector that finds incidents and can explain them.
+
+`IncidentWatch` holds what `false_incidents` adds to a detector: the rule that judges blocks by
+p-values, the trace of the last symbols, and the clock.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf import checkpoint
+from mdvpf._support import validate
+from mdvpf.detect.calibration import PER, Rate
+from mdvpf.detect.expectation import Expectation
+from mdvpf.detect.explanation import Explanation, explain
+from mdvpf.detect.incidents import COOLDOWN_BLOCKS, Incident, IncidentRule, Verdict
+from mdvpf.detect.threshold import LARGEST
+from mdvpf.detect.trace import Trace
+from mdvpf.model import read_time
+from mdvpf.predictor import Label, Vocabulary
+
+TRACE = 5000  # symbols that explanations look back on, by default
+
+
+@dataclass(slots=True)
+class IncidentWatch:
+    """The rule, the trace and the clock of a detector that looks for incidents.
+
+    Attributes
+    ----------
+    rule : IncidentRule
+    trace : Trace
+    clock : float
+        The latest time told, in seconds since 1970; NaN if none was.
+    """
+
+    rule: IncidentRule
+    trace: Trace
+    clock: float = math.nan
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        block: int,
+        memory: int,
+        warm_up: int,
+        sides: tuple[str, ...],
+        false_incidents: float,
+        per: str,
+        cooldown: int | None,
+        trace: int | None,
+    ) -> IncidentWatch:
+        """Return a watch with arguments of a detector, or raise."""
+        rate = Rate(
+            validate.real("false_incidents", false_incidents, low=1e-9, high=1e4),
+            validate.choice("per", per, PER),
+            block,
+        )
+        cooldown = COOLDOWN_BLOCKS * block if cooldown is None else cooldown
+        cooldown = validate.integer("cooldown", cooldown, low=0)
+        length = validate.integer("trace", TRACE if trace is None else trace, low=1)
+        return cls(IncidentRule(rate, memory, warm_up, cooldown, sides), Trace(length))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of a detector that are about incidents."""
+        rate = self.rule.rate
+        return {
+            "false_incidents": rate.wanted,
+            "per": rate.per,
+            "cooldown": self.rule.cooldown,
+            "trace": self.trace.length,
+        }
+
+    def note(
+        self,
+        symbol: int,
+        key: Label | None,
+        surprise: float,
+        expected: Expectation,
+        ratio: float,
+        missing: bool,
+    ) -> None:
+        """Take in a symbol."""
+        entropy, likeliest, probability = expected
+        excess = 0.0
+        if not missing:
+            clipped = min(surprise, LARGEST)
+            excess = clipped if math.isnan(entropy) else clipped - entropy
+            excess = excess if math.isnan(ratio) else ratio
+            self.rule.add(symbol, key, clipped, excess)
+        self.trace.append(symbol, key, surprise, entropy, excess, likeliest, probability)
+
+    def end_block(self, time: int) -> Verdict:
+        """Judge the block whose last symbol had an index."""
+        return self.rule.end_block(time, self.clock)
+
+    def end(self, key: Label | None) -> None:
+        """End the sequence of a key."""
+        self.rule.loops.end(key)
+        self.trace.new_sequence(key)
+
+    def explain(self, incident: Incident, vocabulary: Vocabulary | None, n: int) -> Explanation:
+        """Say why there was an incident."""
+        if not isinstance(incident, Incident):
+            raise TypeError(f"incident={incident!r}: expected an Incident")
+        start, end, side = incident.start, incident.end, incident.side
+        return explain(self.trace, start, end, side, vocabulary=vocabulary, n=n)
+
+    def copy(self) -> IncidentWatch:
+        """Return an independent copy."""
+        return IncidentWatch(self.rule.copy(), self.trace.copy(), self.clock)
+
+    def to_values(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the values and the arrays that a checkpoint holds of it."""
+        trace = self.trace.to_values()
+        arrays = {name: each for name, each in trace.items() if isinstance(each, np.ndarray)}
+        values = {
+            "rule": self.rule.to_values(),
+            "trace": {name: each for name, each in trace.items() if name not in arrays},
+            "clock": None if math.isnan(self.clock) else self.clock,
+        }
+        return values, arrays
+
+    def restore(
+        self,
+        values: dict[str, Any],
+        arrays: dict[str, NDArray[Any]],
+        n_symbols: int,
+        time: int,
+    ) -> None:
+        """Put them back, or raise unless so many symbols can have led here."""
+        self.rule.restore(values["rule"], n_symbols, time)
+        taken = {name: arrays.pop(name) for name in list(arrays)}
+        length = self.trace.length
+        self.trace = Trace.from_values({**values["trace"], **taken})
+        checkpoint.require(
+            (self.trace.length, self.trace.time) == (length, time), f"{self.trace!r}"
+        )
+        clock = values["clock"]
+        self.clock = math.nan if clock is None else read_time("clock", clock)
