@@ -33,6 +33,9 @@ class ParticleSystem:
         concentration: float,
         strength: float,
         discount: float,
+        channels: NDArray[np.float64] | None,
+        fading: NDArray[np.uint8] | None,
+        functions: tuple[int, ...] | None,
     ) -> None: ...
     def __sizeof__(self) -> int: ...
     @property
@@ -61,9 +64,16 @@ class ParticleSystem:
         progress: NDArray[np.int64],
         numbers: NDArray[np.int32] | None = None,
         times: NDArray[np.float64] | None = None,
+        distributions: NDArray[np.float64] | None = None,
+        observations: NDArray[np.float64] | None = None,
     ) -> None: ...
     def absorb(
-        self, symbol: int, discount: float, uniforms: NDArray[np.float64], number: int = 0
+        self,
+        symbol: int,
+        discount: float,
+        uniforms: NDArray[np.float64],
+        number: int = 0,
+        observation: NDArray[np.float64] | None = None,
     ) -> tuple[float, float, float, int, float, int]: ...
     def new_sequence(self, uniforms: NDArray[np.float64], number: int = 0) -> int: ...
     def tell_time(self, elapsed: float) -> None: ...
@@ -102,6 +112,15 @@ class ParticleSystem:
         reached: NDArray[np.float64],
         labels: NDArray[np.int64] | None = None,
     ) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    def components(
+        self,
+        weights: NDArray[np.float64],
+        statistics: NDArray[np.float64],
+        number: int = 0,
+    ) -> None: ...
+    def statistics(self, particle: int, out: NDArray[np.float64]) -> None: ...
     def settle(self) -> None: ...
     def memory(self) -> tuple[int, int, int, int, int, int]: ...
     def verify(self) -> None: ...

@@ -7,59 +7,47 @@ buffers, and what goes out is copied into arrays that the caller made.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.alphabet cimport (
-    add_base, column_for, normalize_prediction, seen_times, symbol_at,
-)
+    add_base, column_for, normalize_prediction, seen_times, symbol_at)
 from mdvpf._kernel.buffers cimport allocated_bytes, copy_system, release_buffers
 from mdvpf._kernel.clock cimport set_clocks
 from mdvpf._kernel.constants cimport (
-    ALGORITHM_MDVPA, BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT,
-    MISSING, NO_MEMORY, NOT_A_NUMBER, OK, PAGE_BITS,
-    AlgorithmKind, NormalizerKind, ResamplingKind, Status,
-)
-from mdvpf._kernel.counts cimport count_in, state_in
+    ALGORITHM_MDVPA, BAD_EMISSION, BAD_SNAPSHOT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, MISSING,
+    NO_MEMORY, NOT_A_NUMBER, OK, PAGE_BITS, AlgorithmKind, NormalizerKind, ResamplingKind, Status)
+from mdvpf._kernel.count_tables cimport add_counts
 from mdvpf._kernel.emission cimport make_tables
+from mdvpf._kernel.families cimport is_missing, is_observation
 from mdvpf._kernel.growth cimport depth_for, root_for, row_depth_for
 from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.memory_report cimport MemoryCounts, count_memory
-from mdvpf._kernel.particles cimport block_in, block_of, column_of, shares_block, transition_row
+from mdvpf._kernel.number_tables cimport (
+    fault_text, open_table, write_components, write_statistics_table)
+from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.pool cimport open_pool
-from mdvpf._kernel.position_snapshot cimport write_keys
 from mdvpf._kernel.positions cimport symbol_of_key
-from mdvpf._kernel.prediction cimport add_predictives
-from mdvpf._kernel.real_restore cimport restore_real
-from mdvpf._kernel.real_snapshot cimport take_real_snapshot
+from mdvpf._kernel.prediction cimport add_predictives, write_prediction
 from mdvpf._kernel.real_tables cimport rows_a_state, write_entries, write_tables
 from mdvpf._kernel.release_states cimport RELEASE_INTERVAL
-from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
-from mdvpf._kernel.restore cimport restore, restore_pending
-from mdvpf._kernel.restore_records cimport reject
-from mdvpf._kernel.saved_alphabet cimport read_alphabet, write_alphabet
+from mdvpf._kernel.reserve cimport reserve_scores, start_particles
+from mdvpf._kernel.saving cimport read_system, write_system
 from mdvpf._kernel.sections cimport (
-    Snapshot,
-    borrow_sections, dispose_snapshot, sections_of,
-)
+    Snapshot, borrow_sections, dispose_snapshot, format_of, sections_of)
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
-from mdvpf._kernel.shelves cimport lay_out, reserve_shelves, take_slot
+from mdvpf._kernel.shelves cimport lay_out
 from mdvpf._kernel.shown cimport Shown, shown_particle, shown_standing
-from mdvpf._kernel.snapshot cimport take_snapshot
 from mdvpf._kernel.state_text cimport state_text
+from mdvpf._kernel.statistics cimport channels_of, observation_of
 from mdvpf._kernel.step cimport set_time, start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.stretches cimport FREE_STRETCHES
 from mdvpf._kernel.threads cimport watch_forks
-from mdvpf._kernel.types cimport History, Report, Row, System
-from mdvpf._kernel.verify cimport (
-    check, verify_buffers, verify_history, verify_particle, verify_pool, verify_slots,
-    verify_alphabet, verify_totals,
-)
-from mdvpf._kernel.verify_positions cimport verify_keys, verify_positions
-from mdvpf._kernel.verify_real cimport verify_real
+from mdvpf._kernel.types cimport History, Report, System
+from mdvpf._kernel.verify_all cimport verify_all
 
 # Candidates scored, or records visited, between two looks at pending signals: some milliseconds.
 cdef enum:
@@ -69,7 +57,7 @@ cdef enum:
 watch_forks()
 
 
-cdef int raise_for(Status status) except -1:
+cdef int raise_for(Status status, const System* system=NULL) except -1:
     """Turn a status into an exception: the one place that does."""
     if status == OK:
         return 0
@@ -80,6 +68,8 @@ cdef int raise_for(Status status) except -1:
             "a candidate's score is not a finite number; expected a smaller discount "
             "or less extreme hyper-parameters"
         )
+    if status == BAD_EMISSION:
+        raise ValueError(fault_text(&system.numbers.compiled))
     if status == COUNT_LIMIT:
         raise OverflowError("a count is 2**32 - 1; the filter is as it was before the step")
     raise ValueError("uniforms: expected one for every draw of the step")
@@ -115,11 +105,9 @@ cdef class ParticleSystem:
         int64_t max_states, int algorithm, bint duplicating, int64_t budget, bint carry_weights,
         int normalizer, bint select_optimal, int resampling, double ess_threshold, int64_t lag,
         int n_threads, bint is_open, double concentration, double strength, double discount,
+        const double[:, ::1] channels, const uint8_t[::1] fading, tuple functions,
     ):
         cdef System* system = &self.system
-        cdef int64_t n_start = 1
-        cdef int64_t k
-        cdef uint32_t slot
         if system.n_shelves:
             raise RuntimeError("a ParticleSystem is initialised once")
         if is_open:
@@ -141,7 +129,8 @@ cdef class ParticleSystem:
         system.model.forget = forget
         system.model.rate = rate
         system.model.by_time = by_time
-        system.model.real = by_rows or mealy or kappa > 0.0 or forget > 0.0 or rate > 0.0
+        system.model.real = by_rows or mealy or kappa > 0.0 or forget > 0.0 or rate > 0.0 \
+            or channels is not None
         system.model.max_states = 0xFFFFFFFFu if max_states == 0 else <uint32_t>max_states
         system.algorithm = <AlgorithmKind>algorithm
         system.duplicating = duplicating
@@ -160,23 +149,13 @@ cdef class ParticleSystem:
         system.history.enabled = lag >= 0
         system.history.lag = lag if lag > 0 else 0
         system.history.n_touched = 1
+        if channels is not None:
+            raise_for(open_table(system, channels, fading, functions))
         lay_out(system, 4)
         raise_for(make_tables(system))
         if algorithm == ALGORITHM_MDVPA:
             raise_for(make_log_tables(system))
-        if duplicating:
-            n_start = budget
-        raise_for(grow_particles(system, n_start))
-        raise_for(reserve_shelves(system, 1))
-        slot = take_slot(system)
-        memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
-        for k in range(n_start):  # all share one empty block
-            (<uint32_t*>system.stored.slot.data)[k] = slot
-            (<uint32_t*>system.stored.ancestors.data)[k] = <uint32_t>k
-            (<double*>system.stored.weight.data)[k] = 1.0 / n_start
-        system.n_particles = n_start
-        system.n_candidates = n_start
-        system.n_potentials = n_start
+        raise_for(start_particles(system))
 
     def __dealloc__(self):
         release_buffers(&self.system)
@@ -204,20 +183,35 @@ cdef class ParticleSystem:
         """Symbols that may come next: those of the alphabet, and a new one if it is open."""
         return <int64_t>self.system.model.n_symbols + self.system.model.is_open
 
+    cdef int check_observation(self, const double[::1] observation, int32_t symbol) except -1:
+        """Check that there is an observation in a family over numbers, and only there."""
+        cdef System* system = &self.system
+        cdef uint32_t n = system.numbers.n_channels
+        if observation is None:
+            if n:
+                raise ValueError("observation: expected one in a family over numbers")
+            return 0
+        if n == 0 or observation.shape[0] != n \
+                or not is_observation(channels_of(system), n, &observation[0]) \
+                or is_missing(&observation[0], n) != (symbol == MISSING):
+            raise ValueError("observation: expected a number for each channel, or NaN")
+        return 0
+
     # ---- steps -------------------------------------------------------------------------------
 
     def advance(
         self, const int32_t[::1] symbols, const int32_t[::1] ended,
         const double[::1] discounts, const double[::1] uniforms,
         double[:, ::1] reports, int64_t[::1] progress, const int32_t[::1] numbers=None,
-        const double[::1] times=None,
+        const double[::1] times=None, double[:, ::1] distributions=None,
+        const double[:, ::1] observations=None,
     ):
-        """Absorb a chunk of symbols.
+        """Absorb a chunk of symbols, or of observations in a family over numbers.
 
         Parameters
         ----------
         symbols : int32 buffer
-            Symbols, -1 for missing.
+            Symbols, -1 for missing; of numbers 0, and -1 where all are missing.
         ended : int32 buffer
             Number of the key whose sequence ends before each symbol, -1 for none.
         discounts : float64 buffer
@@ -232,9 +226,14 @@ cdef class ParticleSystem:
             Number of the key of each symbol; None if all are 0.
         times : float64 buffer or None
             Half-lives that have passed at each symbol, for forgetting by time.
+        distributions : float64 buffer of shape (n, width) or None
+            Receives the distribution before each symbol. The width is at least that of the last.
+        observations : float64 buffer of shape (n, channels) or None
+            In a family over numbers, a row for each symbol.
         """
         cdef System* system = &self.system
         cdef int64_t n = symbols.shape[0]
+        cdef bint has_distributions = distributions is not None
         cdef int64_t n_known = self.n_accepted()
         cdef int64_t i = 0
         cdef int64_t work = 0
@@ -247,7 +246,8 @@ cdef class ParticleSystem:
         if ended.shape[0] != n or discounts.shape[0] != n or reports.shape[0] != n \
                 or reports.shape[1] != 6 or progress.shape[0] != 2 \
                 or (numbers is not None and numbers.shape[0] != n) \
-                or (timed and times.shape[0] != n):
+                or (timed and times.shape[0] != n) \
+                or (observations is not None and observations.shape[0] != n):
             raise ValueError("symbols, ended, discounts, reports, ...: expected one length")
         if numbers is not None and n:
             number = &numbers[0]
@@ -257,6 +257,12 @@ cdef class ParticleSystem:
             if ended[i] < -1 or (number != NULL and number[i] < 0):
                 raise ValueError(f"a number of symbol {i} is negative: expected that of a key")
             n_known += system.model.is_open and symbols[i] == n_known - 1  # one that was new
+            self.check_observation(
+                None if observations is None else observations[i], symbols[i])
+        if has_distributions and (
+            distributions.shape[0] != n or distributions.shape[1] < n_known - system.model.is_open
+        ):
+            raise ValueError("distributions: expected one for each symbol")
         i = 0
         self.enter()
         try:
@@ -274,11 +280,19 @@ cdef class ParticleSystem:
                     if status == OK:
                         if timed:
                             set_time(system, times[i])
-                        status = step(
-                            system, column_for(system, symbols[i]),
-                            0 if number == NULL else <uint32_t>number[i],
-                            discounts[i], &given, &report,
-                        )
+                        if system.numbers.n_channels:
+                            memcpy(observation_of(system, False), &observations[i, 0],
+                                   system.numbers.n_channels * sizeof(double))
+                        if has_distributions:
+                            status = write_prediction(
+                                system, 0 if number == NULL else <uint32_t>number[i],
+                                &distributions[i, 0])
+                        if status == OK:
+                            status = step(
+                                system, column_for(system, symbols[i]),
+                                0 if number == NULL else <uint32_t>number[i],
+                                discounts[i], &given, &report,
+                            )
                         if status != OK and timed:
                             set_time(system, elapsed)
                     if status == OK:
@@ -297,12 +311,13 @@ cdef class ParticleSystem:
                             work = 0
                             with gil:
                                 PyErr_CheckSignals()
-            raise_for(status)
+            raise_for(status, system)
         finally:
             self.busy = False
 
     def absorb(
-        self, int32_t symbol, double discount, const double[::1] uniforms, int32_t number=0
+        self, int32_t symbol, double discount, const double[::1] uniforms, int32_t number=0,
+        const double[::1] observation=None,
     ):
         """Absorb one symbol: `advance` for a chunk of one, without its arrays.
 
@@ -315,17 +330,21 @@ cdef class ParticleSystem:
         if not MISSING <= symbol < self.n_accepted():
             raise ValueError(f"symbol={symbol}: expected one of the alphabet, or -1")
         check_number(number)
+        self.check_observation(observation, symbol)
         self.enter()
         try:
             given.values = &uniforms[0] if uniforms.shape[0] else NULL
             given.n = uniforms.shape[0]
             given.used = 0
+            if observation is not None:
+                memcpy(observation_of(system, False), &observation[0],
+                       system.numbers.n_channels * sizeof(double))
             with nogil:
                 status = step(
                     system, column_for(system, symbol), <uint32_t>number, discount, &given,
                     &report,
                 )
-            raise_for(status)
+            raise_for(status, system)
             system.log_evidence += report.log_evidence
             return (report.log_predictive, report.mean_states, report.ess, report.n_particles,
                     report.discarded, given.used)
@@ -344,7 +363,7 @@ cdef class ParticleSystem:
             given.used = 0
             with nogil:
                 status = start_sequence(&self.system, <uint32_t>number, &given)
-            raise_for(status)
+            raise_for(status, &self.system)
             return given.used
         finally:
             self.busy = False
@@ -385,16 +404,11 @@ cdef class ParticleSystem:
         self.enter()
         try:
             with nogil:
-                status = take_real_snapshot(system, &arrays) if system.model.real \
-                    else take_snapshot(system, &arrays)
-                if status == OK and system.positions.enabled:
-                    status = write_keys(system, &arrays)
-                if status == OK:
-                    status = write_alphabet(system, &arrays)
+                status = write_system(system, &arrays)
             raise_for(status)
             return (system.n_steps, system.log_evidence, system.margin,
                     symbol_at(system, system.pending_symbol) if system.pending else None,
-                    sections_of(&arrays, system.model.real, system.model.is_open))
+                    sections_of(&arrays, format_of(system)))
         finally:
             dispose_snapshot(&system.memory, &arrays)
             self.busy = False
@@ -414,24 +428,17 @@ cdef class ParticleSystem:
             raise ValueError("expected a system that has seen nothing, and numbers in range")
         if waits and self.system.algorithm != ALGORITHM_MDVPA:
             raise ValueError("a symbol is held back, which only MD-VPA does")
-        borrow_sections(&given, self.system.model.real, self.system.model.is_open, sections)
+        borrow_sections(&given, format_of(&self.system), sections)
         other = self.copy()
         other.system.n_steps = n_steps
         other.system.log_evidence = log_evidence
         other.system.margin = margin
         with nogil:
-            status = read_alphabet(&other.system, &given)
-            if status == OK:
-                status = restore_real(&other.system, &given) if other.system.model.real \
-                    else restore(&other.system, &given)
-            if status == OK and waits and symbol >= other.n_accepted():
-                status = reject(&given, "a symbol is held back that cannot come next")
-            if status == OK and waits:
-                status = restore_pending(&other.system, column_for(&other.system, symbol))
+            status = read_system(&other.system, &given, waits, symbol)
         self.system.memory.fail_after = other.system.memory.fail_after
         if status == BAD_SNAPSHOT:
             raise ValueError((<bytes>given.fault).decode())
-        raise_for(status)
+        raise_for(status, &other.system)
         return other
 
     # ---- what is shown -----------------------------------------------------------------------
@@ -571,16 +578,13 @@ cdef class ParticleSystem:
         if n > 0:
             write_path(&system.history, block_of(system, particle)[BLOCK_LEAF], n, &out[0])
 
-    def counts(
-        self, int64_t particle, int64_t[:, ::1] transition, int64_t[:, ::1] emission
-    ):
+    def counts(self, int64_t particle, int64_t[:, ::1] transition, int64_t[:, ::1] emission):
         """Add the counts of a particle shown; row 0 of `transition` is the start state's."""
         cdef System* system = &self.system
         cdef bint pending = system.pending
         cdef uint32_t state = 0
         cdef uint32_t* block
-        cdef Row row
-        cdef uint32_t j, i, symbol
+        cdef uint32_t j
         self.check_idle()
         if not 0 <= particle < self.n_particles:
             raise ValueError("particle: expected one shown")
@@ -592,18 +596,7 @@ cdef class ParticleSystem:
         if transition.shape[0] != j + 1 or transition.shape[1] != j or emission.shape[0] != j \
                 or emission.shape[1] != system.model.n_symbols:
             raise ValueError("transition, emission: expected shapes (M + 1, M) and (M, V)")
-        for j in range(block[BLOCK_STATES] + 1):
-            row = transition_row(system, block, j)
-            for i in range(row.n):
-                transition[j, state_in(&row, i)] += count_in(&row, i)
-        for symbol in range(system.model.n_symbols):
-            row = column_of(system, block, symbol + system.model.first_symbol)
-            for i in range(row.n):
-                emission[state_in(&row, i), symbol] += count_in(&row, i)
-        if pending:
-            transition[block[BLOCK_CURRENT], state] += 1
-            if system.pending_symbol != MISSING:
-                emission[state, symbol_at(system, system.pending_symbol)] += 1
+        add_counts(system, block, pending, state, transition, emission)
 
     cdef int64_t n_labels(self, int64_t particle) except -1:
         """How many states the path of a particle shown has visited."""
@@ -671,6 +664,51 @@ cdef class ParticleSystem:
             if labels is not None:
                 for i in range(n):
                     labels[i] = label_of(system, block, <uint32_t>i)
+        finally:
+            self.busy = False
+
+    # ---- families over numbers ---------------------------------------------------------------
+
+    @property
+    def n_rows(self):
+        """Rows of statistics that `components` may need."""
+        return self.system.numbers.n_rows
+
+    def components(self, double[:, ::1] weights, double[:, :, ::1] statistics, int32_t number=0):
+        """Write the predictive of a key as a mixture over rows of statistics.
+
+        Each row stands for two components: as it is and, while MD-VPA holds an observation back,
+        with that observation. Statistics are as of the step that comes next.
+        """
+        cdef System* system = &self.system
+        cdef int64_t n = system.numbers.n_rows
+        cdef Status status
+        check_number(number)
+        if weights.shape[0] != 2 or weights.shape[1] != n or statistics.shape[0] != 2 \
+                or statistics.shape[1] != n or statistics.shape[2] != system.numbers.size or n == 0:
+            raise ValueError("expected arrays of shapes (2, n_rows) and (2, n_rows, size)")
+        self.enter()
+        try:
+            raise_for(reserve_scores(system, system.most_states + 1))
+            with nogil:
+                memset(&weights[0, 0], 0, 2 * n * sizeof(double))
+                status = write_components(
+                    system, <uint32_t>number, &weights[0, 0], &statistics[0, 0, 0])
+            raise_for(status, system)
+        finally:
+            self.busy = False
+
+    def statistics(self, int64_t particle, double[:, ::1] out):
+        """Write the statistics of the states of a particle shown into a table of zeros, by label.
+
+        As of the step that comes next; states that have faded away keep their zeros.
+        """
+        self.enter()
+        try:
+            if out.shape[0] != self.n_labels(particle) or out.shape[1] != self.system.numbers.size:
+                raise ValueError("out: expected shape (states, size)")
+            if out.shape[0]:
+                raise_for(write_statistics_table(&self.system, particle, &out[0, 0]), &self.system)
         finally:
             self.busy = False
 
@@ -744,32 +782,9 @@ cdef class ParticleSystem:
 
     def verify(self):
         """Recompute totals, reference counts and ranges; raise AssertionError if one is off."""
-        cdef System* system = &self.system
         self.enter()
         try:
-            references = {}
-            for k in range(system.n_particles):
-                if not shares_block(system, k):
-                    if system.model.real:
-                        verify_real(system, k, references)
-                    else:
-                        verify_particle(system, k, references)
-                    verify_positions(system, k, references)
-            verify_keys(system)
-            verify_pool(system, references)
-            verify_slots(system)
-            verify_buffers(system)
-            verify_totals(system)
-            verify_alphabet(system)
-            verify_history(system)
-            check(system.n_potentials == sum(
-                [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]
-            ), "the number of potentials is off")
-            check(system.n_candidates == system.n_potentials or system.model.real,
-                  "the number of candidates is off")
-            weights = [(<double*>system.stored.weight.data)[k] for k in range(system.n_particles)]
-            check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
-            check(1 <= system.n_particles <= system.budget, "too many particles")
+            verify_all(&self.system)
         finally:
             self.busy = False
 

@@ -88,7 +88,8 @@ class Rule:
     kappa: Number = 0
     forget: Number = 0
     half_life: Number | None = None
-    emission: Open | None = None  # an open alphabet: `n_symbols` and `beta` are not used
+    emission: Any = None  # `Open`, or a family over numbers with a `density`; then
+    #                        `n_symbols` and `beta` are not used
 
     @property
     def forgets(self) -> bool:
@@ -131,6 +132,7 @@ class Tally:
     emissions: Counter[tuple[int, int]]
     into: dict[int, Number]  # of the states that exist
     rows_into: dict[int, int]
+    observed: dict[int, list[tuple[Number, Any]]]  # what each state emitted, with what it is worth
     n_states: int  # that ever were: the label of the new one
     current: int
     row: Row
@@ -237,6 +239,14 @@ def tally(path: Path, sequences: Sequences, rule: Rule = PLAIN, key: Key = None)
                 for y in {m.symbol for m in made if m.symbol is not None}
             }
         ),
+        observed={
+            c: [
+                (rule.weight(m.step, now), m.symbol)
+                for m in made
+                if m.state == c and m.symbol is not None
+            ]
+            for c in into
+        },
         into=into,
         rows_into=rows_into,
         n_states=len(labels),
@@ -282,6 +292,8 @@ def emission_probability(
     """Probability of the symbol in an existing state or in the new one; `seen` came before it."""
     if symbol is None:
         return 1
+    if hasattr(rule.emission, "density"):
+        return rule.emission.density(counts.observed.get(state, []), symbol)
     if rule.emission is not None:
         prior = rule.emission.concentration
         base = rule.emission.base(seen, symbol)

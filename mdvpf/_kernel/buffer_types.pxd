@@ -31,6 +31,12 @@ cdef struct StoredBuffers:
     Buffer stretch_live     # uint8_t[]: of each stretch, how many keys have an address there
     Buffer emission_tables  # double[2 * TABLED]: Model.inverse, then Model.spread_term
     Buffer seen             # uint64_t[]: open alphabet: how often each symbol was seen
+    Buffer channels         # Channel[]: family over numbers: the columns of an observation
+    Buffer fading           # uint8_t[]: of each statistic of a row whether it is a sum of weights
+    Buffer observation      # double[]: one that comes next, one that is pending
+    Buffer statistics       # double[]: rows of statistics, as `families.pxd` says
+    Buffer statistic_refs   # uint32_t[]: states of blocks that hold each row
+    Buffer statistic_scale  # int32_t[]: of each row; of a free one the next that is free
     Buffer log_tables       # int64_t[4 * TABLED]: logs of n, n/(n+prior), n/beta + 1, n + alpha
 
 # The records. A copy has all pages.
@@ -89,7 +95,13 @@ cdef struct WorkBuffers:
     Buffer overlay_row
     Buffer overlay_column
     Buffer overlay_missing
+    # Of families over numbers, the log of it.
     Buffer symbol_probability  # double[]: probability of the symbol under each particle
+    Buffer log_density      # double[]: family over numbers: of the observation in each row,
+    Buffer relative_density  # double[]: and over the largest of them
+    Buffer successor        # uint32_t[]: of each row what the observation makes of it; 0: none
+    Buffer prepared         # uint32_t[]: rows that were made for a commit
+    Buffer faded_rows       # double[]: CompiledEmission: the rows as of a step
     # Choosing.
     Buffer keys
     Buffer key_work

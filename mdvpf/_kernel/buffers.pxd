@@ -156,6 +156,10 @@ cdef inline size_t state_bytes(
         return shelf_bytes(system, system.n_shelves)
     if buffer == &system.stored.log_weight and not system.logarithmic:
         return 0
+    if buffer == &system.stored.statistics:
+        return <size_t>system.numbers.n_rows * system.numbers.size * sizeof(double)
+    if buffer == &system.stored.statistic_refs or buffer == &system.stored.statistic_scale:
+        return system.numbers.n_rows * sizeof(uint32_t)
     return buffer.bytes
 
 
@@ -194,6 +198,12 @@ cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexc
         return <size_t>system.extent.potentials * sizeof(double)
     if buffer == &work.updates:
         return <size_t>system.extent.updates * sizeof(SharedUpdate)
+    if buffer == &work.log_density or buffer == &work.relative_density:
+        return system.numbers.n_rows * sizeof(double)
+    if buffer == &work.faded_rows:
+        return <size_t>system.numbers.n_rows * system.numbers.size * sizeof(double)
+    if buffer == &work.successor or buffer == &work.prepared:
+        return system.numbers.n_rows * sizeof(uint32_t)
     if buffer == &work.chosen.log_weight:
         return buffer.bytes * system.logarithmic
     if buffer == &work.moved.log_weight:

@@ -36,6 +36,7 @@ from mdvpf._kernel.real_particles cimport live_states
 from mdvpf._kernel.release_states cimport release_states
 from mdvpf._kernel.shared_updates cimport add_at, forget_updates
 from mdvpf._kernel.shelves cimport free_shelf, take_slot
+from mdvpf._kernel.statistics cimport drop_prepared, hold_statistics, release_statistics
 from mdvpf._kernel.stretches cimport write_positions
 from mdvpf._kernel.types cimport Buffer, Survivors, System, handle_t
 
@@ -68,6 +69,8 @@ cdef inline void release_particle(System* system, int64_t particle) noexcept nog
             release_group(&system.pool, rows[i])
     if unlikely(system.model.real):
         release_group(&system.pool, block[BLOCK_LABELS])
+        if system.numbers.n_channels:
+            release_statistics(system, block)
     if unlikely(system.positions.enabled):
         release_tree(&system.pool, stretches_of(system, block)[0], system.positions.levels)
     for i in range(system.root_size):
@@ -91,6 +94,8 @@ cdef inline void hold_groups(System* system, uint32_t* block) noexcept nogil:
     hold_all(&system.pool, root_of(system, block), system.root_size)
     if unlikely(system.model.real):
         hold_all(&system.pool, &block[BLOCK_LABELS], 1)
+        if system.numbers.n_channels:
+            hold_statistics(system, block)
     if unlikely(system.positions.enabled):
         hold_all(&system.pool, stretches_of(system, block), 1)
 
@@ -265,6 +270,7 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     system.seen_missing = system.seen_missing or symbol == MISSING
     system.last_symbol = emitted
     forget_updates(system)
+    drop_prepared(system)
     if system.positions.enabled:
         write_positions(system, emitted)
     recycle(&system.pool)

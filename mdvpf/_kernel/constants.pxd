@@ -31,7 +31,8 @@ cdef enum:
 # transition rows (row 0 is that of the start state), root of the symbol tree and, once a second key
 # was used, the handle of the tree of stretches and the labels of the open stretch. Entries of
 # `into` past the number of states are 0. With real counts, `into` are 32-bit floats; with the
-# oracle of rows, reached[cap] follows them; in a Mealy machine a state has a tree of rows, by
+# oracle of rows, reached[cap] follows them, and in families over numbers the row of statistics of
+# each state; in a Mealy machine a state has a tree of rows, by
 # symbol, and its handle. `shelves.pxd` says where blocks lie.
 cdef enum:
     BLOCK_STATES = 0        # number of states
@@ -53,6 +54,7 @@ cdef extern from *:
     #define MDVPF_SMALLEST_WEIGHT 1e-43
     #define MDVPF_GONE (0.9999 / 1024)
     #define MDVPF_FAINT (1.0 / 1073741824)
+    #define MDVPF_LARGEST_NUMBER 1e140
     static inline void mdvpf_prefetch(const void* address) {
     #if defined(__GNUC__)
         __builtin_prefetch(address);
@@ -73,6 +75,8 @@ cdef extern from *:
     const double GONE "MDVPF_GONE"
     # An emission that was counted less than this is dropped.
     const double FAINT "MDVPF_FAINT"
+    # Observed numbers are no larger: sums of their squares stay finite.
+    const double LARGEST_NUMBER "MDVPF_LARGEST_NUMBER"
     void prefetch "mdvpf_prefetch"(const void* address) noexcept nogil
 
 cdef extern from *:
@@ -86,6 +90,7 @@ cdef enum Status:
     COUNT_LIMIT = 3         # a count would pass 2**32 - 1; nothing has changed
     TOO_FEW_UNIFORMS = 4    # the caller passed fewer uniforms than the step draws; nothing changed
     BAD_SNAPSHOT = 5        # the arrays to restore from contradict each other
+    BAD_EMISSION = 6        # a function of the user's failed; nothing has changed
 
 # In the order of `ALGORITHMS` in `algorithms.py`.
 cdef enum AlgorithmKind:
@@ -94,6 +99,13 @@ cdef enum AlgorithmKind:
     ALGORITHM_SMC = 2
     ALGORITHM_LEARNING = 3
     ALGORITHM_OPTIMAL = 4
+
+# In the order of the kinds in `number_families.py`.
+cdef enum ChannelKind:
+    CHANNEL_GAUSSIAN = 0
+    CHANNEL_POISSON = 1
+    CHANNEL_CATEGORICAL = 2
+    CHANNEL_COMPILED = 3
 
 cdef enum NormalizerKind:
     NORMALIZER_GEOMETRIC = 0

@@ -13,8 +13,9 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
-from mdvpf._kernel.constants cimport ALGORITHM_MDVPA, MISSING
+from mdvpf._kernel.constants cimport ALGORITHM_MDVPA, MISSING, unlikely
 from mdvpf._kernel.emission cimport has_shortcuts
+from mdvpf._kernel.number_scores cimport log_mixture, log_potentials, log_weight_of
 from mdvpf._kernel.particles cimport fetch_ahead
 from mdvpf._kernel.sparse_expansion cimport collect_all, collect_few
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
@@ -43,8 +44,16 @@ cdef inline uint32_t score_all(
     """Write the base scores of a particle's candidates; store its probability of the symbol."""
     cdef double total
     cdef double weight
-    cdef uint32_t i
-    cdef uint32_t n = particle_potentials(system, particle, symbol, out, &total)
+    cdef uint32_t i, n
+    if unlikely(system.numbers.n_channels > 0):
+        n = log_potentials(system, particle, &system.scratch, out, &total)
+        (<double*>system.work.symbol_probability.data)[particle] = total
+        if system.carry_weights:
+            weight = log_weight_of(system, particle)
+            for i in range(n):
+                out[i] += weight
+        return n
+    n = particle_potentials(system, particle, symbol, out, &total)
     (<double*>system.work.symbol_probability.data)[particle] = total
     if system.candidates.logarithmic:
         weight = (<double*>system.stored.log_weight.data)[particle]
@@ -191,9 +200,17 @@ cdef inline void expand_with_bound(
     join_parts(system, parts)
     if candidates.n > system.extent.collected:
         system.extent.collected = candidates.n
-    for k in range(system.n_particles):
-        predictive += weight[k] * symbol_probability[k]
-        total += symbol_probability[k]
+    candidates.log_total = 0.0
+    if unlikely(system.numbers.n_channels > 0):
+        candidates.log_predictive = log_mixture(system, symbol_probability, True)
+        candidates.log_total = candidates.log_predictive if system.carry_weights \
+            else log_mixture(system, symbol_probability, False)
+        predictive = 1.0
+        total = 1.0
+    else:
+        for k in range(system.n_particles):
+            predictive += weight[k] * symbol_probability[k]
+            total += symbol_probability[k]
     for k in range(candidates.n):
         best = items[k].value if items[k].value > best else best
         least = items[k].value if items[k].value < least else least
@@ -220,7 +237,8 @@ cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept no
     The second attempt collects about 2 K of them, and the third all, which takes much memory.
     """
     cdef double bound = -INFINITY
-    system.candidates.logarithmic = system.carry_weights and system.logarithmic
+    system.candidates.logarithmic = (system.carry_weights and system.logarithmic) \
+        or system.numbers.n_channels > 0
     if attempt < EVERYTHING and is_bound_worthwhile(system):
         # A little lower, since equal scores are common, and those equal to the cut are all needed.
         bound = lower(

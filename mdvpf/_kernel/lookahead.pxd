@@ -31,6 +31,7 @@ from mdvpf._kernel.log_tables cimport (
     clear_memo, in_units, log_emission, log_left, log_offered, log_ratio, log_spread_term,
     tabulate_emissions,
 )
+from mdvpf._kernel.number_lookahead cimport look_ahead_numbers
 from mdvpf._kernel.particles cimport block_of, column_of, fetch_ahead, into_of, transition_row
 from mdvpf._kernel.real_lookahead cimport look_ahead_real
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
@@ -297,6 +298,9 @@ cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
     cdef int64_t* commons = <int64_t*>system.work.part_result.data
     cdef int parts = n_parts(system)
     cdef int part
+    if system.numbers.n_channels:
+        look_ahead_numbers(system, symbol)
+        return
     if system.model.real:
         look_ahead_real(system, symbol)
         return

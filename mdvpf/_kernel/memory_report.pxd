@@ -10,6 +10,7 @@ from mdvpf._kernel.particles cimport (
     block_of, group_at, root_of, rows_of, shares_block, used_groups,
 )
 from mdvpf._kernel.real_counts cimport real_end, real_start
+from mdvpf._kernel.statistics cimport refs_of_rows
 from mdvpf._kernel.types cimport Record, System, handle_t
 
 cdef struct MemoryCounts:
@@ -59,7 +60,10 @@ cdef inline MemoryCounts count_memory(System* system, unsigned char* marks) noex
         block = block_of(system, k)
         blocks += not shares_block(system, k)
         m = block[BLOCK_STATES]
-        found.dense += 4 * m * (m + 1 + system.model.n_symbols)
+        if system.numbers.n_channels:
+            found.dense += 4 * m * (m + 1) + <int64_t>sizeof(double) * m * system.numbers.size
+        else:
+            found.dense += 4 * m * (m + 1 + system.model.n_symbols)
         for i in range(used_groups(system, block)):
             visit(system, rows_of(system, block)[i], system.row_depth, marks, &found)
         for i in range(system.root_size):
@@ -69,6 +73,11 @@ cdef inline MemoryCounts count_memory(System* system, unsigned char* marks) noex
     found.live += <int64_t>sizeof(uint32_t) * system.positions.n_numbers \
         * (2 if system.model.mealy else 1)
     found.live += system.n_particles * <int64_t>(2 * sizeof(uint32_t) + sizeof(double))
+    for i in range(1, system.numbers.n_rows):
+        found.rows += refs_of_rows(system)[i] > 0
+        found.shared += refs_of_rows(system)[i] > 1
+    found.live += system.numbers.n_live \
+        * <int64_t>(system.numbers.size * sizeof(double) + 2 * sizeof(uint32_t))
     if system.model.is_open:
         found.live += <int64_t>sizeof(int64_t) * system.model.n_symbols
     if system.logarithmic:

@@ -11,10 +11,14 @@ its columns: to add up their rates first would round differently, and a provisio
 predict as the same particle does once it is stored, to the bit.
 """
 
+from libc.limits cimport LLONG_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.string cimport memset
 
+from mdvpf._kernel.alphabet cimport add_base, normalize_prediction
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE,
+    BLOCK_CURRENT, BLOCK_STATES, GROUP, GROUP_BITS, MISSING, NODE_BITS, NODE_SIZE, NONE, OK,
+    Status,
 )
 from mdvpf._kernel.counts cimport children, count_in, row_in, state_in
 from mdvpf._kernel.emission cimport as_double
@@ -23,6 +27,7 @@ from mdvpf._kernel.particles cimport (
 )
 from mdvpf._kernel.positions cimport standing_of, state_of_key, symbol_of_key
 from mdvpf._kernel.real_scores cimport add_real_predictive
+from mdvpf._kernel.reserve cimport reserve_scores
 from mdvpf._kernel.transition cimport transition_scores
 from mdvpf._kernel.types cimport Model, Record, Row, Standing, System, View, handle_t
 
@@ -189,3 +194,18 @@ cdef inline int64_t add_predictives(
             work += add_stored_of_key(system, i, end, number, base, out)
             i = end
     return i
+
+
+cdef inline Status write_prediction(System* system, uint32_t number, double* out) noexcept nogil:
+    """Write the distribution of the next symbol of a key, without looks at pending signals."""
+    cdef int64_t n = <int64_t>system.model.n_symbols + system.model.is_open
+    cdef double base = 0.0
+    cdef Status status = reserve_scores(system, system.most_states)
+    if status != OK:
+        return status
+    memset(out, 0, <size_t>n * sizeof(double))
+    add_predictives(system, 0, LLONG_MAX, number, &base, out)
+    add_base(system, base, out, n)
+    if system.model.real:
+        normalize_prediction(out, n)
+    return OK

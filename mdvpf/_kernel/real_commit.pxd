@@ -17,6 +17,7 @@ from mdvpf._kernel.real_particles cimport (
     row_index,
 )
 from mdvpf._kernel.shared_updates cimport note_update, share_update
+from mdvpf._kernel.statistics cimport move_statistics
 from mdvpf._kernel.types cimport Clock, Pool, System, handle_t
 
 
@@ -79,6 +80,8 @@ cdef inline void move_real(
                 row, state, GONE)
     add_real_at(system, &root_of(system, block)[root_index(system, emitted)], system.depth - 1,
                 emitted, state, FAINT)
+    if system.numbers.n_channels:
+        move_statistics(system, block, state, is_new, emitted == system.model.missing)
     rescale_block(system, block)
     if is_new:
         into[state] = 0.0

@@ -34,6 +34,7 @@ from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport dispose_records, make_history
 from mdvpf._kernel.restore_particles cimport check_held, check_weights, finish_particles
 from mdvpf._kernel.restore_records cimport Records, length, reject
+from mdvpf._kernel.saved_statistics cimport read_statistics
 from mdvpf._kernel.sections cimport (
     BLOCK_BEHIND, COLUMNS, COPIES, CURRENT, INTO, LABELS, LABEL_KIND, LARGEST_BLOCK_BEHIND,
     LAST_SYMBOL, N_STATES, REACHED, ROWS, WEIGHT, Snapshot, numbers,
@@ -305,6 +306,8 @@ cdef inline Status restore_real_with(
         status = make_history(system, snapshot, records)
     if status == OK:
         status = check_ways(system, snapshot)
+    if status == OK:
+        status = read_statistics(system, snapshot)
     return status
 
 

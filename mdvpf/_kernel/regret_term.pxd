@@ -22,7 +22,11 @@ cdef inline double largest_regret_term(const System* system, double discount) no
     cdef int64_t potential
     cdef uint32_t label
     for label in range(ahead.n_labels):
-        if ahead.n_offering[label]:
+        if system.numbers.n_channels:
+            if ahead.n_offering[label]:
+                gain = ((<const double*>largest)[label] - normalizer[label]) * discount
+                most = gain if gain > most else most
+        elif ahead.n_offering[label]:
             potential = largest[label] if largest[label] > ahead.common else ahead.common
             gain = (<double>potential - normalizer[label]) / ahead.unit * discount
             most = gain if gain > most else most
@@ -46,10 +50,14 @@ cdef inline void write_with_regret_term(
     cdef int64_t i
     cdef const uint32_t* place = system.lookahead.candidate_place
     cdef bint real = system.model.real
+    cdef bint of_numbers = system.numbers.n_channels > 0
     for i in range(candidates.n):
-        score = <double>potential[i] \
-            - normalizer[place[i] if real else <uint32_t>items[i].parent_state]
-        score *= per_unit
+        if of_numbers:
+            score = (<const double*>potential)[i] - normalizer[place[i]]
+        else:
+            score = <double>potential[i] \
+                - normalizer[place[i] if real else <uint32_t>items[i].parent_state]
+            score *= per_unit
         score *= discount
         if candidates.logarithmic:
             score += items[i].value

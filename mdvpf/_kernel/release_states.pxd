@@ -25,6 +25,7 @@ from mdvpf._kernel.pool cimport count_records, dispose, pages_for, reserve_pages
 from mdvpf._kernel.real_counts cimport label_bytes, real_end, real_start, scale_in, sums_in
 from mdvpf._kernel.real_particles cimport is_gone, live_states, reached_of, real_into
 from mdvpf._kernel.release_records cimport DROPPED, Release, gather_rows, make_labels, renumber_tree
+from mdvpf._kernel.statistics cimport release_row, statistics_of
 from mdvpf._kernel.types cimport Record, System, handle_t
 
 cdef enum:
@@ -161,6 +162,17 @@ cdef inline uint32_t gather_mealy(
     return n
 
 
+cdef inline void renumber_statistics(
+    System* system, uint32_t* block, uint32_t state, uint32_t number
+) noexcept nogil:
+    """Move the row of statistics of a state, or release it."""
+    cdef uint32_t* rows = statistics_of(system, block)
+    if number == DROPPED:
+        release_row(system, rows[state])
+    else:
+        rows[number] = rows[state]
+
+
 cdef inline void renumber_numbers(
     System* system, const uint32_t* numbers, uint32_t* block, uint32_t n_left
 ) noexcept nogil:
@@ -170,6 +182,8 @@ cdef inline void renumber_numbers(
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef uint32_t state
     for state in range(n_states):
+        if system.numbers.n_channels:
+            renumber_statistics(system, block, state, numbers[state])
         if numbers[state] != DROPPED:
             into[numbers[state]] = into[state]
             if system.model.by_rows:

@@ -6,6 +6,7 @@ that a user can see. Buffers keep their content when they grow.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from mdvpf._kernel.buffers cimport find_arrays, make_room
 from mdvpf._kernel.constants cimport (
@@ -14,10 +15,11 @@ from mdvpf._kernel.constants cimport (
     Status,
 )
 from mdvpf._kernel.history cimport reserve_history
-from mdvpf._kernel.particles cimport block_of, into_of
+from mdvpf._kernel.particles cimport block_in, block_of, into_of
 from mdvpf._kernel.pool cimport pages_for, reserve_pages
 from mdvpf._kernel.shared_updates cimport reserve_updates
-from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
+from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves, take_slot
+from mdvpf._kernel.statistics cimport reserve_rows
 from mdvpf._kernel.stretches cimport reserve_positions
 from mdvpf._kernel.threads cimport reserve_threads
 from mdvpf._kernel.types cimport (
@@ -41,6 +43,25 @@ cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept 
             and make_room(system, &system.stored.log_weight, n, sizeof(double)):
         return OK
     return NO_MEMORY
+
+
+cdef inline Status start_particles(System* system) noexcept nogil:
+    """Make the particles of a system that has seen nothing: all share one empty block."""
+    cdef int64_t n = system.budget if system.duplicating else 1
+    cdef uint32_t slot
+    cdef int64_t k
+    if grow_particles(system, n) != OK or reserve_shelves(system, 1) != OK:
+        return NO_MEMORY
+    slot = take_slot(system)
+    memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
+    for k in range(n):
+        (<uint32_t*>system.stored.slot.data)[k] = slot
+        (<uint32_t*>system.stored.ancestors.data)[k] = <uint32_t>k
+        (<double*>system.stored.weight.data)[k] = 1.0 / n
+    system.n_particles = n
+    system.n_candidates = n
+    system.n_potentials = n
+    return OK
 
 
 cdef inline Status reserve_each(System* system, int64_t n_particles) noexcept nogil:
@@ -198,7 +219,8 @@ cdef inline Status reserve_step(
 ) noexcept nogil:
     """Make room for a step on that many candidates of particles with at most that many states."""
     cdef bint done = reserve_scratch(system, n_states) \
-        and reserve_each(system, system.n_particles) == OK
+        and reserve_each(system, system.n_particles) == OK \
+        and (not system.numbers.n_channels or reserve_rows(system, 0) == OK)
     if done:
         if is_choosing(system):
             done = reserve_choice(system, <size_t>n_candidates, n_states)

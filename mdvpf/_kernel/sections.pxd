@@ -4,15 +4,16 @@
 Systems with integer counts have the sections up to STATE, as `snapshot.pxd` writes them. Systems
 with real counts have those from KIND on as well, but none of SPREAD, LEVELS, SHAPE and ITEMS; they
 are written by `real_snapshot.pxd`. Systems in which several keys were used have those from
-KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them, and those with an open alphabet
-SEEN and TREE (`saved_alphabet.pxd`). A section of whole numbers may be narrower in a file.
+KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them, those with an open alphabet
+SEEN and TREE (`saved_alphabet.pxd`), and those of numbers what follows (`saved_statistics.pxd`). A
+section of whole numbers may be narrower in a file.
 """
 
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from mdvpf._kernel.pool cimport dispose
-from mdvpf._kernel.types cimport Buffer, Memory
+from mdvpf._kernel.types cimport Buffer, Memory, System
 
 # In the order in which they cross the boundary: of K particles, of B of them that differ or do not
 # follow each other, and of their records, numbered from 1; 0 is none.
@@ -60,7 +61,12 @@ cdef enum:
     # Open alphabets, in both formats.
     SEEN = 38               # uint64_t[D]: how often each symbol was seen, the pending one left out
     TREE = 39               # uint32_t[3]: levels of columns, handles of the root, levels of rows
-    N_SECTIONS = 40
+    # Families over numbers. Their rows are numbered from 1; 0 is the prior.
+    STATISTIC = 40          # uint32_t[]: row of each state, as for INTO
+    STATISTICS = 41         # double[rows * size]
+    STATISTICS_BEHIND = 42  # uint32_t[rows]: of the scale of the row
+    OBSERVATION = 43        # double[channels]: the pending one; NaN if there is none
+    N_SECTIONS = 44
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
@@ -76,13 +82,30 @@ cdef inline bint has_keys(const Snapshot* snapshot) noexcept nogil:
     return snapshot.section[KEY_STATE].bytes > 0
 
 
-cdef inline bint has_section(bint real, bint keyed, bint is_open, int section) noexcept nogil:
-    """Whether a section is part of the format of real counts, or of that of integer counts."""
+# What a system is, as far as the format depends on it.
+cdef struct Format:
+    bint real
+    bint is_open
+    bint of_numbers
+
+
+cdef inline Format format_of(const System* system) noexcept nogil:
+    cdef Format form
+    form.real = system.model.real
+    form.is_open = system.model.is_open
+    form.of_numbers = system.numbers.n_channels > 0
+    return form
+
+
+cdef inline bint has_section(Format form, bint keyed, int section) noexcept nogil:
+    """Whether a section is part of a format."""
+    if section >= STATISTIC:
+        return form.of_numbers
     if section >= SEEN:
-        return is_open
+        return form.is_open
     if section >= KEY_ADDRESS:
         return keyed
-    if not real:
+    if not form.real:
         return section <= STATE
     return not (section == SPREAD or section == LEVELS or section == SHAPE or section == ITEMS)
 
@@ -91,26 +114,24 @@ cdef inline uint32_t* numbers(Snapshot* snapshot, int section) noexcept nogil:
     return <uint32_t*>snapshot.section[section].data
 
 
-cdef inline tuple sections_of(const Snapshot* snapshot, bint real, bint is_open):
+cdef inline tuple sections_of(const Snapshot* snapshot, Format form):
     """The arrays of a snapshot, as bytes objects."""
     cdef int i
     return tuple([
         (<char*>snapshot.section[i].data)[:snapshot.section[i].bytes]
         if snapshot.section[i].bytes else b"" for i in range(N_SECTIONS)
-        if has_section(real, has_keys(snapshot), is_open, i)
+        if has_section(form, has_keys(snapshot), i)
     ])
 
 
-cdef inline void borrow_sections(
-    Snapshot* snapshot, bint real, bint is_open, tuple sections
-) except *:
+cdef inline void borrow_sections(Snapshot* snapshot, Format form, tuple sections) except *:
     """Let a snapshot look at bytes objects, which must outlive it."""
     cdef bytes section
     cdef int i
     memset(snapshot, 0, sizeof(Snapshot))
-    expected = [i for i in range(N_SECTIONS) if has_section(real, True, is_open, i)]
+    expected = [i for i in range(N_SECTIONS) if has_section(form, True, i)]
     if len(sections) == len(expected) - (SEEN - KEY_ADDRESS):
-        expected = [i for i in range(N_SECTIONS) if has_section(real, False, is_open, i)]
+        expected = [i for i in range(N_SECTIONS) if has_section(form, False, i)]
     if len(sections) != len(expected):
         raise ValueError(f"{len(sections)} sections: expected {len(expected)}")
     for i, section in zip(expected, sections):

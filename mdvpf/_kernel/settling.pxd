@@ -27,6 +27,7 @@ from mdvpf._kernel.merging cimport merge_some
 from mdvpf._kernel.particles cimport block_of, shares_block
 from mdvpf._kernel.pool cimport dispose, duplicate, resize, used_bytes
 from mdvpf._kernel.shelves cimport move_blocks
+from mdvpf._kernel.statistics cimport pack_rows
 from mdvpf._kernel.types cimport Buffer, History, System
 
 cdef enum:
@@ -135,6 +136,7 @@ cdef inline void settle(System* system) noexcept nogil:
 
     Equal records are not merged, so that what is shared does not depend on when this is called.
     """
+    pack_rows(system)
     release_work(system)
     if is_loose(system) and move_records(system) == OK:
         move_blocks(system, fitting_capacity(system))
@@ -151,6 +153,7 @@ cdef inline void settle_some(System* system) noexcept nogil:
         return
     merge_some(system, turn, interval)
     if turn == 0:
+        pack_rows(system)
         release_work(system)
     if turn == interval // 4 and has_sparse_records(system):
         move_records(system)

@@ -20,7 +20,7 @@ from mdvpf._kernel.types cimport Buffer, System
 
 cdef inline uint32_t numbers_a_state(const System* system) noexcept nogil:
     """How many numbers a block has for each state, handles not counted."""
-    return 2 if system.model.by_rows else 1
+    return (2 if system.model.by_rows else 1) + (system.numbers.n_channels > 0)
 
 
 cdef inline void lay_out(System* system, uint32_t capacity) noexcept nogil:

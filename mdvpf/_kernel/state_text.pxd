@@ -22,6 +22,7 @@ from mdvpf._kernel.particles cimport (
 from mdvpf._kernel.pool cimport at, count_records, used_bytes
 from mdvpf._kernel.positions cimport address_of, state_of_key, stretches_of
 from mdvpf._kernel.real_counts cimport real_end, real_start, scale_in, states_in, sums_in
+from mdvpf._kernel.statistics cimport refs_of_rows, row_at, statistics_of
 from mdvpf._kernel.types cimport Record, Row, System, handle_t
 
 
@@ -119,6 +120,16 @@ cdef inline void append_positions(System* system, uint32_t* block, list lines) e
     lines.append(f"    {', '.join(standing) or 'none'}")
 
 
+cdef inline void append_statistics(
+    System* system, uint32_t* block, uint32_t state, list lines
+) except *:
+    cdef uint32_t row = statistics_of(system, block)[state]
+    cdef uint32_t i
+    values = " ".join([f"{row_at(system, row)[i]:.9g}" for i in range(system.numbers.size)])
+    refs = counted(refs_of_rows(system)[row], "ref")
+    lines.append(f"    state {label_of(system, block, state)}: row {row}, {refs}: {values}")
+
+
 cdef inline void append_particle(System* system, int64_t k, list lines) except *:
     cdef uint32_t* block = block_of(system, k)
     cdef int64_t first = k      # of the particles that share the block
@@ -147,6 +158,10 @@ cdef inline void append_particle(System* system, int64_t k, list lines) except *
         for i in range(system.root_size):
             append_tree(system, block, root_of(system, block)[i], system.depth - 1, 0,
                         i << (NODE_BITS * (system.depth - 1)), True, "    ", lines)
+        if system.numbers.n_channels:
+            lines.append("  statistics")
+            for i in range(block[BLOCK_STATES]):
+                append_statistics(system, block, <uint32_t>i, lines)
         if system.model.real and block[BLOCK_LABELS] != NONE:
             lines.append(f"  labels\n    {record_text(system, block[BLOCK_LABELS])}")
     if first == k and system.positions.enabled:
@@ -185,6 +200,11 @@ cdef inline list header_lines(System* system):
         lines.append(
             f"open alphabet: {counted(system.model.n_symbols, 'symbol')}, seen {system.n_seen} "
             f"times; root {system.root_size}, depth {system.depth}"
+        )
+    if system.numbers.n_channels:
+        lines.append(
+            f"statistics: {counted(system.numbers.n_live, 'row')} of "
+            f"{8 * system.numbers.size} bytes, {system.numbers.n_rows - system.numbers.n_live} free"
         )
     if system.positions.enabled:
         n_keys = sum([address_of(system, <uint32_t>k) > 0

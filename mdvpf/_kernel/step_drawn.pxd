@@ -10,13 +10,16 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC, TOO_FEW_UNIFORMS,
+    MISSING, NOT_A_NUMBER, OK, RESAMPLING_RESIDUAL, RESAMPLING_SYSTEMATIC,
+    TOO_FEW_UNIFORMS,
     Status,
 )
 from mdvpf._kernel.lanes cimport product_sum, weighted_sum
+from mdvpf._kernel.number_draws cimport move_all_numbers, weigh_parents_numbers
 from mdvpf._kernel.particles cimport end_of_sharing, fetch_ahead, n_offered, view_for
 from mdvpf._kernel.real_scores cimport real_emission, real_transition, view_real_for
 from mdvpf._kernel.resampling cimport draw, first_above, guided, make_guide, residual_part
+from mdvpf._kernel.row_scores cimport score_rows
 from mdvpf._kernel.step_ranked cimport Uniforms, effective_size, finish, predict
 from mdvpf._kernel.top_k cimport normalize, weigh
 from mdvpf._kernel.transition cimport emission_or_one, particle_potentials, transition_scores
@@ -141,7 +144,14 @@ cdef inline Status step_smc(
     cdef Status status
     if uniforms.used + system.n_particles > uniforms.n:
         return TOO_FEW_UNIFORMS
-    status = move_all(system, symbol, uniforms.values + uniforms.used, moved, report)
+    status = score_rows(system, symbol, False, &system.now)
+    if status != OK:
+        return status
+    if system.numbers.n_channels:
+        status = move_all_numbers(
+            system, symbol, uniforms.values + uniforms.used, moved, report)
+    else:
+        status = move_all(system, symbol, uniforms.values + uniforms.used, moved, report)
     if status != OK:
         return status
     uniforms.used += system.n_particles
@@ -268,9 +278,16 @@ cdef inline Status step_learning(
     cdef double* sorted_uniforms = <double*>system.work.sorted_uniforms.data
     cdef int64_t* children_end = <int64_t*>system.work.children_end.data
     cdef double total, carried
+    cdef Status status
     if uniforms.used + 2 * system.budget > uniforms.n:
         return TOO_FEW_UNIFORMS
-    total = weigh_parents(system, symbol, potential, cumulative)
+    status = score_rows(system, symbol, False, &system.now)
+    if status != OK:
+        return status
+    if system.numbers.n_channels:
+        total = weigh_parents_numbers(system, symbol, potential, cumulative)
+    else:
+        total = weigh_parents(system, symbol, potential, cumulative)
     system.candidates.predictive = total
     if predict(system, symbol, report) != OK:
         return NOT_A_NUMBER

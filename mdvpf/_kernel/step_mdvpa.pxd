@@ -5,19 +5,22 @@ The committed particles lag one symbol behind. The provisional set is a list of 
 pending symbol; it is never written into tables.
 """
 
-from libc.math cimport isfinite, log
+from libc.math cimport INFINITY, exp, isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from mdvpf._kernel.alphabet cimport use_pending_symbol, use_symbol
 from mdvpf._kernel.commit cimport commit
-from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, Status
+from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, Status, unlikely
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.lookahead cimport look_ahead
+from mdvpf._kernel.number_scores cimport log_moved_probability
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.positions cimport activate
 from mdvpf._kernel.regret_term cimport apply_regret_term
 from mdvpf._kernel.reserve cimport reserve_commit, reserve_step
+from mdvpf._kernel.row_scores cimport relate_densities, score_rows
+from mdvpf._kernel.statistics cimport drop_prepared, observation_of, prepare_statistics
 from mdvpf._kernel.step_ranked cimport (
     Uniforms,
     choose_optimal, choose_top, report_ranked, mean_states_of, predict,
@@ -39,17 +42,23 @@ cdef inline void copy_survivors(Survivors* target, const Survivors* source) noex
     target.discarded = source.discarded
 
 
-cdef inline void expand_pending(System* system, int attempt) noexcept nogil:
+cdef inline Status expand_pending(System* system, int attempt) noexcept nogil:
     """Score the candidates of the pending symbol again, as when it came."""
-    use_pending_symbol(system)
-    expand(system, system.pending_symbol, attempt)
+    cdef Status status = score_rows(system, system.pending_symbol, True, &system.now)
+    if status == OK:
+        use_pending_symbol(system)
+        expand(system, system.pending_symbol, attempt)
+    return status
 
 
-cdef inline void tilt(System* system, int32_t lookahead, double discount) noexcept nogil:
+cdef inline Status tilt(System* system, int32_t lookahead, double discount) noexcept nogil:
     """Score the candidates of the pending symbol with the one after it."""
-    use_symbol(system, lookahead)
-    look_ahead(system, lookahead)
-    apply_regret_term(system, discount)
+    cdef Status status = score_rows(system, lookahead, False, &system.now)
+    if status == OK:
+        use_symbol(system, lookahead)
+        look_ahead(system, lookahead)
+        apply_regret_term(system, discount)
+    return status
 
 
 cdef inline Status choose_pending(
@@ -61,24 +70,33 @@ cdef inline Status choose_pending(
     cdef uint64_t* work = system.scratch.key_work
     cdef CandidateSet* tilted = &system.tilted
     cdef int attempt = 0
+    cdef Status status = OK
     if lookahead == MISSING or discount == 0.0:
         system.margin = 0.0
         if not system.select_optimal:
             copy_survivors(chosen, &system.provisional)
             return OK
-        expand_pending(system, EVERYTHING)
+        status = expand_pending(system, EVERYTHING)
+        if status != OK:
+            return status
         return choose_optimal(system, &system.candidates, chosen, uniforms)
     if system.select_optimal:
-        expand_pending(system, EVERYTHING)
-    tilt(system, lookahead, discount)
+        status = expand_pending(system, EVERYTHING)
+    if status == OK:
+        status = tilt(system, lookahead, discount)
+    if status != OK:
+        return status
     if not (isfinite(tilted.best) and isfinite(tilted.least)):
         return NOT_A_NUMBER
     if system.select_optimal:
         return choose_optimal(system, tilted, chosen, uniforms)
     while not select_top(tilted, system.budget, keys, work, chosen):
         attempt += 1
-        expand_pending(system, attempt)
-        tilt(system, lookahead, discount)
+        status = expand_pending(system, attempt)
+        if status == OK:
+            status = tilt(system, lookahead, discount)
+        if status != OK:
+            return status
     weigh(chosen, tilted.logarithmic)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
@@ -109,26 +127,46 @@ cdef inline void match_provisional(
         chosen_index[i] = -1
         if j < system.chosen.n and chosen_parent[j] == parent[i] and chosen_state[j] == state[i]:
             chosen_index[i] = j
+        elif unlikely(system.numbers.n_channels > 0) and symbol != MISSING:
+            probability[i] = log_moved_probability(system, parent[i], state[i], number)
         elif symbol != MISSING:
             probability[i] = moved_probability(
                 system, parent[i], state[i], system.pending_symbol, symbol, number
             )
 
 
-cdef inline double provisional_predictive(const System* system) noexcept nogil:
-    """Probability of the symbol just expanded under the provisional set before it."""
+cdef inline double provisional_log_predictive(const System* system) noexcept nogil:
+    """Log of the probability of the symbol just expanded under the provisional set before it."""
     cdef const double* weight = system.provisional.weight
     cdef const double* probability = <const double*>system.work.provisional_probability.data
     cdef const double* symbol_probability = <const double*>system.work.symbol_probability.data
     cdef const int64_t* chosen_index = <const int64_t*>system.work.chosen_index.data
     cdef double total = 0.0
+    cdef double best = -INFINITY
     cdef int64_t i
+    if unlikely(system.numbers.n_channels > 0):
+        for i in range(system.provisional.n):
+            best = max(best, provisional_log(system, i))
+        for i in range(system.provisional.n):
+            total += exp(provisional_log(system, i) - best)
+        return best + log(total)
     for i in range(system.provisional.n):
         if chosen_index[i] < 0:
             total += weight[i] * probability[i]
         else:
             total += weight[i] * symbol_probability[chosen_index[i]]
-    return total
+    return log(total)
+
+
+cdef inline double provisional_log(const System* system, int64_t i) noexcept nogil:
+    """Log of the weight of a provisional particle times the density of what was just expanded."""
+    cdef int64_t index = (<const int64_t*>system.work.chosen_index.data)[i]
+    cdef double log_weight = log(system.provisional.weight[i])
+    if system.provisional.logarithmic:
+        log_weight = system.provisional.log_weight[i]
+    if index < 0:
+        return log_weight + (<const double*>system.work.provisional_probability.data)[i]
+    return log_weight + (<const double*>system.work.symbol_probability.data)[index]
 
 
 cdef inline Status complete_pending(
@@ -150,12 +188,20 @@ cdef inline Status complete_pending(
     parent = system.chosen.parent
     for i in range(system.chosen.n):
         n_candidates += block_of(system, parent[i])[BLOCK_STATES] + 2
-    status = reserve_step(system, n_candidates, system.most_states + 1)
+    status = prepare_statistics(
+        system, &system.chosen, &system.provisional, system.pending_symbol, True)
+    if status == OK:
+        status = score_rows(system, symbol, False, &system.after)
+    if status == OK:
+        status = reserve_step(system, n_candidates, system.most_states + 1)
     if status != OK:
+        drop_prepared(system)
         return status
     use_symbol(system, symbol)
     match_provisional(system, symbol, number)
     commit(system, &system.chosen, system.pending_symbol)
+    if system.numbers.n_channels:
+        relate_densities(system)  # as VPA has them, without rows that nobody holds any more
     system.pending = False
     return OK
 
@@ -173,12 +219,16 @@ cdef inline Status step_mdvpa(
             return status
         if number != system.positions.active:
             activate(system, number)
+    else:
+        status = score_rows(system, symbol, False, &system.now)
+        if status != OK:
+            return status
     expand(system, symbol, 0)
     status = predict(system, symbol, report)
     if status != OK:
         return status
     if pending and symbol != MISSING:
-        report.log_predictive = log(provisional_predictive(system))
+        report.log_predictive = provisional_log_predictive(system)
         report.log_evidence = report.log_predictive
     status = choose_top(system, symbol, &system.provisional)
     if status != OK:
@@ -187,4 +237,6 @@ cdef inline Status step_mdvpa(
     report.mean_states = mean_states_of(system, &system.provisional)
     system.pending = True
     system.pending_symbol = symbol
+    memcpy(observation_of(system, True), observation_of(system, False),
+           system.numbers.n_channels * sizeof(double))
     return OK

@@ -5,13 +5,14 @@ A step scores the candidates, chooses survivors, reserves memory for them and co
 the commit nothing that a user can see has changed, and the commit cannot fail.
 """
 
-from libc.math cimport exp, log
+from libc.math cimport exp, isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from mdvpf._kernel.commit cimport commit
 from mdvpf._kernel.constants cimport (
     ALGORITHM_OPTIMAL, BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, TOO_FEW_UNIFORMS,
     Status,
+    unlikely,
 )
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.optimal_rule cimport select_optimal
@@ -19,6 +20,8 @@ from mdvpf._kernel.optimal_rule_bounded cimport expand_heavy, select_optimal_bou
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.real_particles cimport live_moved
 from mdvpf._kernel.reserve cimport reserve_commit
+from mdvpf._kernel.row_scores cimport score_rows
+from mdvpf._kernel.statistics cimport prepare_statistics
 from mdvpf._kernel.top_k cimport normalize, select_top, weigh
 from mdvpf._kernel.types cimport CandidateSet, Report, Survivors, System
 
@@ -68,9 +71,16 @@ cdef inline void report_ranked(
 
 cdef inline Status predict(System* system, int32_t symbol, Report* report) noexcept nogil:
     """Report the log predictive, which the expansion of the symbol has computed."""
+    cdef double log_predictive
     if not system.candidates.predictive > 0.0:
         return NOT_A_NUMBER
-    report.log_predictive = 0.0 if symbol == MISSING else log(system.candidates.predictive)
+    if unlikely(system.numbers.n_channels > 0):
+        log_predictive = system.candidates.log_predictive
+        if not isfinite(log_predictive):
+            return NOT_A_NUMBER
+    else:
+        log_predictive = log(system.candidates.predictive)
+    report.log_predictive = 0.0 if symbol == MISSING else log_predictive
     report.log_evidence = report.log_predictive
     return OK
 
@@ -100,7 +110,7 @@ cdef inline void weigh_survivors(
     cdef double carried = 0.0
     cdef int64_t i
     for i in range(chosen.n):
-        carried += exp(score[i]) if candidates.logarithmic else score[i]
+        carried += exp(score[i] - candidates.log_total) if candidates.logarithmic else score[i]
     carried /= candidates.total
     chosen.discarded = 0.0
     if carried < 1.0 and not (candidates.complete and chosen.n == candidates.n):
@@ -144,6 +154,8 @@ cdef inline Status finish(
     """Describe and commit the chosen survivors."""
     cdef Status status = reserve_commit(system, chosen)
     if status == OK:
+        status = prepare_statistics(system, chosen, NULL, symbol, False)
+    if status == OK:
         commit(system, chosen, symbol)
         report_ranked(system, chosen, report)
         report.mean_states = system.mean_states
@@ -156,11 +168,14 @@ cdef inline Status step_ranked(
     """One step of VPA or of the optimal rule."""
     cdef bint optimal = system.algorithm == ALGORITHM_OPTIMAL
     cdef Survivors* chosen = &system.chosen
-    cdef Status status
-    if optimal:
+    cdef bint of_numbers = system.numbers.n_channels > 0
+    cdef Status status = score_rows(system, symbol, False, &system.now)
+    if status != OK:
+        return status
+    if optimal and not of_numbers:
         expand_heavy(system, symbol)
     else:
-        expand(system, symbol, 0)
+        expand(system, symbol, EVERYTHING if optimal else 0)
     status = predict(system, symbol, report)
     if status != OK:
         return status

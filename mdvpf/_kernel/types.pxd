@@ -14,6 +14,7 @@ from mdvpf._kernel.constants cimport (
     N_CLASSES, SIZE_TABLE,
     AlgorithmKind, NormalizerKind, ResamplingKind,
 )
+from mdvpf._kernel.number_types cimport Numbers
 
 # A record in the pool: page number and offset within the page, in units of 8 bytes. 0 is no record.
 ctypedef uint32_t handle_t
@@ -155,6 +156,8 @@ cdef struct CandidateSet:
     double least            # smallest value
     double total            # sum of exp(score) over all candidates, those left out included
     double predictive       # sum of weight * potential over all candidates
+    double log_total        # families over numbers: log of the total, which is 1 then
+    double log_predictive   # families over numbers: log of the predictive, which is 1 then
 
 cdef struct Survivors:
     uint32_t* parent
@@ -204,6 +207,7 @@ cdef struct RowTotal:
 # Potentials of the look-ahead symbol under all particles. Logs are in whole units. They are summed
 # by label or, where all states of a particle have a term in common, by its number of states.
 cdef struct Lookahead:
+    # Of families over numbers, `potential`, `log_sum` and `largest` are doubles.
     int64_t* potential      # log f(k, m, next symbol) of each candidate of the set
     int64_t* log_sum        # by label, of log potentials but for `share_sum`
     int64_t* share_sum      # by number of states, of the oracle's log shares
@@ -283,6 +287,7 @@ cdef struct System:
     bint logarithmic        # a weight is too small to be multiplied: logs are kept as well
     int64_t n_particles
 
+    Numbers numbers
     Positions positions
     History history
     int64_t n_steps         # completed steps

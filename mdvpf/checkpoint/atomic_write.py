@@ -64,7 +64,7 @@ def replace(
         if isinstance(error, OSError) and error.filename is None:
             error.filename = os.fspath(target)  # a failed write does not know where to
         raise
-    _sync(target.parent)
+    sync_folder(target.parent)
     _sweep(target)
 
 
@@ -143,7 +143,7 @@ def _lock(file: IO[bytes], *, wait: bool) -> bool:
     return True
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name last."""
     if sys.platform == "win32":
         return

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAGIC = b"\x89MDVPF\r\n"  # not text, and spoilt by any conversion of line ends
-VERSIONS = (1, 2)  # 2: with a filter whose counts are real numbers; see `filter/saved_state.py`
+VERSIONS = (1, 2, 3)  # 2: with a filter whose counts are real numbers; see `filter/saved_state.py`
 PREFIX = struct.Struct("<8sIQ")  # magic, version, bytes of the header
 DIGEST_BYTES = 16
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f8")

@@ -95,7 +95,13 @@ class Saveable(ABC):
             file_format.write(file, chunks)
 
     @classmethod
-    def load(cls, file: File, *, discount: Callable[[int], float] | None = None) -> Self:
+    def load(
+        cls,
+        file: File,
+        *,
+        discount: Callable[[int], float] | None = None,
+        emission: Any = None,
+    ) -> Self:
         """Read a checkpoint.
 
         Nothing in the file is run, and no more memory taken than a small multiple of the file.
@@ -107,6 +113,9 @@ class Saveable(ABC):
             of a class only those of that class.
         discount : callable, optional
             The discount of an `MDVPA` that had a callable, which files do not hold.
+        emission : CompiledEmission, optional
+            The family of a model that had one: files hold its name, its sizes and its prior
+            predictive at some points, by which it is known again, but no code.
 
         Raises
         ------
@@ -126,7 +135,7 @@ class Saveable(ABC):
         >>> twin.n_symbols
         2
         """
-        loaded: Self = load(file, (cls,), discount)
+        loaded: Self = load(file, (cls,), discount, emission)
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -195,6 +204,7 @@ def load(
     file: File,
     wanted: tuple[type[Any], ...],
     discount: Callable[[int], float] | None = None,
+    emission: Any = None,
 ) -> Any:
     """Read a checkpoint of one of the wanted classes from a path or a binary file.
 
@@ -202,7 +212,9 @@ def load(
     """
     if discount is not None and not callable(discount):
         raise TypeError(f"discount={discount!r}: expected a callable, or None")
-    given = {} if discount is None else {"discount": discount}
+    given: dict[str, Any] = {} if discount is None else {"discount": discount}
+    if emission is not None:
+        given["emission"] = emission
     if isinstance(file, (str, bytes, os.PathLike)):
         try:
             with open(file, "rb") as opened:

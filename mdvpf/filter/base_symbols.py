@@ -61,8 +61,8 @@ class OpenBase:
     """
 
     def __init__(self, model: InfiniteHMM, seen: Ints) -> None:
-        assert model.emission is not None
-        self._family = model.emission
+        assert model.vocabulary is not None
+        self._family = model.vocabulary
         self.n_symbols = len(seen)
         self.n_entries = self.n_symbols + 1
         self.prior = self._family.concentration

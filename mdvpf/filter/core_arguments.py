@@ -6,7 +6,15 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from mdvpf.model import InfiniteHMM, OpenVocabulary
+import numpy as np
+
+from mdvpf.model import (
+    CompiledEmission,
+    InfiniteHMM,
+    NumberFamily,
+    OpenVocabulary,
+    channels_of,
+)
 from mdvpf.model.algorithms import (
     ALGORITHMS,
     DUPLICATING,
@@ -36,8 +44,11 @@ def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
 def model_codes(model: InfiniteHMM) -> dict[str, Any]:
     """Return the arguments of the core that say which model it is."""
     emits = {"n_symbols": model.n_symbols, "beta": model.beta, **asdict(OpenVocabulary())}
-    if model.emission is not None:
-        emits = {"n_symbols": 0, "beta": 0.0, **asdict(model.emission)}
+    if model.vocabulary is not None:
+        emits = {"n_symbols": 0, "beta": 0.0, **asdict(model.vocabulary)}
+    emits |= {"channels": None, "fading": None, "functions": None}
+    if model.numbers is not None:  # whether there was an observation counts as a symbol
+        emits |= {"n_symbols": 1, "beta": 1.0, **number_codes(model.numbers)}
     return emits | {
         "is_open": model.is_open,
         "alpha": model.alpha,
@@ -50,6 +61,23 @@ def model_codes(model: InfiniteHMM) -> dict[str, Any]:
         "rate": _rate(model.half_life),
         "by_time": isinstance(model.half_life, timedelta),
         "max_states": model.max_states or 0,
+    }
+
+
+def number_codes(family: NumberFamily) -> dict[str, Any]:
+    """Return the arguments of the core that say which family over numbers it is.
+
+    A channel is a row of its kind, symbols, statistics, and up to 4 parameters.
+    """
+    channels = channels_of(family)
+    codes = np.zeros((len(channels), 7))
+    for row, channel in zip(codes, channels, strict=True):
+        row[:3] = channel.kind, channel.n_symbols, channel.n_statistics
+        row[3 : 3 + len(channel.parameters)] = channel.parameters
+    return {
+        "channels": codes,
+        "fading": np.array([fades for channel in channels for fades in channel.fades], np.uint8),
+        "functions": family.addresses if isinstance(family, CompiledEmission) else (),
     }
 
 

@@ -80,8 +80,8 @@ def finite_machine(
     existing = np.flatnonzero(found.into > 0.0)
     labels = found.labels[existing]
     counts, base = found.counts, None
-    if model.emission is not None and seen is not None:
-        counts, base = _with_unseen(counts), model.emission.base_distribution(seen)
+    if model.vocabulary is not None and seen is not None:
+        counts, base = _with_unseen(counts), model.vocabulary.base_distribution(seen)
     n_states, n_symbols = len(labels), counts.emission.shape[1]
     is_mealy = model.machine == "mealy"
     if n_states == 0:
@@ -99,8 +99,8 @@ def finite_machine(
     start = counts.start[existing].astype(np.float64)
     emitted = counts.emission[existing]
     pseudo_counts: Floats | float = model.beta
-    if model.emission is not None and base is not None:
-        pseudo_counts = model.emission.concentration * base
+    if model.vocabulary is not None and base is not None:
+        pseudo_counts = model.vocabulary.concentration * base
     emission = emitted.astype(np.float64) + pseudo_counts
     emission /= emission.sum(axis=1, keepdims=True)
     return FiniteMachine(

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
+from mdvpf.filter.number_sampling import number_continuations
 from mdvpf.filter.particle_statistics import ParticleStatistics
+from mdvpf.filter.predictive import Predictive
 from mdvpf.filter.sampling import continuations
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, channels_of
 from mdvpf.predictor import Label, Predictor
 
 
@@ -42,6 +44,49 @@ class Forecasts(Predictor):
         """Return how often each symbol of an open alphabet was seen; None if it is closed."""
         return None
 
+    @abstractmethod
+    def _numbers(self, k: int) -> NDArray[np.float64]:
+        """Return the statistics of the states of a particle, in a family over numbers."""
+
+    @abstractmethod
+    def _components(self, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return weights and statistics of the components of the predictive of a key."""
+
+    def predictive(self, key: Label | None = None) -> Predictive:
+        """Return the distribution of the next observation of a key, for families over numbers.
+
+        Parameters
+        ----------
+        key : label, optional
+            The sequence that goes on, if several are interleaved.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=mdvpf.Poisson()), n_particles=10)
+        >>> _ = pf.run([7, 8, 6, 7, 9, 7])
+        >>> pf.predictive().mean() > 4.0
+        True
+        """
+        family = self.model.numbers
+        if family is None:
+            raise TypeError("predictive: observations are symbols; expected predict_proba()")
+        return Predictive(family, *self._components(self._number(key)))
+
+    def _continued(
+        self, length: int, size: int, key: Label | None, rng: np.random.Generator
+    ) -> Any:
+        """Return the continuations of numbers: see `number_continuations`."""
+        number = self._number(key)
+        return number_continuations(
+            self.model,
+            self.weights,
+            lambda k: (self._statistics(k, number), self._numbers(k)),
+            length,
+            size,
+            rng,
+        )
+
     def top(self, n: int = 3, key: Label | None = None) -> list[tuple[int, float]]:
         """Return the n likeliest symbols with their probabilities, the likeliest first.
 
@@ -63,6 +108,7 @@ class Forecasts(Predictor):
         >>> [symbol for symbol, probability in pf.top(2)]
         [7, 9]
         """
+        self._check_symbols("top")
         n = min(validate.integer("n", n, low=1), self.n_symbols + self.is_open)
         probabilities = self.predict_proba(key)
         last = np.partition(probabilities, -n)[-n]
@@ -74,7 +120,7 @@ class Forecasts(Predictor):
 
     def sample(
         self, length: int, size: int = 1, key: Label | None = None, rng: Any = None
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[Any]:
         """Return random continuations of the stream.
 
         Each draws a particle by weight, and then states and symbols by the predictive rule of the
@@ -98,7 +144,7 @@ class Forecasts(Predictor):
         Returns
         -------
         ndarray of int64, shape (size, length)
-            The symbols.
+            The symbols; of numbers float64, with a last axis if an observation has several.
 
         Examples
         --------
@@ -112,6 +158,13 @@ class Forecasts(Predictor):
         length = validate.integer("length", length, low=1)
         size = validate.integer("size", size, low=1)
         generator = validate.generator("rng", rng)
+        family = self.model.numbers
+        if family is not None:
+            drawn = np.empty((size, length, len(channels_of(family))))
+            for part, numbers in self._continued(length, size, key, generator):
+                for i in range(length):
+                    drawn[part, i] = numbers.draw(generator)
+            return drawn[..., 0] if drawn.shape[2] == 1 else drawn
         symbols = np.empty((size, length), dtype=np.int64)
         statistics = partial(self._statistics, number=self._number(key))
         for part, ahead in continuations(
@@ -123,12 +176,13 @@ class Forecasts(Predictor):
 
     def forecast(
         self, horizon: int, size: int = 1000, key: Label | None = None, rng: Any = None
-    ) -> NDArray[np.float64]:
+    ) -> Any:
         """Return the distributions of the symbols that come next, one row a symbol.
 
         Row 0 is `predict_proba`. Row h averages the exact distributions of the symbol after h
         more, over `size` continuations that are drawn as `sample` draws them. Of an open alphabet
-        the last entry of a row stands for all symbols that have not been seen yet.
+        the last entry of a row stands for all symbols that have not been seen yet. In a family over
+        numbers it is a list of `Predictive`, of which the first is `predictive`.
 
         Parameters
         ----------
@@ -145,7 +199,7 @@ class Forecasts(Predictor):
         Returns
         -------
         ndarray of float64, shape (horizon, n_symbols), or (horizon, n_symbols + 1) if open
-            Each row sums to one.
+            Each row sums to one. For numbers a list of `Predictive`.
 
         Examples
         --------
@@ -159,6 +213,8 @@ class Forecasts(Predictor):
         horizon = validate.integer("horizon", horizon, low=1)
         size = validate.integer("size", size, low=1)
         generator = validate.generator("rng", rng)
+        if self.model.numbers is not None:
+            return self._forecast_numbers(horizon, size, key, generator)
         rows = np.zeros((horizon, self.n_symbols + self.is_open))
         rows[0] = self.predict_proba(key)
         if horizon == 1:
@@ -171,3 +227,27 @@ class Forecasts(Predictor):
                 ahead.draw(generator)
                 row += ahead.mean_predictive() * (len(part) / size)
         return rows
+
+    def _forecast_numbers(
+        self, horizon: int, size: int, key: Label | None, rng: np.random.Generator
+    ) -> list[Predictive]:
+        assert self.model.numbers is not None
+        first = self.predictive(key)
+        found: list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]]
+        found = [[] for _ in range(horizon - 1)]
+        if horizon > 1:
+            for _, numbers in self._continued(horizon - 1, size, key, rng):
+                for parts in found:
+                    numbers.draw(rng)
+                    parts.append(numbers.components())
+        return [
+            first,
+            *(
+                Predictive(
+                    self.model.numbers,
+                    np.concatenate([weights for weights, _ in parts]),
+                    np.concatenate([statistics for _, statistics in parts]),
+                )
+                for parts in found
+            ),
+        ]

@@ -16,6 +16,7 @@ from mdvpf.filter.forecasts import Forecasts
 from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
 from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
+from mdvpf.model import channels_of
 from mdvpf.predictor import Counts, MemoryReport
 
 History = int | Literal["full"] | None
@@ -105,7 +106,11 @@ class Inside(Forecasts):
         """Return the counts of a particle as dense arrays.
 
         With forgetting they are real numbers, as of the next step. The transitions of a Mealy
-        machine have a middle axis for the symbol, the last for a missing one.
+        machine have a middle axis for the symbol, the last for a missing one. In a family over
+        numbers `emission` are the statistics of the states: of each dimension of a Gaussian the
+        number of observations, their mean and their sum of squared deviations; of a Poisson the
+        number of observations and their sum; of a categorical channel the number of observations
+        and of each symbol.
 
         Parameters
         ----------
@@ -123,7 +128,33 @@ class Inside(Forecasts):
         """
         particle = self._particle(k)
         n_states = int(self.n_states[particle])
-        return dense_counts(self._core, self.model, particle, n_states).counts
+        counts = dense_counts(self._core, self.model, particle, n_states).counts
+        if self.model.numbers is None:
+            return counts
+        return counts._replace(emission=self._label_statistics(particle, n_states))
+
+    def _label_statistics(self, k: int, n_states: int) -> NDArray[np.float64]:
+        """Return the statistics of all states that the path of a particle has visited."""
+        out = np.zeros((n_states, self._n_statistics))
+        self._core.statistics(k, out)
+        return out
+
+    @property
+    def _n_statistics(self) -> int:
+        assert self.model.numbers is not None
+        return sum(channel.n_statistics for channel in channels_of(self.model.numbers))
+
+    def _numbers(self, k: int) -> NDArray[np.float64]:
+        found = self._label_statistics(k, int(self.n_states[k]))
+        held: NDArray[np.float64] = found[self._counts(k).labels]
+        return held
+
+    def _components(self, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        n = self._core.n_rows
+        weights, statistics = np.zeros((2, n)), np.zeros((2, n, self._n_statistics))
+        self._core.components(weights, statistics, number)
+        kept = weights > 0.0
+        return weights[kept], statistics[kept]
 
     def _counts(self, k: int) -> RealCounts:
         return held_counts(self._core, self.model, k, int(self.n_states[k]))
@@ -169,6 +200,7 @@ class Inside(Forecasts):
         >>> pf.to_hmm().transition.round(2).tolist()
         [[0.02, 0.98], [0.98, 0.02]]
         """
+        self._check_symbols("to_hmm")
         return finite_hmm(self.model, self._counts(self._particle(k)), self._seen())
 
     def freeze(self, n_particles: int | None = None) -> FrozenFilter:
@@ -200,6 +232,7 @@ class Inside(Forecasts):
         >>> int(frozen.predict_proba().argmax())
         0
         """
+        self._check_symbols("freeze")
         weights, states, _ = self._describe()
         most = len(weights)
         if n_particles is not None:

@@ -30,7 +30,7 @@ from mdvpf.filter.saved_state import (
     restored_core,
 )
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import CompiledEmission, InfiniteHMM, NumberFamily, read_observation
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.predictor import (
     MISSING,
@@ -111,6 +111,7 @@ class ParticleFilter(Inside):
     n_particles: ReadOnly[int] = ReadOnly()
     n_threads: ReadOnly[int] = ReadOnly()
     history: ReadOnly[History] = ReadOnly()
+    _observation: NDArray[np.float64] | None = None  # that of the step under way
     rng: Checked[np.random.Generator] = Checked(lambda rng: validate.generator("rng", rng))
 
     def __init__(
@@ -160,8 +161,12 @@ class ParticleFilter(Inside):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet; of an open one, the number of symbols seen so far."""
-        return self._core.n_symbols
+        """Size of the alphabet; of an open one, the symbols seen so far; 0 for numbers."""
+        return 0 if self.model.numbers is not None else self._core.n_symbols
+
+    @property
+    def _family(self) -> NumberFamily | None:
+        return self.model.numbers
 
     @property
     def is_open(self) -> bool:
@@ -172,7 +177,7 @@ class ParticleFilter(Inside):
         """Return the distribution of the next symbol of a key.
 
         Of an open alphabet it has one entry more than symbols were seen: the last is the
-        probability of a symbol never seen.
+        probability of a symbol never seen. Families over numbers have `predictive` instead.
 
         Examples
         --------
@@ -184,17 +189,20 @@ class ParticleFilter(Inside):
         return self._predict(self._number(key))
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
+        self._check_symbols("predict_proba")
         out = np.empty(self.n_symbols + self.is_open)
         self._core.predict(out, number)
         return out
 
-    def update(self, symbol: int | None, key: Label | None = None) -> Step:
-        """Absorb one symbol and report on the step.
+    def update(self, symbol: Any, key: Label | None = None) -> Step:
+        """Absorb one symbol, or one observation, and report on the step.
 
         Parameters
         ----------
         symbol : int or None
-            The symbol; None if it is missing. Of an open alphabet `n_symbols` is a new one.
+            The symbol; None if it is missing. Of an open alphabet `n_symbols` is a new one. In a
+            family over numbers an observation: a number, a sequence of them, or of a product a
+            tuple; None or NaN in place of any is a missing one.
         key : label, optional
             Which of several interleaved sequences it belongs to: a str, an int, bytes, or a tuple
             of these. Sequences share all counts, and each goes on from where it stood.
@@ -207,10 +215,22 @@ class ParticleFilter(Inside):
         >>> round(step.log_predictive, 6)
         -1.386294
         """
+        family = self.model.numbers
+        if family is not None:
+            row = read_observation(family, symbol)
+            return Step._make(self._update_numbers(row, key))
         return Step._make(self._update(read_symbol(symbol, self.n_symbols + self.is_open), key))
 
+    def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Sequence[float]:
+        """Absorb an observation that was checked."""
+        self._observation = row
+        try:
+            return self._update(MISSING if np.isnan(row).all() else 0, key)
+        finally:
+            self._observation = None
+
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        core = self._core
+        core, row = self._core, self._observation
         discount = 0.0
         if (
             isinstance(self.algorithm, MDVPA)
@@ -220,15 +240,15 @@ class ParticleFilter(Inside):
         ):
             discount = self.algorithm.discount_at(core.n_steps + 1)
         if self._draws == 0:
-            return core.absorb(symbol, discount, NO_UNIFORMS, number)[:5]
+            return core.absorb(symbol, discount, NO_UNIFORMS, number, row)[:5]
         if self._draws > 1:
             with drawn_uniforms(self.rng, self._draws) as (uniforms, progress):
-                *fields, progress[1] = core.absorb(symbol, discount, uniforms, number)
+                *fields, progress[1] = core.absorb(symbol, discount, uniforms, number, row)
             return fields
         uniform, state = draw_one(self.rng)
         used = 0
         try:
-            *fields, used = core.absorb(symbol, discount, uniform, number)
+            *fields, used = core.absorb(symbol, discount, uniform, number, row)
         finally:
             if not used:
                 put_back_one(self.rng, state)
@@ -306,9 +326,12 @@ class ParticleFilter(Inside):
         return bool((self.states >= 0).any())
 
     def _left_out(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         if isinstance(self.algorithm, MDVPA) and callable(self.algorithm.discount):
-            return {"discount": self.algorithm.discount}
-        return {}
+            found["discount"] = self.algorithm.discount
+        if isinstance(self.model.emission, CompiledEmission):
+            found["emission"] = self.model.emission
+        return found
 
     # -- one run ---------------------------------------------------------------------------
 
@@ -348,6 +371,7 @@ class ParticleFilter(Inside):
         plan: Plan,
         part: slice,
         reports: NDArray[np.float64],
+        distributions: NDArray[np.float64] | None = None,
     ) -> None:
         most = self._draws * (part.stop - part.start)
         with drawn_uniforms(self.rng, most) as (uniforms, progress):
@@ -361,9 +385,19 @@ class ParticleFilter(Inside):
                     progress,
                     None if stream.numbers is None else stream.numbers[part],
                     None if plan.elapsed is None else plan.elapsed[part],
+                    distributions,
+                    None if stream.observations is None else stream.observations[part],
                 )
             finally:
                 self._note_time(plan, part.start + int(progress[0]))
+
+    def _absorb_distributions(
+        self, stream: Stream, plan: Plan, reports: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        for start in range(0, len(stream), self._chunk):
+            part = slice(start, min(start + self._chunk, len(stream)))
+            self._absorb(stream, plan, part, reports[part], out[0, part])
+        self._settle(len(stream))
 
     def _note_time(self, plan: Plan, n: int) -> None:
         """Set the clock to the time of the latest of the first n symbols."""

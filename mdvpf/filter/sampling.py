@@ -158,6 +158,27 @@ class Continuations:
         )
         self._made_amount = np.zeros(shape)
 
+    @property
+    def n_particles(self) -> int:
+        """How many particles the continuations follow."""
+        return self._tables.n_particles
+
+    @property
+    def followed(self) -> Ints:
+        """For each continuation the index of its particle."""
+        return self._particle
+
+    @property
+    def moved_to(self) -> Ints:
+        """The state that each continuation went to last, which may have faded away since."""
+        states: Ints = self._made_state[:, self._n_made - 1]
+        return states
+
+    @property
+    def left_of_last(self) -> float:
+        """What is left now of a count of one at the step that was made last."""
+        return float(self._left_of(self.step - 1))
+
     # -- forgetting ------------------------------------------------------------------------
 
     def _left_of(self, steps: Any) -> Any:

@@ -53,6 +53,16 @@ tree                                     levels of the trees of columns, the roo
                                          in a root; levels of the trees of rows of a Mealy machine
 ======================================== =========================================================
 
+A filter over numbers has version 3, real counts of an alphabet of one symbol, which says that there
+was an observation, and four more sections. `mdvpf/_kernel/families.pxd` says what a row holds.
+
+======================================== =========================================================
+statistic                                of each state of each entry, as in ``into``: its row of
+                                         statistics, from 1; 0 for one that observed nothing
+statistics, statistics_behind            of each row: its numbers; its scale, as for groups
+observation                              the one that MD-VPA holds back; NaN for what is missing
+======================================== =========================================================
+
 Records are numbered from 1 in the order of ``kind``; a node comes after all that it holds. An entry
 has as many numbers in ``rows`` as the largest particle needs: one for each of the states and the
 start state in a Mealy machine, whose rows hang in a tree below it, else one for every four of them.
@@ -71,7 +81,17 @@ from numpy.typing import NDArray
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
 from mdvpf.checkpoint import CheckpointError, State, narrowed, rng_state, widened
-from mdvpf.model import Clock, InfiniteHMM, OpenVocabulary, read_time
+from mdvpf.model import (
+    Categorical,
+    Clock,
+    CompiledEmission,
+    Gaussian,
+    InfiniteHMM,
+    OpenVocabulary,
+    Poisson,
+    Product,
+    read_time,
+)
 from mdvpf.model.algorithms import ALGORITHMS, DUPLICATING, MDVPA, Algorithm
 
 # The arrays of a snapshot of the core, in its order, and the types in which they are passed.
@@ -134,11 +154,20 @@ KEY_SECTIONS = {
     "position_level": np.uint8,
     "position_below": np.uint32,
 }
+NUMBER_SECTIONS = {
+    "statistic": np.uint32,
+    "statistics": np.float64,
+    "statistics_behind": np.uint32,
+    "observation": np.float64,
+}
 OPEN_SECTIONS = {"seen": np.uint64, "tree": np.uint32}
 # One number a state or a symbol of a particle, at full width: the memory that a particle takes
 # for each of them stands in a fixed proportion to the file.
 _FULL_WIDTH = ("rows", "columns", "children", "pair_sum", "into")
 _KEYS = "positions"
+_FAMILIES: dict[str, Any] = {
+    kind.__name__: kind for kind in (OpenVocabulary, Gaussian, Poisson, Categorical)
+}
 
 _LARGEST_STEP = 2**62
 _LARGEST = sys.float_info.max
@@ -150,6 +179,8 @@ def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
     sections: dict[str, Any] = REAL_SECTIONS if model.has_real_counts else SECTIONS
     if has_keys:
         sections = sections | KEY_SECTIONS
+    if model.numbers is not None:
+        return sections | NUMBER_SECTIONS
     return sections | OPEN_SECTIONS if model.is_open else sections
 
 
@@ -175,7 +206,8 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
     if model.has_real_counts:
         values["counts"] = "real"
     is_later = has_keys or model.is_open or model.has_real_counts
-    return State(values, arrays, version=2 if is_later else 1)
+    version = 3 if model.numbers is not None else 2 if is_later else 1
+    return State(values, arrays, version=version)
 
 
 def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> ParticleSystem:
@@ -189,7 +221,7 @@ def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> Pa
     if validate.flag("is_pending", values["is_pending"]):
         pending = -1
         if values["pending_symbol"] is not None:
-            most = validate.LARGEST_INT if model.is_open else model.n_symbols - 1
+            most = validate.LARGEST_INT if model.is_open else fresh.n_symbols - 1
             pending = validate.integer("pending_symbol", values["pending_symbol"], low=0, high=most)
     return fresh.restored(
         validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP),
@@ -232,20 +264,71 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
     }
     if model.emission is not None:
         del values["n_symbols"], values["beta"]
-        values["emission"] = {"name": "OpenVocabulary", **_fields(model.emission)}
+        values["emission"] = _family_values(model.emission)
     if isinstance(model.half_life, timedelta):
         values["half_life"] = {"seconds": model.half_life.total_seconds()}
     return values
 
 
-def _read_model(values: dict[str, Any]) -> InfiniteHMM:
+def _family_values(family: Any) -> dict[str, Any]:
+    """Return the name of an emission family and its parameters.
+
+    Of a user's own that is what to know it by: files hold no code.
+    """
+    if isinstance(family, CompiledEmission):
+        return {
+            "name": "CompiledEmission",
+            "label": family.name,
+            "n_dims": family.n_dims,
+            "n_statistics": family.n_statistics,
+            "fades": list(family.fades),
+            "probed": family.probed(),
+        }
+    found = {"name": type(family).__name__, **_fields(family)}
+    if isinstance(family, Product):
+        found["families"] = [_family_values(part) for part in family.families]
+    return found
+
+
+def _read_family(values: dict[str, Any], given: dict[str, Any]) -> Any:
+    """Return the family of such values, or raise; a user's own is asked for."""
+    parameters = dict(values)
+    name = parameters.pop("name")
+    if name == "Product":
+        return Product(*(_read_family(part, given) for part in parameters["families"]))
+    if name == "CompiledEmission":
+        return _checked_family(given["emission"], values)
+    if name not in _FAMILIES:
+        raise CheckpointError(f"file: emission {values!r} is not known")
+    return _FAMILIES[name](**parameters)
+
+
+def _checked_family(family: Any, values: dict[str, Any]) -> CompiledEmission:
+    """Return a user's family if it is the one that a file was saved with, or raise."""
+    if not isinstance(family, CompiledEmission):
+        raise TypeError(f"emission={family!r}: expected a CompiledEmission")
+    found = _family_values(family)
+    for name, saved in values.items():
+        if name != "probed" and found[name] != saved:
+            raise ValueError(
+                f"emission={family!r} with {name} {found[name]!r}: expected {saved!r}, with which "
+                "the checkpoint was saved"
+            )
+    here = np.array(found["probed"], dtype=np.float64)
+    there = np.array(values["probed"], dtype=np.float64)
+    if here.shape != there.shape or not np.allclose(here, there, 1e-9, 1e-9, equal_nan=True):
+        raise ValueError(
+            f"emission={family!r}: its prior predictive is not the one that the checkpoint was "
+            "saved with; expected the same functions and user_data"
+        )
+    return family
+
+
+def _read_model(values: dict[str, Any], given: dict[str, Any]) -> InfiniteHMM:
     """Return the model of such values, or raise."""
     values = dict(values)
     if "emission" in values:
-        parameters = dict(values["emission"])
-        if parameters.pop("name") != "OpenVocabulary":
-            raise CheckpointError(f"file: emission {values['emission']!r} is not known")
-        values["emission"] = OpenVocabulary(**parameters)
+        values["emission"] = _read_family(values["emission"], given)
     half_life = values.get("half_life")
     if isinstance(half_life, dict):
         seconds = validate.real("seconds", half_life["seconds"], low=1e-6, high=8e13)
@@ -302,7 +385,7 @@ def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(algorithm, DUPLICATING) and n_particles != len(state.arrays["weight"]):
         raise CheckpointError("file: this algorithm always has all its particles")
     return {
-        "model": _read_model(values["model"]),
+        "model": _read_model(values["model"], given),
         "algorithm": algorithm,
         "rng": rng_state.from_values(values["rng"]),
         **values["options"],

@@ -29,6 +29,7 @@ def particle_predictives(pf: ParticleFilter, symbol: int) -> NDArray[np.float64]
     """
     if not isinstance(pf, ParticleFilter):
         raise TypeError(f"pf={pf!r}: expected a ParticleFilter")
+    pf._check_symbols("particle_predictives")
     if pf.is_open:
         raise ValueError(f"pf={pf!r}: expected a filter with a closed alphabet")
     symbol = validate.integer("symbol", symbol, low=0, high=pf.n_symbols - 1)

@@ -3,8 +3,9 @@
 A path of hidden states, numbered by first appearance, is followed by counts of transitions
 and emissions. The next state is drawn in proportion to the transitions seen from the present
 one, or through an oracle that knows how often each state was entered; a state that was never
-seen is always possible. Symbols come from a Dirichlet-multinomial for each state. The counts
-live in the compiled core; this module only says how they become probabilities.
+seen is always possible. Symbols come from a Dirichlet-multinomial for each state, numbers from
+another family. The counts live in the compiled core; this module only says how they become
+probabilities.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from mdvpf._support import validate
 from mdvpf.model.clock import Clock, read_half_life
 from mdvpf.model.emissions import Categorical, Emission, OpenVocabulary
+from mdvpf.model.number_families import NUMBER_FAMILIES, NumberFamily
 
 Oracle = Literal["unvisited", "any", "rows"]
 ORACLES: tuple[Oracle, ...] = ("unvisited", "any", "rows")
@@ -26,7 +28,7 @@ MACHINES: tuple[Machine, ...] = ("moore", "mealy")
 
 @dataclass(frozen=True, slots=True)
 class InfiniteHMM:
-    """Infinite hidden Markov model over an alphabet of symbols, fixed or open.
+    """Infinite hidden Markov model over symbols of an alphabet, fixed or open, or over numbers.
 
     Write ``t[j, c]`` for the transitions from state j to c so far, ``t[j]`` for their sum,
     ``into[c]`` for how often c was entered and ``e[c, y]`` for how often it emitted y.
@@ -35,7 +37,7 @@ class InfiniteHMM:
     ----------
     n_symbols : int, optional
         Size V of the alphabet; symbols are 0, 1, ..., V - 1. With `beta` it is short for
-        ``emission=Categorical(n_symbols, beta)``. None where the alphabet is open.
+        ``emission=Categorical(n_symbols, beta)``. None where the alphabet is open, and for numbers.
     alpha : float, default 1.0
         Weight of the oracle against the transitions seen: it is asked with probability
         ``alpha / (t[j] + alpha)``.
@@ -46,19 +48,20 @@ class InfiniteHMM:
         ``(e[c, y] + beta) / (e[c] + V * beta)``. Smaller values make states more specific;
         this is the parameter that matters most. The default is 1 / V (Perks' prior: all symbols
         together count as one observation). The attribute is always the number in force, None
-        where the alphabet is open.
+        where the alphabet is open, and for numbers.
     oracle : {"unvisited", "any", "rows"}, default "unvisited"
         Whether the oracle offers only the states never reached from j (the paper's Appendix I
         as printed), or any state; "rows" offers any, in proportion to the number of rows that
         reach it instead of the number of transitions.
     max_states : int, optional
         A particle that has this many states is not offered a new one. Unbounded by default.
-    emission : Categorical or OpenVocabulary, optional
+    emission : Categorical or another family, optional
         What states emit, instead of `n_symbols` and `beta`. The attribute is None for a
-        `Categorical`, whose parameters are those two attributes.
+        `Categorical`, whose parameters are those two attributes. The others are `OpenVocabulary`,
+        `Gaussian`, `Poisson`, `Product` and `CompiledEmission`.
     machine : {"moore", "mealy"}, default "moore"
         Whether the row of the next transition is chosen by the state alone, or by the state and
-        the symbol that it emitted; a missing symbol has a row of its own.
+        the symbol that it emitted; a missing symbol has a row of its own. Numbers have "moore".
     kappa : float, default 0.0
         Stickiness: added to the transitions of every state to itself.
     forget : float, default 0.0
@@ -84,14 +87,14 @@ class InfiniteHMM:
     (True, True)
     """
 
-    n_symbols: int = None  # type: ignore[assignment]  # None only if the alphabet is open
+    n_symbols: int = None  # type: ignore[assignment]  # None if there is no fixed alphabet
     alpha: float = 1.0
     gamma: float = 1.0
     beta: float = None  # type: ignore[assignment]  # a number once `__post_init__` is through
     oracle: Oracle = "unvisited"
     max_states: int | None = None
     _: KW_ONLY
-    emission: OpenVocabulary | None = None
+    emission: OpenVocabulary | NumberFamily | None = None
     machine: Machine = "moore"
     kappa: float = 0.0
     forget: float = 0.0
@@ -108,7 +111,7 @@ class InfiniteHMM:
             oracle: Oracle = "unvisited",
             max_states: int | None = None,
             *,
-            emission: Emission | None = None,
+            emission: Emission | NumberFamily | None = None,
             machine: Machine = "moore",
             kappa: float = 0.0,
             forget: float = 0.0,
@@ -125,6 +128,11 @@ class InfiniteHMM:
             most = validate.integer("max_states", self.max_states, low=1, also=", or None")
             put(self, "max_states", most)
         validate.choice("machine", self.machine, MACHINES)
+        if self.numbers is not None and self.machine == "mealy":
+            raise ValueError(
+                f"machine='mealy': expected 'moore' together with emission={self.emission!r}: "
+                "numbers choose no row"
+            )
         most_real = validate.LARGEST_PARAMETER
         put(self, "kappa", validate.real("kappa", self.kappa, low=0.0, high=most_real))
         put(self, "forget", validate.real("forget", self.forget, low=0.0, high=most_real))
@@ -140,11 +148,12 @@ class InfiniteHMM:
     def _read_emission(self) -> None:
         """Check what states emit; a `Categorical` becomes `n_symbols` and `beta`."""
         put = object.__setattr__
-        family: Emission | None = self.emission
+        family: Emission | NumberFamily | None = self.emission
         if family is not None:
-            if not isinstance(family, (Categorical, OpenVocabulary)):
+            if not isinstance(family, (Categorical, OpenVocabulary, *NUMBER_FAMILIES)):
                 raise TypeError(
-                    f"emission={family!r}: expected a Categorical, an OpenVocabulary, or None"
+                    f"emission={family!r}: expected a Categorical, an OpenVocabulary, a Gaussian, "
+                    "a Poisson, a Product, a CompiledEmission, or None"
                 )
             for name in ("n_symbols", "beta"):
                 if getattr(self, name) is not None:
@@ -152,7 +161,7 @@ class InfiniteHMM:
                         f"{name}={getattr(self, name)!r}: expected None together with "
                         f"emission={family!r}, which says it"
                     )
-        if isinstance(family, OpenVocabulary):
+        if isinstance(family, (OpenVocabulary, *NUMBER_FAMILIES)):
             return
         if family is None:
             family = Categorical(self.n_symbols, self.beta)
@@ -171,17 +180,27 @@ class InfiniteHMM:
     @property
     def _unsaid(self) -> tuple[str, ...]:
         """Fields that say nothing: those of the other kind of alphabet."""
-        return ("n_symbols", "beta") if self.is_open else ("emission",)
+        return ("emission",) if self.emission is None else ("n_symbols", "beta")
 
     @property
     def is_open(self) -> bool:
         """Whether the alphabet is open: symbols are numbered as they appear."""
-        return self.emission is not None
+        return isinstance(self.emission, OpenVocabulary)
+
+    @property
+    def vocabulary(self) -> OpenVocabulary | None:
+        """The family of an open alphabet; None for a fixed one, and for numbers."""
+        return self.emission if isinstance(self.emission, OpenVocabulary) else None
+
+    @property
+    def numbers(self) -> NumberFamily | None:
+        """The family if states emit numbers; None if they emit symbols."""
+        return self.emission if isinstance(self.emission, NUMBER_FAMILIES) else None
 
     @property
     def has_real_counts(self) -> bool:
         """Whether the core holds counts as 32-bit floats: not in the model of the paper."""
-        return bool(extensions(self).keys() - {"emission"})
+        return self.numbers is not None or bool(extensions(self).keys() - {"emission"})
 
     @property
     def fades(self) -> bool:

@@ -22,7 +22,7 @@ The symbols of the paper, and what they are called here:
 ``y_n``               ``symbol``; None if it is missing
 ``y_{n+1}``           ``lookahead``; None if it is missing or the sequence ends
 ``p(m | x_k)``        `transition_probabilities`
-``p(y | m)``          `emission_probability`
+``p(y | m)``          `emission_probability`; of numbers, its log: `log_density`
 ``log f(k, m, y)``    `log_potentials`
 ``(k, m), b(k, m)``   `Candidate`, its ``log_score``; all of them: `expand`
 ``G(m)``              `label_norm`
@@ -37,6 +37,7 @@ A rule of one's own is a class with such a step: `SelectionRule`.
 from mdvpf.reference.filter import Pending, ReferenceFilter
 from mdvpf.reference.literal import LiteralFilter, LiteralResult
 from mdvpf.reference.memory import GONE, ROWS_COUNTED_EVERY, Memory, round24
+from mdvpf.reference.number_families import Emitted, Numbers, log_density
 from mdvpf.reference.particle import (
     NO_PARENT,
     START,
@@ -47,6 +48,7 @@ from mdvpf.reference.particle import (
     emission_probability,
     ended,
     faded,
+    log_emission_probability,
     log_potentials,
     move,
     seeing,
@@ -97,8 +99,10 @@ __all__ = [
     "Candidate",
     "GONE",
     "GRID",
+    "Emitted",
     "Memory",
     "NO_PARENT",
+    "Numbers",
     "Particle",
     "Position",
     "Pending",
@@ -120,6 +124,8 @@ __all__ = [
     "heavy_and_light",
     "is_time_to_resample",
     "label_norm",
+    "log_density",
+    "log_emission_probability",
     "log_potentials",
     "log_predictive",
     "log_sum_exp",

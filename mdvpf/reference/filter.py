@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.model import Clock, InfiniteHMM
+from mdvpf.model import Clock, InfiniteHMM, read_observation
 from mdvpf.model.algorithms import (
     DUPLICATING,
     MDVPA,
@@ -162,20 +162,41 @@ class ReferenceFilter:
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet; of an open one, how many symbols were seen."""
+        """Size of the alphabet; of an open one, how many symbols were seen; 0 for numbers."""
+        if self.model.numbers is not None:
+            return 0
         return len(self.particles[0].seen) if self.model.is_open else self.model.n_symbols
 
     def predict_proba(self, key: Key = None, *, time: float | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key.
 
-        Of an open alphabet the last entry is for a symbol that was never seen.
+        Of an open alphabet the last entry is for a symbol that was never seen. Families over
+        numbers have `log_density` instead.
         """
+        if self.model.numbers is not None:
+            raise TypeError(f"emission={self.model.numbers!r}: expected log_density(observation)")
         particles = self._shown(key, self._clock_at(time))
         log_probabilities = [
             log_predictive(self.model, particles, symbol)
             for symbol in range(self.n_symbols + self.model.is_open)
         ]
         return np.array([math.exp(value) for value in log_probabilities])
+
+    def log_density(self, observation: Any, key: Key = None, *, time: float | None = None) -> float:
+        """Return the log density of an observation as the next one of a key."""
+        particles = self._shown(key, self._clock_at(time))
+        return log_predictive(self.model, particles, self._read(observation))
+
+    def _read(self, symbol: Any) -> Symbol:
+        """Return an observation as particles keep it, or raise."""
+        family = self.model.numbers
+        if family is not None:
+            numbers = tuple(read_observation(family, symbol).tolist())
+            return None if all(math.isnan(number) for number in numbers) else numbers
+        if symbol is None:
+            return None
+        most = self.n_symbols if self.model.is_open else self.n_symbols - 1
+        return validate.integer("symbol", symbol, low=0, high=most)
 
     def _clock_at(self, time: float | None) -> Clock | None:
         return None if self._clock is None else self._clock.at(time)
@@ -185,11 +206,9 @@ class ReferenceFilter:
         elapsed = 0.0 if clock is None else clock.elapsed
         return [standing(at_clock(particle, elapsed), key) for particle in self.particles]
 
-    def update(self, symbol: Symbol, key: Key = None, *, time: float | None = None) -> Step:
-        """Absorb one symbol, None if it is missing, and report on the set shown after it."""
-        if symbol is not None:
-            most = self.n_symbols if self.model.is_open else self.n_symbols - 1
-            symbol = validate.integer("symbol", symbol, low=0, high=most)
+    def update(self, symbol: Any, key: Key = None, *, time: float | None = None) -> Step:
+        """Absorb one observation, None if it is missing, and report on the set shown after it."""
+        symbol = self._read(symbol)
         if self.max_keys is not None and key not in self._keys and self.n_keys == self.max_keys:
             self.new_sequence(next(iter(self._keys)))
         self._clock = self._clock_at(time)

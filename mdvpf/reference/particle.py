@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Counts
 from mdvpf.reference.memory import GONE, ROWS_COUNTED_EVERY, Memory
+from mdvpf.reference.number_families import Emitted, Numbers, log_density
 
 START = -1
 """The state before the first symbol of a sequence: it has a transition row, and no way in."""
@@ -21,8 +22,8 @@ START = -1
 NO_PARENT = -1
 """The parent of a particle that has seen nothing."""
 
-Symbol = int | None
-"""An observation; None is a missing one."""
+Symbol = int | None | Numbers
+"""An observation: a symbol or, in families over numbers, a tuple; None is a missing one."""
 
 Row = int | tuple[int, Symbol]
 """What a row of transitions belongs to: a state, or a state and the symbol it emitted."""
@@ -67,6 +68,8 @@ class Particle:
         Transitions so far from a row, -1 for that of the start state, to a state.
     emission : dict of (int, int) to number
         How often a state emitted a symbol. With rounding also how often a missing one, None.
+    observed : dict of int to Emitted
+        In families over numbers, what a state emitted. These weights are not rounded.
     into : dict of int to number
         How often a state was entered, from the start state too; of transitions that have faded
         away it keeps what is left.
@@ -95,6 +98,7 @@ class Particle:
     path: list[int] = field(default_factory=list)
     transition: dict[tuple[Row, int], float] = field(default_factory=dict)
     emission: dict[tuple[int, Symbol], float] = field(default_factory=dict)
+    observed: dict[int, Emitted] = field(default_factory=dict)
     into: dict[int, float] = field(default_factory=dict)
     rows_into: dict[int, int] = field(default_factory=dict)
     symbol: Symbol = None
@@ -138,11 +142,12 @@ class Particle:
             if row == START:
                 start[state] = times / unit
             elif isinstance(row, tuple):
-                transition[row[0], n_symbols if row[1] is None else row[1], state] = times / unit
+                after = row[1] if isinstance(row[1], int) else n_symbols
+                transition[row[0], after, state] = times / unit
             else:
                 transition[row, state] = times / unit
         for (state, symbol), times in self.emission.items():
-            if symbol is not None:
+            if isinstance(symbol, int):
                 emission[state, symbol] = times / unit
         return Counts(start, transition, emission)
 
@@ -160,8 +165,10 @@ def move(
     transition[entry] = memory.increased(transition.get(entry, 0), step, particle.clock)
     into = dict(particle.into)
     into[state] = memory.increased(into.get(state, 0), step, particle.clock)
-    emission = dict(particle.emission)
-    if symbol is not None or memory.rounding:
+    emission, observed = dict(particle.emission), dict(particle.observed)
+    if isinstance(symbol, tuple):
+        observed[state] = (*observed.get(state, ()), (particle.unit, symbol))
+    elif symbol is not None or memory.rounding:
         times = emission.get((state, symbol), 0)
         emission[state, symbol] = memory.increased(times, step, particle.clock)
     child = Particle(
@@ -172,6 +179,7 @@ def move(
         path=[*particle.path, state],
         transition=transition,
         emission=emission,
+        observed=observed,
         into=into,
         rows_into=rows_into,
         symbol=symbol,
@@ -206,7 +214,7 @@ def ended(particle: Particle, key: Key) -> Particle:
 
 def counted(seen: tuple[int, ...], symbol: Symbol) -> tuple[int, ...]:
     """Return how often each symbol was seen, with one more; a missing one is not counted."""
-    if symbol is None:
+    if not isinstance(symbol, int):
         return seen
     times = seen[symbol] if symbol < len(seen) else 0
     return (*seen[:symbol], times + 1, *seen[symbol + 1 :])
@@ -256,6 +264,11 @@ def _scaled(particle: Particle, scale: float) -> Particle:
         into=into,
         transition=transition,
         emission={(c, y): n * scale for (c, y), n in particle.emission.items() if c in into},
+        observed={
+            c: tuple((w * scale, y) for w, y in emitted)
+            for c, emitted in particle.observed.items()
+            if c in into
+        },
         rows_into={c: n for c, n in rows_into.items() if c in into},
     )
 
@@ -296,7 +309,7 @@ def transition_probabilities(model: InfiniteHMM, particle: Particle) -> list[flo
 def emission_probability(
     model: InfiniteHMM, particle: Particle, state: int, symbol: Symbol
 ) -> float:
-    """Return the probability that `state` emits `symbol`; 1 for a missing symbol.
+    """Return the probability that `state` emits `symbol`; 1 for a missing one. Not for numbers.
 
     With rounding the emissions of a state are not added up: they are how often it was entered,
     less how often its symbol was missing.
@@ -305,11 +318,12 @@ def emission_probability(
     """
     if symbol is None:
         return 1.0
-    if model.emission is None:
+    assert isinstance(symbol, int)
+    if model.vocabulary is None:
         prior, base = model.n_symbols * model.beta, 1.0 / model.n_symbols
     else:
-        prior = model.emission.concentration
-        base = model.emission.base_probability(particle.seen, symbol)
+        prior = model.vocabulary.concentration
+        base = model.vocabulary.base_probability(particle.seen, symbol)
     if state == particle.n_states:
         return base
     if particle.memory.rounding:
@@ -321,8 +335,20 @@ def emission_probability(
         )
     unit = particle.unit
     times = particle.emission.get((state, symbol), 0) / unit
-    pseudo_count = model.beta if model.emission is None else prior * base
+    pseudo_count = model.beta if model.vocabulary is None else prior * base
     return (times + pseudo_count) / (total / unit + prior)
+
+
+def log_emission_probability(
+    model: InfiniteHMM, particle: Particle, state: int, symbol: Symbol
+) -> float:
+    """Return the log probability, or density, with which `state` emits `symbol`."""
+    if not isinstance(symbol, tuple):
+        return math.log(emission_probability(model, particle, state, symbol))
+    assert model.numbers is not None
+    unit = particle.unit
+    emitted = tuple((w / unit, y) for w, y in particle.observed.get(state, ()))
+    return log_density(model.numbers, emitted, symbol)
 
 
 def log_potentials(model: InfiniteHMM, particle: Particle, symbol: Symbol) -> list[float]:
@@ -331,7 +357,7 @@ def log_potentials(model: InfiniteHMM, particle: Particle, symbol: Symbol) -> li
     It is -inf for a state that cannot come next.
     """
     return [
-        math.log(probability) + math.log(emission_probability(model, particle, state, symbol))
+        math.log(probability) + log_emission_probability(model, particle, state, symbol)
         if probability > 0.0
         else -math.inf
         for state, probability in enumerate(transition_probabilities(model, particle))

@@ -6,8 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 
-from mdvpf.reference.particle import Symbol
-
 
 class ReferencePitmanYorTree:
     """`PitmanYorTree` in plain Python: counts by context, a tuple with the latest symbol last.
@@ -64,7 +62,7 @@ class ReferencePitmanYorTree:
         """End the sequence of a key."""
         self.contexts.pop(key, None)
 
-    def update(self, symbol: Symbol, key: Hashable = None) -> float:
+    def update(self, symbol: int | None, key: Hashable = None) -> float:
         """Absorb a symbol of a key, None if it is missing, and return its log predictive."""
         context = self.contexts.pop(key, ())
         if symbol is None:

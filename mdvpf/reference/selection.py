@@ -71,7 +71,7 @@ def label_norm(log_values: Sequence[float], normalizer: Normalizer, n_particles:
 def lookahead_terms(
     model: InfiniteHMM,
     particles: Sequence[Particle],
-    lookahead: int,
+    lookahead: Symbol,
     normalizer: Normalizer,
     n_particles: int,
 ) -> list[float]:

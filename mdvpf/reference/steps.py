@@ -16,7 +16,7 @@ from mdvpf.model.algorithms import (
 from mdvpf.reference.particle import (
     Particle,
     Symbol,
-    emission_probability,
+    log_emission_probability,
     move,
     seeing,
     transition_probabilities,
@@ -160,7 +160,7 @@ def smc_step(
         Candidate(
             k,
             state,
-            particle.log_weight + math.log(emission_probability(model, particle, state, symbol)),
+            particle.log_weight + log_emission_probability(model, particle, state, symbol),
         )
         for k, (particle, state) in enumerate(zip(particles, states, strict=True))
     ]

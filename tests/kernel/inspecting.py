@@ -44,6 +44,14 @@ def n_absorbed(pf: mdvpf.ParticleFilter) -> int:
     return int(pf._core.n_steps + pf._core.pending)
 
 
+def prediction(pf: mdvpf.ParticleFilter) -> Any:
+    """What a filter expects next; of numbers, the components in an order of their own."""
+    if pf.model.numbers is None:
+        return pf.predict_proba().tobytes()
+    weights, statistics = pf._components(0)
+    return sorted(zip(map(tuple, statistics.tolist()), weights.tolist(), strict=True))
+
+
 def laid_open(pf: mdvpf.ParticleFilter) -> dict[str, Any]:
     """Everything that can be seen of a filter, to be compared bit for bit."""
     particles = shown(pf)
@@ -51,7 +59,7 @@ def laid_open(pf: mdvpf.ParticleFilter) -> dict[str, Any]:
         "n_steps": pf._core.n_steps,
         "pending": pf._core.pending,
         "log_evidence": pf.log_evidence,
-        "prediction": pf.predict_proba().tobytes(),
+        "prediction": prediction(pf),
         "generator": repr(generator_state(pf.rng)),
         "weights": particles.weights.tobytes(),
         "states": particles.states.tolist(),

@@ -157,7 +157,7 @@ def compare(kind: str, max_examples: int) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_step_by_step(kind: str) -> None:
-    outcomes = compare(kind, max_examples={"MDVPA": 120, "SMC": 80}.get(kind, 50))
+    outcomes = compare(kind, max_examples={"MDVPA": 60, "SMC": 40}.get(kind, 30))
     # An edge is one in thousands of steps; more of them would hide a difference.
     assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
 
@@ -203,10 +203,10 @@ LONG_RUNS: dict[str, Algorithm] = {
 @pytest.mark.parametrize("name", LONG_RUNS)
 def test_core_agrees_with_the_reference_over_a_switching_stream(name: str) -> None:
     model = mdvpf.InfiniteHMM(5, alpha=1.0, gamma=1.0, beta=0.3, max_states=8)
-    pair = Pair(model, LONG_RUNS[name], n_particles=100, seed=4)
-    edge = pair.follow(switching_hmm(8, 300, 5), predictions=40, tables=40)
+    pair = Pair(model, LONG_RUNS[name], n_particles=60, seed=4)
+    edge = pair.follow(switching_hmm(8, 230, 5), predictions=40, tables=40)
     assert edge is None
-    assert len(pair.core.weights) == 100
+    assert len(pair.core.weights) == 60
 
 
 @pytest.mark.torture

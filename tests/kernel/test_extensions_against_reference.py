@@ -138,7 +138,7 @@ def compare(kind: str, max_examples: int) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_step_by_step(kind: str) -> None:
-    outcomes = compare(kind, max_examples={"MDVPA": 120, "SMC": 80}.get(kind, 60))
+    outcomes = compare(kind, max_examples={"MDVPA": 60, "SMC": 30}.get(kind, 20))
     # Ties are rare; more of them would hide a difference.
     assert outcomes["agreed to the end"] >= 0.98 * outcomes.total(), outcomes
 
@@ -199,7 +199,7 @@ LONG_MODELS: dict[str, dict[str, Any]] = {
 def test_core_agrees_with_the_reference_over_a_switching_stream(extension: str, name: str) -> None:
     model = mdvpf.InfiniteHMM(5, beta=0.3, **LONG_MODELS[extension])
     pair = Pair(model, LONG_RUNS[name], n_particles=20, seed=4)
-    edge = pair.follow(switching_hmm(8, 200, 5), predictions=40, tables=40)
+    edge = pair.follow(switching_hmm(8, 130, 5), predictions=40, tables=40)
     assert edge is None
     assert len(pair.core.weights) == 20
 

@@ -169,10 +169,10 @@ def compare_bounded(algorithm: Algorithm, n_particles: int, length: int, **model
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_thousands_of_candidates_are_selected_as_if_all_were_sorted(name: str) -> None:
-    compare_bounded(BOUNDED[name], 2000, 15)
+    compare_bounded(BOUNDED[name], 2000, 11)
 
 
-@pytest.mark.parametrize("beta", [0.03, 1e-6, 1e-30])
+@pytest.mark.parametrize("beta", [0.03, 1e-30])
 @pytest.mark.parametrize("name", ["VPA", "MD-VPA, discount 1", "OptimalResampling"])
 @every_oracle
 def test_thousands_of_candidates_whose_states_have_emitted_less_than_they_were_entered(

@@ -64,7 +64,7 @@ def compare(kind: str, max_examples: int) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_step_by_step(kind: str) -> None:
-    outcomes = compare(kind, max_examples={"MDVPA": 120, "SMC": 80}.get(kind, 60))
+    outcomes = compare(kind, max_examples={"MDVPA": 40, "SMC": 30}.get(kind, 20))
     # Ties are rare; more of them would hide a difference.
     assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
 
@@ -92,7 +92,7 @@ def test_every_algorithm_agrees_with_the_reference_in_every_setting(
 # machine grow from 4 columns on, and from 64.
 
 
-@pytest.mark.parametrize("algorithm", ["MD-VPA", "MD-VPA optimal", "VPA", "SMC"])
+@pytest.mark.parametrize("algorithm", ["MD-VPA optimal", "SMC"])
 @pytest.mark.parametrize("setting", ["plain", "any", "mealy", "mealy, rows, sticky, half-life 4"])
 def test_core_agrees_with_the_reference_while_the_trees_grow(setting: str, algorithm: str) -> None:
     model = replace(make_model(setting), max_states=5)

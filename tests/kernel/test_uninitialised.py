@@ -48,7 +48,7 @@ CALLS = {
     """,
     "CountTree": """
         lambda: thing.absorb(Context(3), -1, True),
-        lambda: thing.predict(Context(3), no_numbers), thing.copy, thing.verify,
+        lambda: thing.predict(Context(3), np.empty((1, 0))), thing.copy, thing.verify,
     """,
     "SoftTables": """
         lambda: thing.absorb(-1), thing.new_sequence, lambda: thing.predict(no_numbers),

@@ -562,8 +562,8 @@ def test_what_is_no_checkpoint(content: bytes, message: str) -> None:
 
 
 def test_a_format_of_the_future_is_named() -> None:
-    content = sealed(unsealed(saved(make_filter())), version=3)
-    with pytest.raises(mdvpf.CheckpointError, match="format version 3; expected 1 to 2"):
+    content = sealed(unsealed(saved(make_filter())), version=4)
+    with pytest.raises(mdvpf.CheckpointError, match="format version 4; expected 1 to 3"):
         loaded(content)
 
 

@@ -1,0 +1,46 @@
+# cython: language_level=3
+"""Types of families over numbers: channels, functions of users, and the table of statistics."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from mdvpf._kernel.constants cimport ChannelKind
+
+# One column of an observation in a family over numbers: see `families.pxd`.
+cdef struct Channel:
+    ChannelKind kind
+    uint32_t n_symbols      # categorical: size of the alphabet
+    uint32_t offset         # of its statistics in a row
+    uint32_t n_statistics
+    double[4] parameters    # of the prior
+
+# A user's own family: C functions that return 0, or another number if they fail.
+# (observation, rows of statistics, how many, log predictive of each, user data)
+ctypedef int (*LogPredictive)(
+    const double*, const double*, int64_t, double*, void*) noexcept nogil
+# (observation, weight, row of statistics to be changed, user data)
+ctypedef int (*Update)(const double*, double, double*, void*) noexcept nogil
+
+cdef enum FaultKind:
+    NO_FAULT = 0
+    LOG_PREDICTIVE_STATUS = 1   # it returned a status that is not 0
+    LOG_PREDICTIVE_VALUE = 2    # it wrote what is no finite number
+    UPDATE_STATUS = 3
+    UPDATE_VALUE = 4
+
+cdef struct Compiled:
+    LogPredictive log_predictive  # NULL: the family is built in
+    Update update
+    void* user_data
+    FaultKind fault         # what was wrong with it last
+    int fault_status        # that it returned
+
+# The table of statistics of states: see `statistics.pxd`.
+cdef struct Numbers:
+    uint32_t n_channels     # 0: observations are symbols
+    uint32_t size           # doubles of a row
+    uint32_t n_rows         # ever used; row 0 is the prior
+    uint32_t n_live         # rows in use, the prior included
+    uint32_t freed          # chain of free rows; 0 at its end
+    uint32_t n_prepared     # rows that were made for the commit under way
+    double best             # largest log density of the observation that was scored last
+    Compiled compiled

@@ -1,0 +1,111 @@
+# cython: language_level=3
+"""The log density of an observation in every row of statistics, at once.
+
+Particles share rows, so there are far fewer of them than states of particles.
+"""
+
+from libc.math cimport exp
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from mdvpf._kernel.buffers cimport make_room
+from mdvpf._kernel.clock cimport fading
+from mdvpf._kernel.constants cimport MISSING, NO_MEMORY, OK, Status
+from mdvpf._kernel.families cimport channel_constant, fade_row, log_channel
+from mdvpf._kernel.number_types cimport LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE, Channel
+from mdvpf._kernel.statistics cimport (
+    PRIOR,
+    channels_of, fading_of, note_fault, observation_of, refs_of_rows, row_at, scales_of_rows,
+)
+from mdvpf._kernel.types cimport Clock, System
+
+
+cdef inline void score_built_in(
+    const System* system, const double* observation, const Clock* clock, double* out
+) noexcept nogil:
+    """Add the log predictives of all channels of an observation in every row."""
+    cdef const uint32_t* refs = refs_of_rows(system)
+    cdef const int32_t* scale = scales_of_rows(system)
+    cdef const Channel* channel
+    cdef double constant, y
+    cdef uint32_t c, i
+    for c in range(system.numbers.n_channels):
+        channel = &channels_of(system)[c]
+        y = observation[c]
+        if y != y:
+            continue
+        constant = channel_constant(channel, y)
+        out[PRIOR] += log_channel(channel, row_at(system, PRIOR), 1.0, y, constant)
+        for i in range(1, system.numbers.n_rows):
+            if refs[i]:
+                out[i] += log_channel(
+                    channel, row_at(system, i), fading(scale[i], clock), y, constant)
+
+
+cdef inline Status score_compiled(
+    System* system, const double* observation, const Clock* clock, double* out
+) noexcept nogil:
+    """Ask the user's function for the log predictives of an observation in every row."""
+    cdef const double* rows = row_at(system, PRIOR)
+    cdef uint32_t n_rows = system.numbers.n_rows
+    cdef size_t size = system.numbers.size
+    cdef double* faded
+    cdef uint32_t i
+    cdef int status
+    if system.model.forget > 0.0 or system.model.rate > 0.0:
+        if not make_room(system, &system.work.faded_rows, n_rows * size, sizeof(double)):
+            return NO_MEMORY
+        faded = <double*>system.work.faded_rows.data
+        memcpy(faded, rows, n_rows * size * sizeof(double))
+        for i in range(1, n_rows):
+            if refs_of_rows(system)[i]:
+                fade_row(fading_of(system), <uint32_t>size, faded + i * size,
+                         fading(scales_of_rows(system)[i], clock))
+        rows = faded
+    status = system.numbers.compiled.log_predictive(
+        observation, rows, n_rows, out, system.numbers.compiled.user_data)
+    if status != 0:
+        return note_fault(system, LOG_PREDICTIVE_STATUS, status)
+    for i in range(n_rows):
+        if refs_of_rows(system)[i] and not -1e290 < out[i] < 1e290:
+            return note_fault(system, LOG_PREDICTIVE_VALUE, 0)
+    return OK
+
+
+cdef inline Status score_rows(
+    System* system, int32_t symbol, bint pending, const Clock* clock
+) noexcept nogil:
+    """Find the log density of an observation in every row, as of a step."""
+    cdef uint32_t n_rows = system.numbers.n_rows
+    cdef Status status
+    cdef double* out
+    if not system.numbers.n_channels:
+        return OK
+    if not make_room(system, &system.work.log_density, n_rows, sizeof(double)) \
+            or not make_room(system, &system.work.relative_density, n_rows, sizeof(double)):
+        return NO_MEMORY
+    out = <double*>system.work.log_density.data
+    memset(out, 0, n_rows * sizeof(double))
+    if symbol != MISSING and system.numbers.compiled.update != NULL:
+        status = score_compiled(system, observation_of(system, pending), clock, out)
+        if status != OK:
+            return status
+    elif symbol != MISSING:
+        score_built_in(system, observation_of(system, pending), clock, out)
+    relate_densities(system)
+    return OK
+
+
+cdef inline void relate_densities(System* system) noexcept nogil:
+    """Find the densities relative to the largest of the rows that are in use."""
+    cdef const uint32_t* refs = refs_of_rows(system)
+    cdef const double* density = <const double*>system.work.log_density.data
+    cdef double* relative = <double*>system.work.relative_density.data
+    cdef double best = density[PRIOR]
+    cdef uint32_t i
+    for i in range(system.numbers.n_rows):
+        if refs[i] and density[i] > best:
+            best = density[i]
+    system.numbers.best = best
+    for i in range(system.numbers.n_rows):
+        relative[i] = exp(density[i] - best) if refs[i] else 0.0

@@ -1,0 +1,127 @@
+"""Continuations of a stream of numbers: states as for symbols, and statistics that go with them.
+
+The states of a continuation move as those of one over a single symbol, which says that there was an
+observation. Beside that, each continuation has the statistics of its states, from which it draws
+numbers and to which it adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.filter.particle_statistics import ParticleStatistics
+from mdvpf.filter.predictive import Predictive
+from mdvpf.filter.sampling import Continuations, continuations
+from mdvpf.model import InfiniteHMM, NumberFamily, channels_of
+from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def of_moves(model: InfiniteHMM) -> InfiniteHMM:
+    """Return the model of the moves alone: its one symbol says that there was an observation."""
+    return replace(model, emission=None, n_symbols=1, beta=1.0)
+
+
+class NumberContinuations:
+    """Several continuations, with the statistics of all their states.
+
+    Parameters
+    ----------
+    family : NumberFamily
+        What states emit.
+    ahead : Continuations
+        How the states move.
+    statistics : ndarray of float64, shape (continuations, states, statistics)
+        Of each continuation, as of the step that comes next.
+    """
+
+    def __init__(self, family: NumberFamily, ahead: Continuations, statistics: Floats) -> None:
+        self._family = family
+        self._channels = channels = channels_of(family)
+        self._ahead = ahead
+        self._statistics = statistics
+        self._fades = np.array([fades for channel in channels for fades in channel.fades])
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw a state and an observation for each continuation, and move there."""
+        ahead, n = self._ahead, len(self._statistics)
+        ahead.draw(rng)
+        states = ahead.moved_to
+        width = self._statistics.shape[1]
+        if states.max() >= width:
+            room = ((0, 0), (0, 1 + width // 2 + int(states.max()) - width), (0, 0))
+            self._statistics = np.pad(self._statistics, room)
+        each = np.arange(n)
+        own = self._statistics[each, states]
+        observed = Predictive(self._family, np.ones(n), own).draw_each(rng)
+        self._statistics[each, states] = self._with(own, observed)
+        self._statistics[..., self._fades] *= ahead.left_of_last
+        return observed
+
+    def _with(self, own: Floats, observed: Floats) -> Floats:
+        """Return statistics with one observation more."""
+        own = own.copy()
+        offset = 0
+        for channel, y in zip(self._channels, observed.T, strict=True):
+            part = own[:, offset : offset + channel.n_statistics]
+            part[:, 0] += 1.0
+            if channel.kind == GAUSSIAN:
+                away = y - part[:, 1]
+                part[:, 1] += away / part[:, 0]
+                part[:, 2] += away * (y - part[:, 1])
+            elif channel.kind == CATEGORICAL:
+                part[np.arange(len(y)), 1 + y.astype(np.int64)] += 1.0
+            else:
+                part[:, 1] += y
+            offset += channel.n_statistics
+        return own
+
+    def components(self) -> tuple[Floats, Floats]:
+        """Return weights and statistics of the mixture that all continuations expect next."""
+        weights = self._ahead.transition_probabilities()
+        width = weights.shape[1]
+        statistics = self._statistics[:, :width]
+        if statistics.shape[1] < width:
+            room = ((0, 0), (0, width - statistics.shape[1]), (0, 0))
+            statistics = np.pad(statistics, room)
+        kept = weights > 0.0
+        return weights[kept], statistics[kept]
+
+
+def number_continuations(
+    model: InfiniteHMM,
+    weights: Floats,
+    of_particle: Callable[[int], tuple[ParticleStatistics, Floats]],
+    length: int,
+    size: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[Ints, NumberContinuations]]:
+    """Draw a particle by weight for each of `size` continuations; yield some of them at a time.
+
+    `of_particle` returns what a particle has counted, and the statistics of its states.
+    """
+    assert model.numbers is not None
+    channels = channels_of(model.numbers)
+    tables: list[Floats] = []
+
+    def counted(k: int) -> ParticleStatistics:
+        found, statistics = of_particle(k)
+        tables.append(statistics)
+        return found
+
+    moves = of_moves(model)
+    for part, ahead in continuations(moves, weights, counted, length, size, rng):
+        n = ahead.n_particles
+        found = tables[:n]  # the one after them, if there is one, will be asked for again
+        tables.clear()
+        width = max(len(table) for table in found) + 1
+        padded = np.zeros((n, width, sum(c.n_statistics for c in channels)))
+        for row, table in zip(padded, found, strict=True):
+            row[: len(table)] = table
+        yield part, NumberContinuations(model.numbers, ahead, padded[ahead.followed])

@@ -1,0 +1,216 @@
+"""An emission family of one's own: two compiled functions over doubles.
+
+The core calls them without the interpreter, so they have to be C functions: made by Numba
+(``numba.cfunc``), loaded by ctypes or cffi, or wrapped in a ``scipy.LowLevelCallable``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mdvpf._support import validate
+
+Floats = NDArray[np.float64]
+
+_DOUBLES = ctypes.POINTER(ctypes.c_double)
+_LOG_PREDICTIVE = ctypes.CFUNCTYPE(
+    ctypes.c_int, _DOUBLES, _DOUBLES, ctypes.c_int64, _DOUBLES, ctypes.c_void_p
+)
+_EXPECTED = "a numba.cfunc, a scipy.LowLevelCallable, a function of ctypes or cffi, or an address"
+_PROBES = (0.0, 1.0, 2.0, 5.0)  # what any family can observe: counts and real numbers alike
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class CompiledEmission:
+    """A family of your own, as two C functions.
+
+    A state keeps `n_statistics` doubles, zeros before its first observation. The functions are ::
+
+        int log_predictive(const double *observation, const double *statistics,
+                           int64_t n_states, double *out, void *user_data);
+        int update(const double *observation, double weight, double *statistics,
+                   void *user_data);
+
+    `log_predictive` writes the log density of the observation in each of `n_states` states, whose
+    statistics follow each other; `update` adds the observation to the statistics of one state, as
+    if it had been made `weight` times. Both return 0, or another number if they cannot; what they
+    write has to be finite. A number that is missing is NaN. If all are missing they are not called.
+
+    With forgetting, statistics that are sums of weights are multiplied by what is left of them
+    before either function sees them; others, such as means, are not: `fades` says which are which.
+    "Write an emission family of your own", in the documentation, has families in Numba.
+
+    Parameters
+    ----------
+    log_predictive, update : C function
+        A ``numba.cfunc``, a ``scipy.LowLevelCallable``, a function of ctypes or cffi, or an
+        address.
+    n_statistics : int
+        Doubles that a state keeps.
+    n_dims : int, default 1
+        How many numbers an observation has.
+    fades : sequence of bool, optional
+        Whether each statistic is a sum of weights; all are by default.
+    user_data : array_like of float, optional
+        Hyper-parameters: both functions get a pointer to them. They are copied.
+    name : str, default "own"
+        What checkpoints and messages call it.
+
+    Examples
+    --------
+    >>> import ctypes, mdvpf
+    >>> Doubles = ctypes.POINTER(ctypes.c_double)
+    >>> @ctypes.CFUNCTYPE(
+    ...     ctypes.c_int, Doubles, Doubles, ctypes.c_int64, Doubles, ctypes.c_void_p
+    ... )
+    ... def log_predictive(observation, statistics, n_states, out, user_data):
+    ...     for i in range(n_states):  # uniform on an interval of 10, whatever was seen
+    ...         out[i] = -2.302585092994046
+    ...     return 0
+    >>> @ctypes.CFUNCTYPE(ctypes.c_int, Doubles, ctypes.c_double, Doubles, ctypes.c_void_p)
+    ... def update(observation, weight, statistics, user_data):
+    ...     statistics[0] += weight
+    ...     return 0
+    >>> family = mdvpf.CompiledEmission(log_predictive, update, n_statistics=1)
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=10)
+    >>> round(pf.update(3.0).log_predictive, 6)
+    -2.302585
+    """
+
+    n_statistics: int
+    n_dims: int
+    fades: tuple[bool, ...]
+    user_data: tuple[float, ...]
+    name: str
+
+    def __init__(
+        self,
+        log_predictive: Any,
+        update: Any,
+        n_statistics: int,
+        *,
+        n_dims: int = 1,
+        fades: Any = None,
+        user_data: ArrayLike | None = None,
+        name: str = "own",
+    ) -> None:
+        put = object.__setattr__
+        size = validate.integer("n_statistics", n_statistics, low=1, high=65536)
+        put(self, "n_statistics", size)
+        put(self, "n_dims", validate.integer("n_dims", n_dims, low=1, high=4096))
+        kept = [True] * size if fades is None else list(fades)
+        if len(kept) != size:
+            raise ValueError(f"fades={fades!r}: expected {size} entries, one a statistic")
+        put(self, "fades", tuple(validate.flag(f"fades[{i}]", f) for i, f in enumerate(kept)))
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"name={name!r}: expected a text")
+        put(self, "name", name)
+        address, given = _address("log_predictive", log_predictive)
+        put(self, "_functions", (address, _address("update", update)[0]))
+        put(self, "_kept", (log_predictive, update))  # as long as they may be called
+        if user_data is None:
+            put(self, "user_data", ())
+            put(self, "_data", given)
+        else:
+            data = np.array(user_data, dtype=np.float64).ravel()
+            put(self, "user_data", tuple(data.tolist()))
+            put(self, "_data", data)
+
+    def __deepcopy__(self, memo: Any) -> CompiledEmission:
+        return self  # nothing of it changes, and functions cannot be copied
+
+    def __repr__(self) -> str:
+        return f"CompiledEmission(name={self.name!r}, n_statistics={self.n_statistics})"
+
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """Addresses of the two functions and of their data, for the core."""
+        data: Any = self._data  # type: ignore[attr-defined]
+        place = data.ctypes.data if isinstance(data, np.ndarray) else int(data or 0)
+        functions: tuple[int, int] = self._functions  # type: ignore[attr-defined]
+        return (*functions, place)
+
+    def log_predictive(self, observations: Floats, statistics: Floats) -> Floats:
+        """Return the log predictive of each observation in states with given statistics.
+
+        Parameters
+        ----------
+        observations : ndarray of float64, shape (n, n_dims)
+            The observations.
+        statistics : ndarray of float64, shape (n_states, n_statistics)
+            The statistics.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, n_states)
+        """
+        function = _LOG_PREDICTIVE(self.addresses[0])
+        rows = np.ascontiguousarray(statistics, dtype=np.float64)
+        points = np.ascontiguousarray(observations, dtype=np.float64)
+        out = np.zeros((len(points), len(rows)))
+        for point, row in zip(points, out, strict=True):
+            if np.isnan(point).all():
+                continue
+            status = function(
+                point.ctypes.data_as(_DOUBLES),
+                rows.ctypes.data_as(_DOUBLES),
+                len(rows),
+                row.ctypes.data_as(_DOUBLES),
+                self.addresses[2],
+            )
+            if status:
+                raise ValueError(
+                    f"log_predictive of {self.name!r} returned the status {status}: expected 0"
+                )
+        return out
+
+    def probed(self) -> list[float | None]:
+        """Return the prior predictive at some points: a checkpoint knows the family by it."""
+        prior = np.zeros((1, self.n_statistics))
+        found: list[float | None] = []
+        for probe in _PROBES:
+            try:
+                value = self.log_predictive(np.full((1, self.n_dims), probe), prior)[0, 0]
+                found.append(float(value) if np.isfinite(value) else None)
+            except ValueError:
+                found.append(None)
+        return found
+
+
+def _address(name: str, function: Any) -> tuple[int, int | None]:
+    """Return the address of a C function, and that of the data that it brings along."""
+    if type(function).__name__ == "LowLevelCallable":
+        data = function.user_data
+        place = None if data is None else ctypes.cast(data, ctypes.c_void_p).value
+        return _address(name, function.function)[0], place
+    found: Any = None
+    if isinstance(function, int) and not isinstance(function, bool):
+        found = function
+    elif isinstance(getattr(function, "address", None), int):  # Numba
+        found = function.address
+    elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        found = ctypes.cast(function, ctypes.c_void_p).value
+    elif type(function).__name__ == "PyCapsule":
+        found = _of_capsule(function)
+    elif type(function).__module__ == "_cffi_backend":
+        import cffi  # type: ignore[import-untyped,unused-ignore]
+
+        found = int(cffi.FFI().cast("uintptr_t", function))
+    if not found:
+        raise TypeError(f"{name}={function!r}: expected {_EXPECTED}")
+    return found, None
+
+
+def _of_capsule(capsule: Any) -> int | None:
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    place: int | None = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return place

@@ -1,0 +1,217 @@
+"""Emission families over numbers: what states emit where observations are not symbols.
+
+`Gaussian` is for measurements, `Poisson` for counts, and `Product` joins channels that are observed
+together; `CompiledEmission` is one of the user's own. A family is a frozen dataclass with its
+prior; the statistics live in the particles.
+
+To the core every family is a list of *channels*. A channel is one column of an observation with
+its own statistics: a Gaussian has one for each dimension, a product those of its families. NaN is a
+missing value in any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mdvpf._support import validate
+from mdvpf.model.compiled_emission import CompiledEmission
+from mdvpf.model.emissions import Categorical
+
+# Squares of numbers within this limit, and sums of them, are finite.
+LARGEST_NUMBER = 1e140
+_MOST_CHANNELS = 4096
+
+# Kinds of channels, in the order of `ChannelKind` in `_kernel/constants.pxd`.
+GAUSSIAN, POISSON, CATEGORICAL, COMPILED = range(4)
+
+
+class Channel(NamedTuple):
+    """One column of an observation, as the core is told of it.
+
+    Attributes
+    ----------
+    kind : int
+        `GAUSSIAN`, `POISSON`, `CATEGORICAL` or `COMPILED`.
+    parameters : tuple of float
+        Those of the prior: mean, mean_strength, shape and scale; shape and rate; or beta.
+    fades : tuple of bool
+        For each number that a state keeps of the channel, whether it is a sum of weights. They are
+        the number of observations with their mean and their sum of squared deviations, with their
+        sum, or with how often each symbol was seen.
+    n_symbols : int
+        Size of the alphabet of a categorical channel, else 0.
+    """
+
+    kind: int
+    parameters: tuple[float, ...]
+    fades: tuple[bool, ...]
+    n_symbols: int = 0
+
+    @property
+    def n_statistics(self) -> int:
+        """How many numbers a state keeps of the channel."""
+        return len(self.fades)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Real numbers: independent dimensions, each normal with unknown mean and variance.
+
+    The prior of a dimension is normal-inverse-gamma: the variance is inverse-gamma with `shape`
+    and `scale`, and given the variance the mean is normal around `mean` with the weight of
+    `mean_strength` observations. The predictive of a state is Student's t.
+
+    Parameters
+    ----------
+    n_dims : int, default 1
+        How many numbers an observation has. NaN or None is a missing one.
+    mean : float, default 0.0
+        Prior mean of every dimension.
+    mean_strength : float, default 1.0
+        How many observations the prior mean counts for.
+    shape : float, default 1.0
+        Shape of the prior of the variance: it counts for 2 * shape observations.
+    scale : float, default 1.0
+        Scale of the prior of the variance: about shape times the variance within a state.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> model = mdvpf.InfiniteHMM(emission=mdvpf.Gaussian(scale=0.5), kappa=5.0)
+    >>> pf = mdvpf.ParticleFilter(model, n_particles=50)
+    >>> result = pf.run([0.1, -0.2, 0.0, 5.1, 4.9, None, 5.0])
+    >>> pf.predictive().mean() > 2.5
+    True
+    """
+
+    n_dims: int = 1
+    mean: float = 0.0
+    mean_strength: float = 1.0
+    shape: float = 1.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "n_dims", validate.integer("n_dims", self.n_dims, low=1, high=_MOST_CHANNELS))
+        mean = validate.real("mean", self.mean, low=-LARGEST_NUMBER, high=LARGEST_NUMBER)
+        put(self, "mean", mean)
+        for name in ("mean_strength", "shape", "scale"):
+            put(self, name, validate.hyper_parameter(name, getattr(self, name)))
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The channels of an observation: one for each dimension."""
+        parameters = (self.mean, self.mean_strength, self.shape, self.scale)
+        return (Channel(GAUSSIAN, parameters, (True, False, True)),) * self.n_dims
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Counts: Poisson with an unknown rate in every state.
+
+    The prior of the rate is a gamma distribution with mean ``shape / rate``. The predictive of a
+    state is negative binomial.
+
+    Parameters
+    ----------
+    shape : float, default 1.0
+        Shape of the prior: so many events were seen
+    rate : float, default 1.0
+        in so many observations.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> model = mdvpf.InfiniteHMM(emission=mdvpf.Poisson(shape=2.0, rate=0.5))
+    >>> pf = mdvpf.ParticleFilter(model, n_particles=50)
+    >>> pf.predictive().mean()
+    4.0
+    """
+
+    shape: float = 1.0
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "rate"):
+            value = validate.hyper_parameter(name, getattr(self, name))
+            object.__setattr__(self, name, value)
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The one channel of an observation."""
+        return (Channel(POISSON, (self.shape, self.rate), (True, True)),)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Product:
+    """Channels that are observed together, independent of each other given the state.
+
+    An observation is a tuple with one entry for each family, and `run` takes a tuple of arrays.
+    Each entry may be missing by itself.
+
+    Parameters
+    ----------
+    *families : Gaussian, Poisson, Categorical or Product
+        At least one. A product among them stands for its families.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> family = mdvpf.Product(mdvpf.Gaussian(), mdvpf.Categorical(3))
+    >>> family
+    Product(Gaussian(n_dims=1, mean=0.0, ...), Categorical(n_symbols=3, beta=0.333...))
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=50)
+    >>> result = pf.run(([0.1, 0.2, None], [0, 0, 2]))
+    >>> step = pf.update((0.3, None))
+    """
+
+    families: tuple[Gaussian | Poisson | Categorical, ...]
+
+    def __init__(self, *families: Gaussian | Poisson | Categorical | Product) -> None:
+        found: list[Gaussian | Poisson | Categorical] = []
+        for i, family in enumerate(families):
+            if isinstance(family, Product):
+                found += family.families
+            elif isinstance(family, (Gaussian, Poisson, Categorical)):
+                found.append(family)
+            else:
+                raise TypeError(
+                    f"families[{i}]={family!r}: expected a Gaussian, a Poisson, a Categorical or a "
+                    "Product of these"
+                )
+        if not found:
+            raise ValueError("families: got none; expected at least one")
+        object.__setattr__(self, "families", tuple(found))
+        if len(self.channels) > _MOST_CHANNELS:
+            raise ValueError(
+                f"families with {len(self.channels)} numbers: expected at most {_MOST_CHANNELS}"
+            )
+
+    def __repr__(self) -> str:
+        return f"Product({', '.join(map(repr, self.families))})"
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The channels of an observation: those of all families."""
+        return tuple(channel for family in self.families for channel in channels_of(family))
+
+
+NumberFamily = Gaussian | Poisson | Product | CompiledEmission
+NUMBER_FAMILIES = (Gaussian, Poisson, Product, CompiledEmission)
+
+
+def channels_of(family: Any) -> tuple[Channel, ...]:
+    """Return the channels of a family over numbers, or of a categorical one in a product.
+
+    Of a user's own family, the first has all statistics.
+    """
+    if isinstance(family, CompiledEmission):
+        others = (Channel(COMPILED, (), ()),) * (family.n_dims - 1)
+        return Channel(COMPILED, (), family.fades), *others
+    if isinstance(family, Categorical):
+        assert family.beta is not None
+        fades = (True,) * (1 + family.n_symbols)
+        return (Channel(CATEGORICAL, (family.beta,), fades, family.n_symbols),)
+    found: tuple[Channel, ...] = family.channels
+    return found

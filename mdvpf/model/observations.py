@@ -1,0 +1,210 @@
+"""Observations as the filters take them: a matrix of doubles, one row each, NaN for missing values.
+
+What users pass is read by family: numbers, counts or symbols, one or several an observation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf.model.compiled_emission import CompiledEmission
+from mdvpf.model.emissions import Categorical
+from mdvpf.model.number_families import (
+    LARGEST_NUMBER,
+    Gaussian,
+    NumberFamily,
+    Poisson,
+    Product,
+    channels_of,
+)
+
+Observations = NDArray[np.float64]
+Part = Gaussian | Poisson | Categorical | CompiledEmission
+
+_LARGEST_COUNT = 2**53  # larger ones have neighbours that are the same double
+_OR_MISSING = ", or None or NaN where one is missing"
+
+
+def read_observations(family: NumberFamily, values: Any) -> Observations:
+    """Return observations of a family as a matrix, one row each, or raise.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model import read_observations
+    >>> read_observations(mdvpf.Gaussian(2), [[1.0, 2.0], [None, 3.0], None]).tolist()
+    [[1.0, 2.0], [nan, 3.0], [nan, nan]]
+    """
+    if isinstance(family, Product):
+        rows = _product_columns(family, values)
+    else:
+        rows = _columns("symbols", family, values)
+    if len(rows) == 0:
+        raise ValueError("symbols: got none; expected at least one")
+    return np.ascontiguousarray(rows)
+
+
+def read_observation(family: NumberFamily, value: Any) -> Observations:
+    """Return one observation of a family as an array, or raise.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model import read_observation
+    >>> read_observation(mdvpf.Product(mdvpf.Gaussian(), mdvpf.Poisson()), (0.5, None)).tolist()
+    [0.5, nan]
+    """
+    if isinstance(family, Product):
+        if validate.is_missing(value):
+            return np.full(len(channels_of(family)), np.nan)
+        parts = _entries("symbol", value, len(family.families))
+        return np.concatenate(
+            [
+                _one(f"symbol[{i}]", part, entry)
+                for i, (part, entry) in enumerate(zip(family.families, parts, strict=True))
+            ]
+        )
+    return _one("symbol", family, value)
+
+
+def _one(name: str, family: Part, value: Any) -> Observations:
+    if isinstance(family, (Gaussian, CompiledEmission)) and family.n_dims > 1:
+        if validate.is_missing(value):
+            return np.full(family.n_dims, np.nan)
+        entries = _entries(name, value, family.n_dims)
+        return np.array([_number(f"{name}[{i}]", entry) for i, entry in enumerate(entries)])
+    if isinstance(value, np.ndarray) and value.shape == (1,):
+        value = value[0]
+    return np.array([_read(name, family, value)], dtype=np.float64)
+
+
+def _entries(name: str, value: Any, n: int) -> list[Any]:
+    """Return the entries of one observation, or raise unless they are n."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise TypeError(f"{name}={value!r}: expected {n} entries, or None if all are missing")
+    entries = value.tolist() if isinstance(value, np.ndarray) else list(value)
+    if not isinstance(entries, list) or len(entries) != n:
+        raise ValueError(f"{name}={value!r}: expected {n} entries, or None if all are missing")
+    return entries
+
+
+def split_observations(family: NumberFamily, rows: Observations) -> Any:
+    """Return rows of numbers in the form in which `run` takes the observations of a family.
+
+    Examples
+    --------
+    >>> import mdvpf, numpy as np
+    >>> from mdvpf.model import split_observations
+    >>> family = mdvpf.Product(mdvpf.Gaussian(), mdvpf.Categorical(3))
+    >>> split_observations(family, np.array([[0.5, 2.0], [0.1, np.nan]]))[1].tolist()
+    [2, None]
+    """
+    if not isinstance(family, Product):
+        return rows
+    ends = np.cumsum([len(channels_of(part)) for part in family.families])[:-1]
+    return tuple(
+        np.ma.masked_array(np.nan_to_num(part[:, 0]).astype(np.int64), np.isnan(part[:, 0]))
+        if isinstance(kind, Categorical)
+        else part
+        for kind, part in zip(family.families, np.split(rows, ends, axis=1), strict=True)
+    )
+
+
+# ---- one value ------------------------------------------------------------------------------
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, (float, np.floating)):
+        return math.isnan(value)
+    return value is np.ma.masked or validate.is_missing(value)
+
+
+def _read(name: str, family: Part, value: Any) -> float:
+    if isinstance(family, (Gaussian, CompiledEmission)):
+        return _number(name, value)
+    if _is_missing(value):
+        return math.nan
+    if isinstance(family, Categorical):
+        most = family.n_symbols - 1
+        return validate.integer(name, value, low=0, high=most, also=_OR_MISSING)
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
+    return validate.integer(name, value, low=0, high=_LARGEST_COUNT, also=_OR_MISSING)
+
+
+def _number(name: str, value: Any) -> float:
+    if _is_missing(value):
+        return math.nan
+    return validate.real(name, value, low=-LARGEST_NUMBER, high=LARGEST_NUMBER, also=_OR_MISSING)
+
+
+# ---- many of them ---------------------------------------------------------------------------
+
+
+def _product_columns(family: Product, values: Any) -> Observations:
+    n = len(family.families)
+    if not isinstance(values, (tuple, list)) or len(values) != n:
+        raise TypeError(
+            f"symbols of type {type(values).__name__}: expected a tuple of {n} arrays, one for "
+            "each family of the product"
+        )
+    parts = [
+        _columns(f"symbols[{i}]", part, entry)
+        for i, (part, entry) in enumerate(zip(family.families, values, strict=True))
+    ]
+    sizes = [len(part) for part in parts]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"symbols: arrays of lengths {sizes}: expected one length")
+    return np.concatenate(parts, axis=1)
+
+
+def _columns(name: str, family: Part, values: Any) -> Observations:
+    """Return the columns of one family, or raise."""
+    width = len(channels_of(family))
+    fast = _from_array(name, family, values, width)
+    if fast is not None:
+        return fast
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{name}={values!r}: expected a sequence of observations")
+    if isinstance(values, np.ndarray):
+        values = values.tolist()  # None where masked
+    rows = [_one(f"{name}[{i}]", family, value) for i, value in enumerate(values)]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+
+
+def _from_array(name: str, family: Any, values: Any, width: int) -> Observations | None:
+    """Return the columns of an array of numbers; None where they are to be read one by one."""
+    if not hasattr(values, "__array__"):
+        return None
+    array = np.asanyarray(values)
+    if array.dtype.kind not in "iuf":
+        if array.dtype.kind == "O":
+            return None
+        raise TypeError(f"{name} of dtype {array.dtype}: expected numbers")
+    is_fit = array.ndim == 2 and array.shape[1] == width
+    if not is_fit and not (array.ndim == 1 and width == 1):
+        expected = "(n,)" if width == 1 else f"(n, {width})"
+        raise ValueError(f"{name} of shape {array.shape}: expected {expected}")
+    numbers = np.ma.filled(array.astype(np.float64), np.nan).reshape(-1, width)
+    if isinstance(family, Categorical) and array.dtype.kind == "f":
+        return None
+    low, high = -LARGEST_NUMBER, LARGEST_NUMBER
+    if isinstance(family, Poisson):
+        low, high = 0.0, float(_LARGEST_COUNT)
+    elif isinstance(family, Categorical):
+        low, high = 0.0, float(family.n_symbols - 1)
+    wrong = ~(np.isnan(numbers) | ((numbers >= low) & (numbers <= high)))
+    if isinstance(family, Poisson):
+        wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
+    if wrong.any():
+        i, column = (int(k) for k in np.argwhere(wrong)[0])
+        place = f"{name}[{i}]" if width == 1 else f"{name}[{i}][{column}]"
+        _read(place, family, numbers[i, column].item())  # raises
+        raise ValueError(f"{place}={numbers[i, column]!r}: expected an observation")
+    return numbers

@@ -1,0 +1,83 @@
+"""Families over numbers, from the observations themselves: no statistics are kept.
+
+A state has all that it ever emitted, each with the weight that is left of it. Whenever a density is
+needed, the weighted sums are taken anew, which is slow and keeps nothing that could drift.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mdvpf.model import Channel, CompiledEmission, NumberFamily
+from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
+
+Numbers = tuple[float, ...]
+"""An observation: one number for each channel, NaN for a missing one."""
+
+Emitted = tuple[tuple[float, Numbers], ...]
+"""What a state emitted: the weight that is left of each observation, and the observation."""
+
+
+def log_density(family: NumberFamily, emitted: Emitted, observation: Numbers) -> float:
+    """Return the log predictive density of an observation in a state that emitted these.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.reference import log_density
+    >>> density = log_density(mdvpf.Poisson(), ((1.0, (3.0,)), (0.5, (2.0,))), (0.0,))
+    >>> round(density, 6)
+    -1.682361
+    """
+    if isinstance(family, CompiledEmission):
+        raise TypeError(f"emission={family!r}: expected a family that is built in")
+    channels = family.channels
+    return math.fsum(
+        _log_density(channel, [(w, row[i]) for w, row in emitted if not math.isnan(row[i])], y)
+        for i, (channel, y) in enumerate(zip(channels, observation, strict=True))
+        if not math.isnan(y)
+    )
+
+
+def _log_density(channel: Channel, emitted: Sequence[tuple[float, float]], y: float) -> float:
+    n = math.fsum(w for w, _ in emitted)
+    if channel.kind == CATEGORICAL:
+        (beta,) = channel.parameters
+        times = math.fsum(w for w, symbol in emitted if symbol == y)
+        return math.log((times + beta) / (n + channel.n_symbols * beta))
+    total = math.fsum(w * x for w, x in emitted)
+    if channel.kind == GAUSSIAN:
+        mean = total / n if n > 0.0 else 0.0
+        squares = math.fsum(w * (x - mean) ** 2 for w, x in emitted)
+        return _log_student(channel.parameters, n, mean, squares, y)
+    return _log_negative_binomial(channel.parameters, n, total, y)
+
+
+def _log_student(
+    prior: tuple[float, ...], n: float, mean: float, squares: float, y: float
+) -> float:
+    """Return the density of Student's t with the parameters of the posterior."""
+    m0, kappa0, a0, b0 = prior
+    kappa = kappa0 + n
+    a = a0 + n / 2.0
+    m = m0 + (mean - m0) * (n / kappa)
+    b = b0 + squares / 2.0 + (kappa0 * n / kappa) * (mean - m0) ** 2 / 2.0
+    spread = 2.0 * b * (kappa + 1.0) / kappa  # degrees of freedom times the squared scale
+    return (
+        math.lgamma(a + 0.5)
+        - math.lgamma(a)
+        - 0.5 * math.log(math.pi * spread)
+        - (a + 0.5) * math.log1p((y - m) ** 2 / spread)
+    )
+
+
+def _log_negative_binomial(prior: tuple[float, ...], n: float, total: float, y: float) -> float:
+    shape, rate = prior[0] + total, prior[1] + n
+    return (
+        math.lgamma(shape + y)
+        - math.lgamma(shape)
+        - math.lgamma(y + 1.0)
+        - shape * math.log1p(1.0 / rate)
+        - y * math.log1p(rate)
+    )
