@@ -17,6 +17,7 @@ and types of every context one tree has the counts of all depths.
 
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport resize
@@ -256,40 +257,47 @@ cdef inline Status step_grid(
 
 
 cdef inline void predict_grid(
-    const Tree* tree, Past* past, const Rule* rule, double* own, double* out
+    const Tree* tree, Past* past, const Rule* rule, double* own, int64_t stride, double* out
 ) noexcept nogil:
-    """Write the mixture; `own` is work space for two distributions."""
+    """Write the distributions of all settings, `stride` apart, or for stride 0 their mixture.
+
+    `own` is work space for two distributions.
+    """
     cdef const double* pair = <const double*>rule.pairs.data
     cdef const int64_t* depths = <const int64_t*>rule.depths.data
     cdef const double* weight = <const double*>rule.weights.data
     cdef int64_t n = n_outcomes(&rule.alphabet)
+    cdef size_t width = <size_t>n * sizeof(double)
     cdef double* longest = own + n
+    cdef const double* distribution
     cdef int64_t found = find_path(tree, past)
     cdef int64_t i, j, y, _
     cdef uint32_t node
-    for y in range(n):
-        out[y] = 0.0
+    if stride == 0:
+        memset(out, 0, width)
     for _ in range(rule.n_pairs):
         for y in range(n):
             own[y] = base_probability(&rule.alphabet, y)
-        j = 0
-        for i in range(found):
-            node = nodes_of(past)[i]
-            if values_of_node(tree, node)[0] == 0.0:
-                continue
-            if depths[j] == i:
-                for y in range(n):
-                    longest[y] = own[y]
-                apply_node(tree, node, 0, pair[0], pair[1], n, longest)
-                for y in range(n):
-                    out[y] += weight[j] * longest[y]
-                j += 1
-                if j == rule.n_depths:
+        i = 0
+        for j in range(rule.n_depths):
+            distribution = own      # of contexts that have not occurred, or that are not so long
+            while i < found:
+                node = nodes_of(past)[i]
+                if values_of_node(tree, node)[0] == 0.0:
+                    i += 1
+                    continue
+                if depths[j] == i:
+                    memcpy(longest, own, width)
+                    apply_node(tree, node, 0, pair[0], pair[1], n, longest)
+                    distribution = longest
                     break
-            apply_node(tree, node, 1, pair[0], pair[1], n, own)
-        while j < rule.n_depths:
-            for y in range(n):
-                out[y] += weight[j] * own[y]
-            j += 1
+                apply_node(tree, node, 1, pair[0], pair[1], n, own)
+                i += 1
+            if stride:
+                memcpy(out, distribution, width)
+                out += stride
+            else:
+                for y in range(n):
+                    out[y] += weight[j] * distribution[y]
         weight += rule.n_depths
         pair += 2

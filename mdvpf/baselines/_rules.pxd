@@ -35,6 +35,9 @@ cdef enum RuleKind:
     RULE_PITMAN_YOR = 2
     RULE_GRID = 3
 
+cdef enum:
+    N_RULE_BUFFERS = 5
+
 cdef extern from *:
     """
     #define MDVPF_LARGEST_UNIT 1e100
@@ -55,6 +58,19 @@ cdef struct Rule:
     Buffer depths           # int64_t[n_depths], ascending
     Buffer log_weights      # double[n_pairs * n_depths], depths of a pair together: grid
     Buffer weights          # double[]: their exponentials
+
+
+cdef inline void list_rule_buffers(Rule* rule, Buffer** out) noexcept nogil:
+    out[0] = &rule.pairs
+    out[1] = &rule.depths
+    out[2] = &rule.log_weights
+    out[3] = &rule.weights
+    out[4] = &rule.alphabet.seen
+
+
+cdef inline double reported_size(const Tree* tree, const Rule* rule) noexcept nogil:
+    """What is reported as the number of states: contexts of a chain, nodes of a tree."""
+    return <double>(tree.n_counted if rule.kind == RULE_CHAIN else tree.n_nodes)
 
 
 # ---- the past ----------------------------------------------------------------------------
@@ -123,7 +139,10 @@ cdef inline void complete_path(Tree* tree, Past* past, int64_t found) noexcept n
     if tree.max_nodes:
         for i in range(found - 1, -1, -1):
             use_node(tree, path[i])
-        while tree.n_nodes + past.n + 1 - found > tree.max_nodes:
+        while tree.n_nodes + past.n + 1 - found > tree.max_nodes or (
+            tree.max_entries and tree.n_nodes > found
+            and tree.n_entries + past.n + 1 > tree.max_entries
+        ):
             forget_last(tree)
     for i in range(found, past.n + 1):
         path[i] = add_node(tree, path[i - 1], symbol_before(past, i - 1))

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """One symbol: predicted and counted by the rule of the tree, in the context of its key."""
 
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
@@ -94,9 +94,12 @@ cdef inline Status end_key(Past* past, const Rule* rule, int32_t number) noexcep
 
 
 cdef inline Status predict_next(
-    const Tree* tree, Past* past, const Rule* rule, double* out
+    const Tree* tree, Past* past, const Rule* rule, int64_t stride, double* out
 ) noexcept nogil:
-    """Write the distribution of the next symbol after the present context."""
+    """Write the distribution of the next symbol after the present context.
+
+    A grid writes one for each setting, `stride` apart; stride 0 is for their mixture.
+    """
     cdef size_t n_work = <size_t>(2 * n_outcomes(&rule.alphabet)) * sizeof(double)
     cdef Status status = reserve_past(past, 0)
     if status == OK and rule.kind != RULE_CHAIN and rule.kind != RULE_PITMAN_YOR:
@@ -110,30 +113,30 @@ cdef inline Status predict_next(
     elif rule.kind == RULE_WEIGHTING:
         predict_weighting(tree, past, rule, <double*>past.work.data, out)
     else:
-        predict_grid(tree, past, rule, <double*>past.work.data, out)
+        predict_grid(tree, past, rule, <double*>past.work.data, stride, out)
     return OK
 
 
 cdef inline Status predict_key(
-    const Tree* tree, Past* past, const Rule* rule, int32_t number, double* out
+    const Tree* tree, Past* past, const Rule* rule, int32_t number, int64_t stride, double* out
 ) noexcept nogil:
-    """Write the distribution of the next symbol of a key."""
+    """Write the distribution of the next symbol of a key; see `predict_next` for the stride."""
     cdef Position start
     cdef uint32_t found
     cdef Status status
     if number == NO_KEY:
-        return predict_next(tree, past, rule, out)
+        return predict_next(tree, past, rule, stride, out)
     found = find_position(past, number)
     if found != ABSENT:
         swap_position(past, position_at(past, found))
-        status = predict_next(tree, past, rule, out)
+        status = predict_next(tree, past, rule, stride, out)
         swap_position(past, position_at(past, found))
         return status
     memset(&start, 0, sizeof(Position))
     swap_position(past, &start)
     status = start_past(past, rule)
     if status == OK:
-        status = predict_next(tree, past, rule, out)
+        status = predict_next(tree, past, rule, stride, out)
     swap_position(past, &start)
     dispose(&past.memory, &start.symbols)
     return status

@@ -58,6 +58,7 @@ cdef struct Tree:
     uint32_t node_width     # numbers a node
     uint32_t entry_width    # numbers an entry
     int64_t max_nodes       # 0: no limit
+    int64_t max_entries     # 0: no limit; those of the present path may exceed it
     int64_t n_nodes         # in use
     int64_t n_entries       # in use
     int64_t n_counted       # nodes that have an entry

@@ -25,6 +25,7 @@ class CountTree:
         pairs: NDArray[np.float64],
         depths: NDArray[np.int64],
         max_nodes: int,
+        max_entries: int,
         is_open: bool,
         base_strength: float,
         base_discount: float,
@@ -42,12 +43,15 @@ class CountTree:
         learn: bool,
         reports: NDArray[np.float64],
         numbers: NDArray[np.int32] | None = None,
+        distributions: NDArray[np.float64] | None = None,
     ) -> None: ...
     def absorb(
         self, context: Context, symbol: int, learn: bool, number: int = 0
     ) -> tuple[float, float]: ...
     def end(self, context: Context, number: int = 0) -> None: ...
     def predict(self, context: Context, out: NDArray[np.float64], number: int = 0) -> None: ...
+    @property
+    def n_distributions(self) -> int: ...
     def log_weights(self, out: NDArray[np.float64]) -> None: ...
     def set_log_weights(self, log_weights: NDArray[np.float64]) -> None: ...
     @property

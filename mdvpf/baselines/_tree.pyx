@@ -24,7 +24,8 @@ from mdvpf.baselines._past cimport (
 )
 from mdvpf.baselines._pitman_yor cimport find_weights
 from mdvpf.baselines._rules cimport (
-    RULE_CHAIN, RULE_GRID, RULE_PITMAN_YOR, Rule, RuleKind,
+    N_RULE_BUFFERS, RULE_GRID, RULE_PITMAN_YOR, Rule, RuleKind,
+    list_rule_buffers, reported_size,
 )
 from mdvpf.baselines._steps cimport end_key, predict_key, step_key
 from mdvpf.baselines._storage cimport copy_tree, open_tree
@@ -33,23 +34,11 @@ from mdvpf.baselines._tables cimport (
 )
 
 
-cdef enum:
-    N_RULE_BUFFERS = 5
-
-
 cdef int raise_for(Status status) except -1:
     """Turn a status into an exception: the one place that does."""
     if status != OK:
         raise MemoryError("not enough memory; the predictor is as it was before the symbol")
     return 0
-
-
-cdef inline void list_rule_buffers(Rule* rule, Buffer** out) noexcept nogil:
-    out[0] = &rule.pairs
-    out[1] = &rule.depths
-    out[2] = &rule.log_weights
-    out[3] = &rule.weights
-    out[4] = &rule.alphabet.seen
 
 
 cdef class Context:
@@ -186,7 +175,7 @@ cdef class CountTree:
     def __init__(
         self, *, int kind, int64_t n_symbols, int64_t depth, double beta, double decay,
         double share, const double[:, ::1] pairs, const int64_t[::1] depths, int64_t max_nodes,
-        bint is_open, double base_strength, double base_discount,
+        int64_t max_entries, bint is_open, double base_strength, double base_discount,
     ):
         cdef Rule* rule = &self.rule
         cdef Memory* memory = &self.tree.memory
@@ -217,7 +206,7 @@ cdef class CountTree:
             find_weights(rule)
         self.tree.node_width = 1 if kind == RULE_PITMAN_YOR else 2
         self.tree.entry_width = 2 if kind == RULE_GRID else 1
-        self.tree.max_nodes = max_nodes
+        self.tree.max_nodes, self.tree.max_entries = max_nodes, max_entries
         raise_for(open_tree(&self.tree))
 
     def __dealloc__(self):
@@ -255,17 +244,12 @@ cdef class CountTree:
         if learn:
             self.busy = False
 
-    cdef double size(self) noexcept nogil:
-        """What is reported as the number of states: contexts of a chain, nodes of a tree."""
-        if self.rule.kind == RULE_CHAIN:
-            return <double>self.tree.n_counted
-        return <double>self.tree.n_nodes
-
     # ---- symbols -----------------------------------------------------------------------------
 
     def advance(
         self, Context context not None, const int32_t[::1] symbols, const int32_t[::1] ended,
         bint learn, double[:, ::1] reports, const int32_t[::1] numbers=None,
+        double[:, :, ::1] distributions=None,
     ):
         """Absorb a chunk of symbols.
 
@@ -284,13 +268,20 @@ cdef class CountTree:
             Receives log predictive, log evidence, size, ESS, particles and discarded.
         numbers : int32 buffer, optional
             The number of the key of each symbol; 0 by default.
+        distributions : float64 buffer of shape (settings, n, width), optional
+            Receives the distribution before each symbol; of a grid those of all settings, or with
+            a first dimension of 1 their mixture. Entries beyond a distribution are left as is.
         """
         cdef int64_t n = symbols.shape[0]
         cdef int64_t n_known = n_outcomes(&self.rule.alphabet)
-        cdef int64_t i
+        cdef int64_t i, stride = 0
+        cdef int32_t number = NO_KEY
         cdef double log_predictive = 0.0
         cdef bint has_keys = numbers is not None
+        cdef bint has_distributions = distributions is not None
         cdef Status status = OK
+        if has_distributions and distributions.shape[0] > 1:
+            stride = distributions.shape[1] * distributions.shape[2]
         if ended.shape[0] != n or reports.shape[0] != n or reports.shape[1] != 6 \
                 or (has_keys and numbers.shape[0] != n):
             raise ValueError("symbols, ended, reports, numbers: expected the same length")
@@ -301,22 +292,32 @@ cdef class CountTree:
                 n_known += 1    # another one can come after it
             if has_keys and numbers[i] < NO_KEY:
                 raise ValueError(f"numbers[{i}]={numbers[i]}: expected at least {NO_KEY}")
+        if has_distributions and (
+            distributions.shape[0] not in (1, self.n_distributions) or distributions.shape[1] != n
+            or distributions.shape[2] < n_known - (learn and self.rule.alphabet.is_open)
+        ):
+            raise ValueError("distributions: expected one of each symbol, or of each setting too")
         self.enter(context, learn)
         try:
             with nogil:
                 for i in range(n):
+                    if has_keys:
+                        number = numbers[i]
                     if ended[i] != NONE_ENDS:
                         status = end_key(&context.past, &self.rule, ended[i])
+                    if status == OK and has_distributions:
+                        status = predict_key(
+                            &self.tree, &context.past, &self.rule, number, stride,
+                            &distributions[0, i, 0])
                     if status == OK:
                         status = step_key(
-                            &self.tree, &context.past, &self.rule, symbols[i], learn,
-                            numbers[i] if has_keys else NO_KEY, &log_predictive,
-                        )
+                            &self.tree, &context.past, &self.rule, symbols[i], learn, number,
+                            &log_predictive)
                     if status != OK:
                         break
                     reports[i, 0] = log_predictive
                     reports[i, 1] = log_predictive
-                    reports[i, 2] = self.size()
+                    reports[i, 2] = reported_size(&self.tree, &self.rule)
                     reports[i, 3] = 1.0
                     reports[i, 4] = 1.0
                     reports[i, 5] = 0.0
@@ -339,7 +340,7 @@ cdef class CountTree:
                     &self.tree, &context.past, &self.rule, symbol, learn, number, &log_predictive
                 )
             raise_for(status)
-            return log_predictive, self.size()
+            return log_predictive, reported_size(&self.tree, &self.rule)
         finally:
             self.leave(context, learn)
 
@@ -348,20 +349,28 @@ cdef class CountTree:
         context.check_idle()
         raise_for(end_key(&context.past, &self.rule, number))
 
-    def predict(self, Context context not None, double[::1] out, int32_t number=NO_KEY):
-        """Write the distribution of the next symbol of a key."""
+    def predict(self, Context context not None, double[:, ::1] out, int32_t number=NO_KEY):
+        """Write the distribution of the next symbol of a key, or one for each setting of a grid."""
+        cdef int64_t stride = out.shape[1] if out.shape[0] > 1 else 0
         cdef Status status
-        if out.shape[0] != n_outcomes(&self.rule.alphabet):
-            raise ValueError("out: expected one entry a symbol")
+        if out.shape[0] not in (1, self.n_distributions) \
+                or out.shape[1] != n_outcomes(&self.rule.alphabet):
+            raise ValueError("out: expected one row, or one a setting, with one entry a symbol")
         self.enter(context, False)
         try:
             with nogil:
-                status = predict_key(&self.tree, &context.past, &self.rule, number, &out[0])
+                status = predict_key(
+                    &self.tree, &context.past, &self.rule, number, stride, &out[0, 0])
             raise_for(status)
         finally:
             self.leave(context, False)
 
     # ---- settings of a grid ------------------------------------------------------------------
+
+    @property
+    def n_distributions(self):
+        """How many distributions there are of a symbol: of a grid, one for each setting."""
+        return self.rule.n_pairs * self.rule.n_depths if self.rule.kind == RULE_GRID else 1
 
     def log_weights(self, double[::1] out):
         """Write the log weights of the settings; they sum to one up to a common factor."""

@@ -41,7 +41,8 @@ class ContextPredictor(Predictor):
 
     def __init__(self, n_symbols: int | None, depth: int, **rule: Any) -> None:
         self._n_symbols = read_n_symbols(n_symbols)
-        numbers: dict[str, Any] = {"beta": 1.0, "decay": 1.0, "share": 0.0, "max_nodes": 0}
+        numbers: dict[str, Any] = {"beta": 1.0, "decay": 1.0, "share": 0.0}
+        numbers |= {"max_nodes": 0, "max_entries": 0}
         self._tree = CountTree(
             kind=self._rule,
             n_symbols=self._n_symbols or 0,  # of an open alphabet none was seen
@@ -85,7 +86,7 @@ class ContextPredictor(Predictor):
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         out = np.empty(self._n_outcomes if self._n_symbols is None else self._n_symbols)
-        self._tree.predict(self._context, out, number)
+        self._tree.predict(self._context, out[np.newaxis], number)
         return out
 
     def update(self, symbol: int | None, key: Label | None = None) -> Step:
@@ -185,6 +186,28 @@ class ContextPredictor(Predictor):
         numbers = None if stream.numbers is None else stream.numbers[part]
         self._tree.advance(
             self._context, stream.symbols[part], stream.ended[part], self._learns, reports, numbers
+        )
+
+    @property
+    def _n_distributions(self) -> int:
+        return self._tree.n_distributions
+
+    def _predict_distributions(self, number: int = NO_KEY) -> NDArray[np.float64]:
+        out = np.empty((self._tree.n_distributions, self._n_outcomes))
+        self._tree.predict(self._context, out, number)
+        return out
+
+    def _absorb_distributions(
+        self, stream: Stream, plan: None, reports: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        self._tree.advance(
+            self._context,
+            stream.symbols,
+            stream.ended,
+            self._learns,
+            reports,
+            stream.numbers,
+            out,
         )
 
 

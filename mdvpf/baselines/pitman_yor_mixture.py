@@ -77,12 +77,16 @@ class PitmanYorMixture(ContextPredictor):
     max_nodes : int, optional
         The most contexts that are kept; see `PitmanYorTree`. With it settings no longer predict
         exactly as trees of their own: all forget what the deepest of them does.
+    max_entries : int, optional
+        The most pairs of a context and a symbol that was seen after it, only with `max_nodes`. The
+        contexts used longest ago are forgotten until there is room; those that end at the present
+        position are kept in any case.
 
     Attributes
     ----------
     depths, discounts, strengths : tuple
         What is combined; depths in ascending order.
-    share, max_nodes
+    share, max_nodes, max_entries
         As passed.
 
     Examples
@@ -103,6 +107,7 @@ class PitmanYorMixture(ContextPredictor):
     strengths: ReadOnly[tuple[float, ...]] = ReadOnly()
     share: ReadOnly[float] = ReadOnly()
     max_nodes: ReadOnly[int | None] = ReadOnly()
+    max_entries: ReadOnly[int | None] = ReadOnly()
 
     def __init__(
         self,
@@ -113,6 +118,7 @@ class PitmanYorMixture(ContextPredictor):
         *,
         share: float = 0.0,
         max_nodes: int | None = None,
+        max_entries: int | None = None,
     ) -> None:
         n_symbols = read_n_symbols(n_symbols)
         found = validate.integers(
@@ -131,6 +137,7 @@ class PitmanYorMixture(ContextPredictor):
         )
         self.share = validate.real("share", share, low=0.0, high=1.0)
         self.max_nodes = read_max_nodes(max_nodes, self.depths[-1])
+        self.max_entries = _read_max_entries(max_entries, self.max_nodes)
         super().__init__(
             n_symbols,
             self.depths[-1],
@@ -138,10 +145,12 @@ class PitmanYorMixture(ContextPredictor):
             depths=self.depths,
             share=self.share,
             max_nodes=self.max_nodes or 0,
+            max_entries=self.max_entries or 0,
         )
 
     def __repr__(self) -> str:
         limit = "" if self.max_nodes is None else f", max_nodes={self.max_nodes}"
+        limit += "" if self.max_entries is None else f", max_entries={self.max_entries}"
         return (
             f"PitmanYorMixture({self._n_symbols}, depths={shown_list(self.depths)}, "
             f"discounts={shown_list(self.discounts)}, strengths={shown_list(self.strengths)}, "
@@ -183,6 +192,7 @@ class PitmanYorMixture(ContextPredictor):
             "strengths": list(self.strengths),
             "share": self.share,
             "max_nodes": self.max_nodes,
+            **({} if self.max_entries is None else {"max_entries": self.max_entries}),
             "context": self._context.symbols(),
             **frozen_value(self),
         }
@@ -222,3 +232,12 @@ class PitmanYorMixture(ContextPredictor):
         lengths = range(self.depths[-1] + 1)
         fill_positions(self._context, state, self.n_symbols, lengths, low=0)
         return self
+
+
+def _read_max_entries(max_entries: Any, max_nodes: int | None) -> int | None:
+    """Return a limit on the entries, or raise."""
+    if max_entries is None:
+        return None
+    if max_nodes is None:
+        raise ValueError(f"max_entries={max_entries!r}: expected None without max_nodes")
+    return validate.integer("max_entries", max_entries, low=1, also=", or None")

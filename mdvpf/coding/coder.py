@@ -316,6 +316,7 @@ def _crc(symbols: NDArray[np.int64]) -> int:
 def _checked(predictor: Any) -> Predictor:
     if not isinstance(predictor, Predictor):
         raise TypeError(f"predictor={predictor!r}: expected a predictor")
+    predictor._check_symbols("compress")
     return predictor
 
 

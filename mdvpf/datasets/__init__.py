@@ -6,6 +6,7 @@ downloads into a cache with the package pooch (``mdvpf[data]``); and each checks
 Only the problems of PAutomaC are never downloaded: they are for academic research.
 """
 
+from mdvpf.datasets.automata_turns import random_automaton, taking_turns
 from mdvpf.datasets.book_texts import LETTERS, TextStream, books
 from mdvpf.datasets.event_logs import EventLog, help_desk, processes
 from mdvpf.datasets.hmm_sources import (
@@ -17,6 +18,7 @@ from mdvpf.datasets.hmm_sources import (
     sample_hmms,
     switching_hmm,
 )
+from mdvpf.datasets.log_anomalies import SpoiledLog, spoil
 from mdvpf.datasets.masquerade_commands import Masquerade, masquerade
 from mdvpf.datasets.msnbc_clicks import Clicks, msnbc
 from mdvpf.datasets.pautomac_problems import (
@@ -35,9 +37,13 @@ __all__ = [
     "random_hmm",
     "sample_hmms",
     "switching_hmm",
+    "random_automaton",
+    "taking_turns",
     "EventLog",
     "help_desk",
     "processes",
+    "SpoiledLog",
+    "spoil",
     "LETTERS",
     "TextStream",
     "books",

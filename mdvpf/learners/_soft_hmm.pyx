@@ -4,8 +4,7 @@
 `SoftTables` is the only owner of memory, the only place that releases the GIL and the only one that
 raises. Arrays come in as contiguous buffers, and what goes out is copied into arrays that the
 caller made. The parts are in the `.pxd` files beside this one, in the order of their imports:
-types, vectors, storage, positions, model, learning,
-steps, saving.
+types, vectors, storage, positions, model, learning, steps, saving.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -14,20 +13,18 @@ from libc.string cimport memcpy, memset
 
 from mdvpf.learners._soft_model cimport predict_symbols, unit_at
 from mdvpf.learners._soft_positions cimport (
-    add_weights, allocate_position, copy_position, drop_held, position_bytes, release_position,
-    stand_at_start,
+    add_weights, allocate_position, copy_position, drop_held, know_nothing, position_bytes,
+    release_position,
 )
 from mdvpf.learners._soft_saving cimport (
-    add_columns, check_position, check_shapes, check_steps, name_rows, read_held,
-    read_vectors, write_held, write_names, write_vectors,
+    add_columns, check_position, check_shapes, check_steps, name_rows, read_held, read_vectors,
+    write_held, write_names, write_vectors,
 )
 from mdvpf.learners._soft_steps cimport absorb_symbol, end_sequence
 from mdvpf.learners._soft_storage cimport (
-    allocate, copy_tables, name_row, release, reserve_columns, reserve_rows,
-)
+    allocate, copy_tables, release, reserve_columns, reserve_rows)
 from mdvpf.learners._soft_types cimport (
-    LANES, MISSING, NONE, START, Position, Tables, ring_place, swap_position,
-)
+    LANES, MISSING, Position, Tables, ring_place, swap_position)
 
 cdef enum:
     N_FIELDS = 6        # columns of a report
@@ -72,7 +69,6 @@ cdef class SoftTables:
         Py_ssize_t lag, double alpha, double gamma, double beta, const uint64_t[::1] keys,
     ):
         cdef Tables* tables = &self.tables
-        cdef Py_ssize_t k, c
         if tables.n_seeds:
             raise RuntimeError("SoftTables are initialised once")
         if n_states < 1 or lag < 0 or keys.shape[0] < 1 or not 1 <= n_symbols < 2**31 - 1:
@@ -89,22 +85,16 @@ cdef class SoftTables:
         tables.beta = beta
         if not allocate(tables):
             raise no_memory()
-        for k in range(tables.n_seeds):
-            tables.keys[k] = keys[k]
-            for c in range(n_states):
-                tables.base[k * tables.stride + c] = 1.0 / n_states
-            name_row(tables, <int32_t>k, START, NONE)
-        stand_at_start(tables)
+        memcpy(tables.keys, &keys[0], keys.shape[0] * sizeof(uint64_t))
+        know_nothing(tables)
 
     def __dealloc__(self):
         release(&self.tables)
 
     cdef int enter(self) except -1:
         if self.busy:
-            raise RuntimeError(
-                "this learner is in use by another thread; expected one call at a time "
-                "(copy() gives each thread its own)"
-            )
+            raise RuntimeError("this learner is in use by another thread; expected one call at a "
+                               "time (copy() gives each thread its own)")
         if not self.tables.n_held:  # made by __new__ alone: there is no memory to look at
             raise RuntimeError("these SoftTables were never initialised; expected __init__ first")
         self.busy = True
@@ -168,21 +158,24 @@ cdef class SoftTables:
 
     def advance(
         self, const int32_t[::1] symbols, const int32_t[::1] ended, double[:, ::1] reports,
-        const int32_t[::1] numbers=None,
+        const int32_t[::1] numbers=None, double[:, ::1] distributions=None,
     ):
         """Absorb a chunk of symbols, -1 for missing; write one report of 6 numbers for each.
 
         `ended` has the number of the key whose sequence ends before each symbol, -1 for none, and
         `numbers` that of the key of each symbol, 0 by default. If memory runs out, what came before
-        that symbol stays absorbed.
+        that symbol stays absorbed. `distributions` receives the distribution before each symbol.
         """
         cdef Py_ssize_t n = symbols.shape[0]
         cdef Py_ssize_t i
         cdef bint has_keys = numbers is not None
+        cdef bint predicts = distributions is not None
         cdef bint done = True
         if ended.shape[0] != n or reports.shape[0] != n or reports.shape[1] != N_FIELDS \
-                or (has_keys and numbers.shape[0] != n):
-            raise ValueError("symbols, ended, reports, numbers: expected the same length")
+                or (has_keys and numbers.shape[0] != n) or (predicts and (
+                    distributions.shape[0] != n
+                    or distributions.shape[1] != self.tables.n_symbols)):
+            raise ValueError("symbols, ended, reports, ...: expected the same length")
         for i in range(n):
             self.check_symbol(symbols[i])
             if has_keys and numbers[i] < NO_KEY:
@@ -195,12 +188,16 @@ cdef class SoftTables:
                 for i in range(n):
                     if ended[i] != NONE_ENDS:
                         self.end(ended[i])
+                    if predicts:
+                        self.write_prediction(&distributions[i, 0], numbers[i])
                     self.step(symbols[i], numbers[i], &reports[i, 0])
                 return
             with nogil:
                 for i in range(n):
                     if ended[i] != NONE_ENDS:
                         done = end_sequence(&self.tables)
+                    if predicts and done:
+                        predict_symbols(&self.tables, &distributions[i, 0])
                     done = done and absorb_symbol(&self.tables, symbols[i], &reports[i, 0])
                     if not done:
                         break
@@ -218,7 +215,7 @@ cdef class SoftTables:
         self.enter()
         try:
             self.step(symbol, number, report)
-            return (report[0], report[2], report[3], <int64_t>report[4], report[5])
+            return report[0], report[2], report[3], <int64_t>report[4], report[5]
         finally:
             self.busy = False
 
@@ -230,22 +227,26 @@ cdef class SoftTables:
         finally:
             self.busy = False
 
-    def predict(self, double[::1] out, int32_t number=NO_KEY):
+    cdef int write_prediction(self, double* out, int32_t number) except -1:
         """Write the distribution of the next symbol of a key."""
-        cdef SoftPosition position
-        if out.shape[0] != self.tables.n_symbols:
-            raise ValueError("out: expected one entry for each symbol")
-        self.enter()
-        try:
-            if number == NO_KEY:
-                predict_symbols(&self.tables, &out[0])
-                return
+        cdef SoftPosition position = None
+        if number != NO_KEY:
             position = self.positions.get(number)
             if position is None:
                 position = self.new_position()
             swap_position(&self.tables, &position.position)
-            predict_symbols(&self.tables, &out[0])
+        predict_symbols(&self.tables, out)
+        if number != NO_KEY:
             swap_position(&self.tables, &position.position)
+        return 0
+
+    def predict(self, double[::1] out, int32_t number=NO_KEY):
+        """Write the distribution of the next symbol of a key."""
+        if out.shape[0] != self.tables.n_symbols:
+            raise ValueError("out: expected one entry for each symbol")
+        self.enter()
+        try:
+            self.write_prediction(&out[0], number)
         finally:
             self.busy = False
 
@@ -391,7 +392,6 @@ cdef class SoftTables:
         return other
 
     # Positions: those of keys, and of key=None if other keys had steps in between.
-
     @property
     def numbers(self):
         """The numbers of the keys in use, key=None aside, in ascending order."""

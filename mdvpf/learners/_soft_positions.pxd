@@ -7,7 +7,7 @@ swapped in only, so that the step of one key counts nothing that another holds b
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 
-from mdvpf.learners._soft_storage cimport copy_bytes, zeroed
+from mdvpf.learners._soft_storage cimport copy_bytes, name_row, zeroed
 from mdvpf.learners._soft_types cimport NONE, START, Position, Tables, ring_place
 
 
@@ -17,6 +17,16 @@ cdef inline void stand_at_start(Tables* tables) noexcept nogil:
     tables.n_held = 1
     tables.held_symbol[0] = START
     tables.held_column[0] = NONE
+
+
+cdef inline void know_nothing(Tables* tables) noexcept nogil:
+    """Begin with a start state for each seed, whose rows lead anywhere alike."""
+    cdef Py_ssize_t k, c
+    for k in range(tables.n_seeds):
+        for c in range(tables.n_states):
+            tables.base[k * tables.stride + c] = 1.0 / tables.n_states
+        name_row(tables, <int32_t>k, START, NONE)
+    stand_at_start(tables)
 
 
 cdef inline bint add_weights(Tables* tables, Position* position) noexcept nogil:

@@ -247,6 +247,11 @@ class SoftHMM(Predictor):
         numbers = None if stream.numbers is None else stream.numbers[part]
         self._tables.advance(stream.symbols[part], stream.ended[part], reports, numbers)
 
+    def _absorb_distributions(
+        self, stream: Stream, plan: None, reports: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        self._tables.advance(stream.symbols, stream.ended, reports, stream.numbers, out[0])
+
     # -- what was learnt -------------------------------------------------------------------
 
     def freeze(self) -> Self:

@@ -1,151 +1,285 @@
 """`auto`: the predictor to use when you do not want to choose one.
 
-The hyper-parameters matter more than the filter, and what suits one stream does not suit another.
-So nothing is chosen: filters over a grid, filters that start afresh, and chains and trees beside
-them, each a mixture, are mixed once more. What that costs against the best of them is a few nats
-in all; see `Mixture.regret_bound`.
+The hyper-parameters matter more than the kind of predictor, and what suits one stream does not suit
+another. So nothing is chosen: trees of many depths, learners of automata, chains that forget and
+a few filters are the members of a `GeometricMixture`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdvpf._support import validate
-from mdvpf.baselines import ContextTree, Markov
-from mdvpf.mixture.mixture import Mixture
-from mdvpf.mixture.restart import Restart
-from mdvpf.model.algorithms import MDVPA, OptimalResampling
+from mdvpf.baselines import Markov, PitmanYorMixture
+from mdvpf.filter import ParticleFilter
+from mdvpf.learners import SoftHMM
+from mdvpf.mixture.auto_of_0_1 import DEFAULT_PARTICLES, auto_of_0_1
+from mdvpf.mixture.base import MixtureBase
+from mdvpf.mixture.geometric import GeometricMixture
+from mdvpf.mixture.recall import Recall
+from mdvpf.model import InfiniteHMM, OpenVocabulary
+from mdvpf.model.algorithms import MDVPA, Algorithm, OptimalResampling
 from mdvpf.predictor import Predictor
 
-RESTART = Restart(every=16, mass=0.02, levels=7)
-STEADY_SHARE = 0.1  # the best of many that are much alike changes often
-YOUNG_SHARE = 0.01
-SHARE = 0.003
+BUDGETS = ("fast", "default", "best")
+MAX_BYTES = 200_000_000
+MAX_STATES = 50  # of a filter
 
-_N_GRID = 36
-_N_RESTARTED = 6
-N_FILTERS = _N_GRID + _N_RESTARTED * 8  # those that restart have seven copies each
-DEFAULT_PARTICLES = 100 * N_FILTERS
+_LEAST_BYTES = 10_000_000
+_TREE_PART = 0.5  # of the bytes
+_RECALL_PART = 0.15
+_N_COPIES = 15  # of the learner in `Recall`: six slots twice, a newcomer and two backups
+_BYTES_OF_NODE = 200  # of a tree at the limit, with the entries that go with it
+_ENTRIES_OF_NODE = 2
+_LARGE_ALPHABET = 200  # for tables over pairs of symbols, or of states and symbols
+_HUGE_ALPHABET = 5_000  # for more than a few distributions
+
+
+class _Filter(NamedTuple):
+    """A filter among the members.
+
+    Attributes
+    ----------
+    n_particles : int
+        Its particles in the default budget.
+    concentration : float
+        Prior count of all symbols together in a state; beta is that divided by their number.
+    """
+
+    algorithm: Algorithm
+    n_particles: int
+    concentration: float
+    options: dict[str, Any]
+    has_pairs: bool = False  # whether it has tables over pairs of states and symbols
+
+
+_FILTERS = (
+    _Filter(OptimalResampling(), 20, 1.0, {"half_life": 100.0}),
+    _Filter(MDVPA(), 100, 2.5, {}),
+    _Filter(OptimalResampling(), 20, 1.0, {"forget": 4.0}),
+    _Filter(
+        OptimalResampling(),
+        20,
+        1.0,
+        {"forget": 4.0, "machine": "mealy", "oracle": "rows"},
+        has_pairs=True,
+    ),
+)
+
+
+class _Budget(NamedTuple):
+    """What a budget pays for.
+
+    Attributes
+    ----------
+    n_filters : int
+        How many of the filters there are.
+    particles : float
+        Factor on their particles.
+    n_learners : int
+        How many `SoftHMM` of each kind there are.
+    """
+
+    n_filters: int
+    particles: float
+    n_learners: int
+
+
+_BUDGETS = {
+    "fast": _Budget(1, 0.4, 1),
+    "default": _Budget(4, 1.0, 2),
+    "best": _Budget(4, 4.0, 4),
+}
 
 
 def auto(
-    n_symbols: int,
-    n_particles: int = DEFAULT_PARTICLES,
+    n_symbols: int | None = None,
+    n_particles: int | None = None,
     *,
+    budget: str = "default",
+    max_bytes: int = MAX_BYTES,
+    version: int = 2,
     baselines: bool = True,
     rng: Any = None,
     max_states: int | None = None,
     n_threads: int = 1,
-) -> Mixture:
-    """Return a predictor that needs no hyper-parameters: a mixture of mixtures.
+) -> MixtureBase:
+    """Return a predictor that needs no hyper-parameters: a mixture of trees, learners and filters.
 
-    It has two members. The first is by fixed share 0.1 of
+    It is a `GeometricMixture` of
 
-    - filters (MD-VPA and OptimalResampling) with alpha 1 and 10, gamma 1, 10 and 50, beta 0.1,
-      0.01 and 0.003,
-    - Markov chains of orders 0 to 2, beta from 1 to 0.01, decay from 1 to 0.95, and context trees
-      of depth 1 to 4, beta 0.5, 0.1 and 0.03,
+    - Pitman-Yor trees of depths 0 to 7, discounts 0.5 and 0.8, strengths 0.3 and 2, on one tree
+      of counts;
+    - Markov chains of orders 0 and 1 that forget;
+    - `SoftHMM`, Mealy and Moore machines with several seeds;
+    - filters: OptimalResampling with a half-life of 100 symbols, MD-VPA, OptimalResampling with
+      ``forget=4`` as a Moore and as a Mealy machine.
 
-    each of them a mixture by fixed share 0.1. The second is by fixed share 0.01 of
+    For large alphabets there are fewer of them. An open alphabet has no `SoftHMM`.
 
-    - OptimalResampling with alpha 1, gamma 1, 10 and 50, beta 0.3 and 0.1,
-    - chains of orders 0 and 1, beta 1, 0.3 and 0.1, and trees of depth 2, beta 0.5, 0.1 and 0.03,
-
-    each of them a mixture by fixed share 0.01, with copies that start afresh at multiples of 16,
-    32, ..., 1,024 symbols (`Restart`). The two are mixed by fixed share 0.003.
+    Memory is bounded for ever: the tree forgets the contexts used longest ago, and filters have at
+    most `max_states` states. Only what is known of the symbols themselves grows with an open
+    alphabet, and the positions of keys with their number, unless there are `max_keys`.
 
     Parameters
     ----------
-    n_symbols : int
-        Size of the alphabet. It cannot be open: copies that start afresh would not know the
-        symbols that came before them.
-    n_particles : int, default 8,400
-        How many particles there are at the most, in all filters together, 84 of them.
+    n_symbols : int, optional
+        Size of the alphabet; None if it is open: symbols are numbered by first appearance.
+    n_particles : int, optional
+        How many particles there are at the most, in all filters together; by default what the
+        budget pays for.
+    budget : {"fast", "default", "best"}, default "default"
+        How much time a symbol may take: "fast" has one small filter, "best" four times the
+        particles and twice the learners.
+    max_bytes : int, default 200,000,000
+        About the most memory that it may take, at least 10 million.
+    version : {2, 1}, default 2
+        1 is the mixture of version 0.1, for comparison: 84 filters, chains and context trees. It
+        has no budget, no bound on its memory and no open alphabets.
     baselines : bool, default True
-        Whether chains and trees are members. Without them the mixture is of filters alone.
+        Whether chains and trees are members.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers, as for `ParticleFilter`.
     max_states : int, optional
-        The most states of a particle, as for `InfiniteHMM`: for streams without end.
+        The most states of a particle, as for `InfiniteHMM`; by default 50, and in version 1
+        unlimited.
     n_threads : int, default 1
-        How many threads run the filters. Results do not depend on it.
+        How many threads run the members. Results do not depend on it.
+
+    Returns
+    -------
+    GeometricMixture
+        In version 1 a `Mixture`.
 
     Examples
     --------
     >>> import mdvpf
-    >>> predictor = mdvpf.auto(n_symbols=3, n_particles=420, rng=0)
+    >>> predictor = mdvpf.auto(n_symbols=3, rng=0)
     >>> _ = predictor.run([0, 0, 1, 2] * 20)
     >>> int(predictor.predict_proba().argmax())
     0
     """
-    if n_symbols is None:
-        raise ValueError(
-            "n_symbols=None: expected an integer, as members of auto start afresh, which those "
-            "with open alphabets cannot; a Mixture without restart takes those"
+    budget = validate.choice("budget", budget, list(BUDGETS))
+    max_bytes = validate.integer("max_bytes", max_bytes, low=_LEAST_BYTES)
+    baselines = validate.flag("baselines", baselines)
+    if validate.integer("version", version, low=1, high=2) == 1:
+        return auto_of_0_1(
+            n_symbols,
+            DEFAULT_PARTICLES if n_particles is None else n_particles,
+            baselines=baselines,
+            rng=rng,
+            max_states=max_states,
+            n_threads=n_threads,
         )
-    n_particles = validate.integer("n_particles", n_particles, low=N_FILTERS)
-    each = n_particles // N_FILTERS
+    if n_symbols is not None:
+        n_symbols = validate.integer("n_symbols", n_symbols, low=1, also=", or None if it is open")
     generator = validate.generator("rng", rng)
-    filters = Mixture.grid(
-        n_symbols,
-        alpha=(1.0, 10.0),
-        gamma=(1.0, 10.0, 50.0),
-        beta=(0.1, 0.01, 0.003),
-        algorithm=(MDVPA(), OptimalResampling()),
-        n_particles=each,
-        rng=generator,
-        max_states=max_states,
-        share=STEADY_SHARE,
-        n_threads=n_threads,
-    )
-    restarted = Mixture.grid(
-        n_symbols,
-        alpha=(1.0,),
-        gamma=(1.0, 10.0, 50.0),
-        beta=(0.3, 0.1),
-        algorithm=(OptimalResampling(),),
-        n_particles=each,
-        rng=generator,
-        max_states=max_states,
-        share=YOUNG_SHARE,
-        restart=RESTART,
-        n_threads=n_threads,
-    )
-    members = [filters, restarted]
-    if validate.flag("baselines", baselines):
-        old, young = _baselines(n_symbols)
-        members = [
-            Mixture([filters, old], share=STEADY_SHARE),
-            Mixture([restarted, young], share=YOUNG_SHARE),
-        ]
-    mixture = Mixture(members, share=SHARE)
+    members: list[Predictor] = []
+    if baselines:
+        members += _trees(n_symbols, max_bytes)
+    members += _learners(n_symbols, budget, generator)
+    if baselines and budget != "fast":
+        members += _recall(n_symbols, max_bytes, generator)
+    members += _filters(n_symbols, budget, n_particles, max_states, generator)
+    mixture = GeometricMixture(members, n_threads=n_threads)
     mixture.recipe = {
         "name": "auto",
+        "version": 2,
+        "budget": budget,
         "n_particles": n_particles,
-        "baselines": bool(baselines),
+        "max_bytes": max_bytes,
+        "baselines": baselines,
         "max_states": max_states,
     }
     return mixture
 
 
-def _baselines(n_symbols: int) -> tuple[Mixture, Mixture]:
-    """Return a mixture of chains and trees, and one of those that start afresh."""
-    old: list[Predictor] = [
-        Markov(n_symbols, order=order, beta=beta, decay=decay)
-        for order in (0, 1, 2)
-        for beta in (1.0, 0.3, 0.1, 0.03, 0.01)
-        for decay in (1.0, 0.999, 0.99, 0.95)
+def _trees(n_symbols: int | None, max_bytes: int) -> list[Predictor]:
+    """Return the tree of contexts, and chains that forget."""
+    max_nodes = int(_TREE_PART * max_bytes) // _BYTES_OF_NODE
+    depths: tuple[int, ...] = tuple(range(8))
+    strengths: tuple[float, ...] = (0.3, 2.0)
+    if n_symbols is None or n_symbols > _LARGE_ALPHABET:
+        strengths = (0.3,)
+    if n_symbols is not None and n_symbols > _HUGE_ALPHABET:
+        depths = (0, 1, 2, 4)
+    found: list[Predictor] = [
+        PitmanYorMixture(
+            n_symbols,
+            depths,
+            (0.5, 0.8),
+            strengths,
+            max_nodes=max_nodes,
+            max_entries=_ENTRIES_OF_NODE * max_nodes,
+        )
     ]
-    old += [
-        ContextTree(n_symbols, depth=depth, beta=beta)
-        for depth in (1, 2, 3, 4)
-        for beta in (0.5, 0.1, 0.03)
+    if n_symbols is None:
+        return [*found, Markov(None, order=0), Markov(None, order=0, decay=0.95)]
+    found.append(Markov(n_symbols, order=0, beta=0.5 / n_symbols))
+    found.append(Markov(n_symbols, order=0, beta=1.0 / n_symbols, decay=0.95))
+    if n_symbols <= _LARGE_ALPHABET:
+        found.append(Markov(n_symbols, order=1, beta=8.0 / n_symbols, decay=0.9))
+    return found
+
+
+def _learners(n_symbols: int | None, budget: str, generator: Any) -> list[Predictor]:
+    """Return the learners of automata."""
+    if n_symbols is None or n_symbols > _HUGE_ALPHABET:
+        return []
+    machines = ["moore"] if n_symbols > _LARGE_ALPHABET else ["mealy", "moore"]
+    return [
+        SoftHMM(n_symbols, machine=machine, rng=int(generator.integers(2**63)))
+        for machine in machines
+        for _ in range(_BUDGETS[budget].n_learners)
     ]
-    young: list[Predictor] = [
-        Markov(n_symbols, order=order, beta=beta) for order in (0, 1) for beta in (1.0, 0.3, 0.1)
-    ]
-    young += [ContextTree(n_symbols, depth=2, beta=beta) for beta in (0.5, 0.1, 0.03)]
-    return (
-        Mixture(old, share=STEADY_SHARE),
-        Mixture(young, share=YOUNG_SHARE, restart=RESTART),
+
+
+def _recall(n_symbols: int | None, max_bytes: int, generator: Any) -> list[Predictor]:
+    """Return learners for regimes that return."""
+    if n_symbols is None or n_symbols > _LARGE_ALPHABET:
+        return []
+    max_nodes = int(_RECALL_PART * max_bytes / _N_COPIES) // _BYTES_OF_NODE
+    tree = PitmanYorMixture(
+        n_symbols,
+        range(6),
+        (0.5, 0.8),
+        (0.3, 2.0),
+        max_nodes=max_nodes,
+        max_entries=_ENTRIES_OF_NODE * max_nodes,
     )
+    seed = int(generator.integers(2**63))
+    learner = SoftHMM(n_symbols, n_states=20, lag=4, rng=seed, n_seeds=4)
+    return [Recall(GeometricMixture([tree, learner]))]
+
+
+def _filters(
+    n_symbols: int | None,
+    budget: str,
+    n_particles: int | None,
+    max_states: int | None,
+    generator: Any,
+) -> list[Predictor]:
+    """Return the filters, which share the particles."""
+    is_large = n_symbols is None or n_symbols > _LARGE_ALPHABET
+    chosen = [each for each in _FILTERS if not (is_large and each.has_pairs)]
+    chosen = chosen[: _BUDGETS[budget].n_filters]
+    factor = _BUDGETS[budget].particles
+    if n_particles is not None:
+        n_particles = validate.integer("n_particles", n_particles, low=len(chosen))
+        factor = n_particles / sum(each.n_particles for each in chosen)
+    return [
+        ParticleFilter(
+            InfiniteHMM(
+                n_symbols,
+                gamma=10.0,
+                beta=None if n_symbols is None else each.concentration / n_symbols,
+                emission=OpenVocabulary() if n_symbols is None else None,
+                max_states=MAX_STATES if max_states is None else max_states,
+                **each.options,
+            ),
+            each.algorithm,
+            max(1, int(factor * each.n_particles)),
+            rng=int(generator.integers(2**63)),
+        )
+        for each in chosen
+    ]

@@ -22,6 +22,7 @@ from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.restart import Restart
+from mdvpf.model import NumberFamily, channels_of
 from mdvpf.predictor import N_FIELDS, Predictor, Step, Stream
 
 _N_STEP = len(Step._fields)
@@ -56,12 +57,23 @@ def check_members(members: Any) -> list[Predictor]:
             kinds = ["a closed alphabet", "an open one"]
             own, first = kinds[member.is_open], kinds[found[0].is_open]
             raise ValueError(f"members[{i}] has {own}: expected {first}, as members[0] has")
+        if _columns(member) != _columns(found[0]):
+            raise ValueError(
+                f"members[{i}] has other observations than members[0]: expected the same families"
+            )
         if member.n_symbols != found[0].n_symbols:
             raise ValueError(
                 f"members[{i}] has {member.n_symbols} symbols: expected {found[0].n_symbols}, "
                 "as members[0] has"
             )
     return found
+
+
+def _columns(member: Predictor) -> list[tuple[int, int]] | None:
+    """Return the kinds of numbers that a predictor takes; None if it takes symbols."""
+    if member._family is None:
+        return None
+    return [(channel.kind, channel.n_symbols) for channel in channels_of(member._family)]
 
 
 class Combined(Predictor):
@@ -81,6 +93,10 @@ class Combined(Predictor):
     def is_open(self) -> bool:
         """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
         return self.members[0].is_open
+
+    @property
+    def _family(self) -> NumberFamily | None:
+        return self.members[0]._family
 
     @property
     def _takes_keys(self) -> bool:

@@ -9,8 +9,7 @@ predictives are combined afterwards, symbol by symbol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, Self
 
@@ -18,22 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf._support.attributes import Checked, ReadOnly
+from mdvpf._support.attributes import ReadOnly
 from mdvpf._support.shown import shown_members
 from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.base import MixtureBase
 from mdvpf.mixture.frozen import FrozenMixture
-from mdvpf.mixture.members import Combined, Members, read_members
+from mdvpf.mixture.members import Members, read_members
+from mdvpf.mixture.mixed_numbers import MixedNumbers
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
 from mdvpf.mixture.saved_state import (
     mixture_state,
-    read_recipe,
     read_saved_members,
     read_weights,
 )
 from mdvpf.mixture.weights import Rate, Weights, read_rate, weighted_fields
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import InfiniteHMM, read_observation
 from mdvpf.model.algorithms import MDVPA, Algorithm
 from mdvpf.predictor import (
     MISSING,
@@ -41,21 +41,19 @@ from mdvpf.predictor import (
     NO_KEY,
     FilterResult,
     Label,
-    MemoryReport,
     MixtureResult,
     Predictor,
     Step,
     Stream,
     read_key,
     read_reports,
-    read_symbol,
 )
 
 _CHUNK = 256  # symbols that each member runs over before the predictions are combined
 
 
 @register("Mixture")
-class Mixture(Combined):
+class Mixture(MixtureBase, MixedNumbers):
     """Weighted average of predictors, by fixed share.
 
     With weights w, the probability of a symbol y is ``sum_i w[i] p_i(y)``. When y has come, the
@@ -106,7 +104,6 @@ class Mixture(Combined):
     share: ReadOnly[Rate] = ReadOnly()
     restart: ReadOnly[Restart | None] = ReadOnly()
     n_threads: ReadOnly[int] = ReadOnly()
-    recipe: Checked[dict[str, Any] | None] = Checked(read_recipe)
 
     def __init__(
         self,
@@ -204,69 +201,14 @@ class Mixture(Combined):
     # -- what is inside --------------------------------------------------------------------
 
     @property
-    def members(self) -> tuple[Predictor, ...]:
-        """The members, without the copies that restart. To look at: they belong to the mixture."""
-        return tuple(self._members.rows[0])
-
-    @property
-    def living(self) -> tuple[Predictor, ...]:
-        """The members and all copies that live."""
-        return tuple(self._members.living)
-
-    @property
     def weights(self) -> NDArray[np.float64]:
         """Weight of each member, its copies included, in the prediction of the next symbol."""
         weights: NDArray[np.float64] = np.exp(self._weights.log).sum(axis=0)
         return weights
 
-    def flatten(self) -> Iterator[tuple[float, Predictor]]:
-        """Yield the predictors that are no mixtures, and the weight of each in the next prediction.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> inner = mdvpf.Mixture([mdvpf.Markov(2, order=0), mdvpf.Markov(2, order=1)])
-        >>> mixture = mdvpf.Mixture([inner, mdvpf.ContextTree(2)])
-        >>> [(weight, type(leaf).__name__) for weight, leaf in mixture.flatten()]
-        [(0.25, 'Markov'), (0.25, 'Markov'), (0.5, 'ContextTree')]
-        """
-        for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
-            if isinstance(member, Mixture):
-                yield from ((float(weight) * share, leaf) for share, leaf in member.flatten())
-            else:
-                yield float(weight), member
-
-    def mean_states(self) -> float | None:
-        """Return the mean number of states of all filters, by weight; None if there are none.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> mixture = mdvpf.Mixture.grid(2, n_particles=10)
-        >>> _ = mixture.update(0)
-        >>> mixture.mean_states()
-        1.0
-        """
-        filters = [(w, leaf) for w, leaf in self.flatten() if isinstance(leaf, ParticleFilter)]
-        mass = sum(weight for weight, _ in filters)
-        return sum(w * pf._mean_states() for w, pf in filters) / mass if mass > 0.0 else None
-
-    def memory(self) -> MemoryReport:
-        """Return where the memory of all living filters goes: the sum of what they report.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> mdvpf.Mixture.grid(2, n_particles=10).memory().rows
-        0
-        """
-        reports = [astuple(MemoryReport(0, 0, 0, 0, 0, 0))]
-        reports += [
-            astuple(member.memory())
-            for member in self.living
-            if isinstance(member, (ParticleFilter, Mixture))
-        ]
-        return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
+    def _living_weights(self) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = np.exp(self._weights.log).ravel()
+        return weights
 
     def regret_bound(self, stop: int, start: int = 0, n_switches: int = 0) -> float:
         """Return how far the mixture can fall behind, whatever the symbols, in nats.
@@ -321,13 +263,15 @@ class Mixture(Combined):
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         self._members.check_whole()
+        if self._family is not None:
+            raise TypeError("predict_proba: members are over numbers; expected predictive()")
         out = np.zeros(self.n_symbols + self.is_open)
         for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True):
             out += weight * member._predict(number)
         return out
 
-    def update(self, symbol: int | None, key: Label | None = None) -> Step:
-        """Absorb one symbol of a key; None is a missing one.
+    def update(self, symbol: Any, key: Label | None = None) -> Step:
+        """Absorb one symbol of a key, or an observation if members are over numbers.
 
         Examples
         --------
@@ -336,18 +280,12 @@ class Mixture(Combined):
         >>> round(mixture.update(3).log_predictive, 6)
         -1.386294
         """
+        if self._family is None:
+            return super().update(symbol, key)
         self._members.check_whole()
-        code = read_symbol(symbol, self.n_symbols + self.is_open)
-        key = read_key("key", key)
-        if key is not None:
+        if (key := read_key("key", key)) is not None:
             self._check_keys()
-        if self._members.may_reject:
-            one = Stream.one(code, *self._table.next_use(key))
-            for member in self._members.may_reject:
-                member._plan(one)  # refuses what `update` would, before anything has changed
-        with self._members.together():
-            log_predictive, mean_states, ess, n_particles, discarded = self._update(code, key)
-        return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
+        return self._update_numbers(read_observation(self._family, symbol), key)
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         found, born = self._members.step(symbol, number)
@@ -358,30 +296,6 @@ class Mixture(Combined):
             assert self.restart is not None
             weights.replace(born, self.restart.mass_at(self._members.time))
         return log_predictive, *fields[0].tolist()
-
-    def _tell_time(self, time: float) -> None:
-        for member in self.living:
-            member._tell_time(time)
-
-    def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: its next symbol starts a new one, for all members.
-
-        Examples
-        --------
-        >>> import mdvpf
-        >>> mixture = mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)])
-        >>> _ = mixture.run([0, 1, 1, 1])
-        >>> mixture.new_sequence()
-        >>> bool(mixture.predict_proba()[0] > 0.5)
-        True
-        """
-        self._members.check_whole()
-        self._new_sequence(key)
-
-    def _end(self, number: int = NO_KEY) -> None:
-        with self._members.together():
-            for member in self.living:
-                member._end(number)
 
     def copy(self) -> Self:
         """Return an independent copy.
@@ -451,24 +365,7 @@ class Mixture(Combined):
         self.recipe = values.get("recipe")  # files of version 0.1 have none
         return self
 
-    def _left_out(self) -> dict[str, Any]:
-        found = [member._left_out() for member in self.members]
-        discounts = [each["discount"] for each in found if each]
-        if any(discount is not discounts[0] for discount in discounts):
-            raise TypeError("members with different callables as discounts cannot be saved")
-        return {"discount": discounts[0]} if discounts else {}
-
     # -- one run ---------------------------------------------------------------------------
-
-    def _plan(self, stream: Stream) -> None:
-        """Let the members look for whatever they might refuse: copies are never ahead of them."""
-        self._members.check_whole()
-        for member in self._members.rows[0]:
-            member._plan(stream)
-
-    @property
-    def _may_reject(self) -> bool:
-        return bool(self._members.may_reject)
 
     @property
     def _chunk(self) -> int:

@@ -87,10 +87,10 @@ class Labelled(checkpoint.Saveable):
         values = {**state.values, "vocabulary": vocabulary}
         version = state.version
         if self.vocabulary is not None and self.vocabulary.is_open:
-            version = 2
+            version = max(version, 2)
         if not (self._table.is_plain and self._table.max_keys is None):
             values["keys"] = self._table.to_values()
-            version = 2
+            version = max(version, 2)
         return replace(state, values=values, version=version)  # all others are as in version 0.1
 
     @classmethod

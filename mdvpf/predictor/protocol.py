@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
-from mdvpf.model import Time, read_time
+from mdvpf.model import NumberFamily, Time, read_observation, read_time
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_key, read_max_keys
 from mdvpf.predictor.labelled import Labelled
 from mdvpf.predictor.own_keys import has_key, keep_table
 from mdvpf.predictor.results import N_FIELDS, FilterResult, Step, read_reports
-from mdvpf.predictor.stream import MISSING, Stream
-from mdvpf.predictor.vocabulary import Label
+from mdvpf.predictor.stream import MISSING, Stream, read_symbol
+from mdvpf.predictor.vocabulary import Label, Vocabulary
 
 
 def read_step(predictor: Predictor, step: Any) -> Step:
@@ -260,6 +260,39 @@ class Predictor(Labelled):
             report[1:] = log_predictive, *others
             report[0] = log_predictive
 
+    # A geometric mixture takes whole distributions, and of some predictors more than one.
+
+    @property
+    def _n_distributions(self) -> int:
+        """How many distributions of the next symbol there are to be mixed."""
+        return 1
+
+    def _predict_distributions(self, number: int = NO_KEY) -> NDArray[np.float64]:
+        """Return these distributions for the next symbol of a key, one a row."""
+        return self._predict(number)[np.newaxis]
+
+    def _absorb_distributions(
+        self, stream: Stream, plan: Any, reports: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Absorb a stream, and write the distributions before each symbol.
+
+        They come first, then symbols, then the symbols of the alphabet; of an open alphabet, what
+        is beyond a distribution is left as it is. The predictors with compiled cores do all of it
+        in one call; of these, one with several distributions writes that of `predict_proba` if
+        `out` has room for one only.
+        """
+        for t in range(len(stream)):
+            one = stream[t : t + 1]
+            if one.ended[0] != NONE_ENDS:
+                self._end(int(one.ended[0]))
+            if one.times is not None and not np.isnan(one.times[0]):
+                self._tell_time(float(one.times[0]))
+            number = NO_KEY if one.numbers is None else int(one.numbers[0])
+            found = self._predict_distributions(number)
+            out[:, t, : found.shape[1]] = found
+            begun = Stream(one.symbols, np.full_like(one.ended, NONE_ENDS), one.numbers)
+            reports[t] = self._run(begun, self._plan(begun))[0, :N_FIELDS]
+
     def _settle(self, n: int) -> None:
         """Give back memory that only steps need, if it pays after so many of them."""
 
@@ -329,15 +362,7 @@ class Predictor(Labelled):
         0.0
         """
         trial = None if self.vocabulary is None else self.vocabulary.copy()
-        stream = Stream.read(
-            symbols,
-            lengths,
-            self.n_symbols,
-            keys,
-            is_open=self.is_open,
-            times=times,
-            vocabulary=trial,
-        )
+        stream = self._read(symbols, lengths, keys, times, trial)
         show = validate.flag("progress", progress)
         if keys is not None:
             self._check_keys()
@@ -348,8 +373,52 @@ class Predictor(Labelled):
             if trial is not None:
                 self._learn_labels(trial)
 
-    def _run_keyed(self, stream: Stream, advance: Callable[[int], None]) -> NDArray[np.float64]:
-        """Absorb a stream that was read, and keep the table of keys; return the reports."""
+    @property
+    def _family(self) -> NumberFamily | None:
+        """The emission family if observations are numbers; None if they are symbols."""
+        return None
+
+    def _check_symbols(self, what: str) -> None:
+        """Raise if observations are numbers, for what only symbols have."""
+        if self._family is not None:
+            raise TypeError(
+                f"{what}: {type(self._family).__name__} observations are numbers, not symbols; "
+                "expected predictive(), which has their distribution"
+            )
+
+    def _code(self, symbol: Any) -> int:
+        """Return a symbol that was checked, or `MISSING`; of numbers 0 if any was observed."""
+        if self._family is not None:
+            row = read_observation(self._family, symbol)
+            return MISSING if np.isnan(row).all() else 0
+        return read_symbol(symbol, self.n_symbols + self.is_open)
+
+    def _read(
+        self, symbols: Any, lengths: Any, keys: Any, times: Any, vocabulary: Vocabulary | None
+    ) -> Stream:
+        """Check what `run` was given."""
+        if self._family is not None:
+            return Stream.of_numbers(self._family, symbols, lengths, keys, times)
+        return Stream.read(
+            symbols,
+            lengths,
+            self.n_symbols,
+            keys,
+            is_open=self.is_open,
+            times=times,
+            vocabulary=vocabulary,
+        )
+
+    def _run_keyed(
+        self,
+        stream: Stream,
+        advance: Callable[[int], None] | None = None,
+        out: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Absorb a stream that was read, and keep the table of keys; return the reports.
+
+        `out` is that of `_absorb_distributions`, if they are wanted.
+        """
         before = self._table.copy()
         try:
             stream = self._numbered(stream, self._table)
@@ -357,9 +426,13 @@ class Predictor(Labelled):
         except BaseException:
             self._key_table = before
             raise
-        reports = np.full((len(stream), self._n_fields), np.nan)
+        n_fields = self._n_fields if out is None else N_FIELDS
+        reports = np.full((len(stream), n_fields), np.nan)
         try:
-            self._run(stream, plan, reports, advance)
+            if out is None:
+                self._run(stream, plan, reports, advance)
+            else:
+                self._absorb_distributions(stream, plan, reports, out)
         except BaseException:
             if not self._is_own:
                 n_absorbed = int(np.count_nonzero(~np.isnan(reports[:, 0])))

@@ -193,7 +193,7 @@ class Counts(NamedTuple):
     transition : ndarray of shape (M, M)
         Transitions from the state of the row to that of the column.
     emission : ndarray of shape (M, V)
-        How often each state emitted each symbol.
+        How often each state emitted each symbol; of numbers the statistics of each state.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class Counts(NamedTuple):
 
     start: NDArray[np.int64]
     transition: NDArray[np.int64]
-    emission: NDArray[np.int64]
+    emission: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

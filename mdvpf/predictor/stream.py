@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
-from mdvpf.model import read_times
+from mdvpf.model import NumberFamily, read_observations, read_times
 from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_keys
 from mdvpf.predictor.labels import with_symbols
 from mdvpf.predictor.vocabulary import Label, Vocabulary
@@ -33,6 +33,9 @@ class Stream:
         The keys as the user gave them; None without, and in what members of a mixture are given.
     times : ndarray of float64 or None
         The time stamp of each symbol in seconds, NaN where there is none.
+    observations : ndarray of float64 or None
+        In a family over numbers a row for each observation, NaN for what is missing. Its symbol
+        is 0 then, or `MISSING` where all of them are missing.
     """
 
     symbols: NDArray[np.int32]
@@ -40,6 +43,7 @@ class Stream:
     numbers: NDArray[np.int32] | None = None
     keys: list[Label | None] | None = None
     times: NDArray[np.float64] | None = None
+    observations: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -48,7 +52,8 @@ class Stream:
         """Return a part of the stream, as members of a mixture take it."""
         numbers = None if self.numbers is None else self.numbers[part]
         times = None if self.times is None else self.times[part]
-        return Stream(self.symbols[part], self.ended[part], numbers, None, times)
+        rows = None if self.observations is None else self.observations[part]
+        return Stream(self.symbols[part], self.ended[part], numbers, None, times, rows)
 
     @property
     def starts(self) -> NDArray[np.uint8]:
@@ -75,6 +80,26 @@ class Stream:
         """
         known = n_symbols if is_open else None
         array = _read_symbols(with_symbols(symbols, vocabulary, known), n_symbols, is_open)
+        return cls._read_sequences(array, lengths, keys, times)
+
+    @classmethod
+    def of_numbers(
+        cls, family: NumberFamily, symbols: Any, lengths: Any, keys: Any, times: Any
+    ) -> Self:
+        """Check the observations of a family over numbers, and what `read` checks beside them."""
+        rows = read_observations(family, symbols)
+        array = np.where(np.isnan(rows).all(axis=1), MISSING, 0).astype(np.int32)
+        return cls._read_sequences(array, lengths, keys, times, rows)
+
+    @classmethod
+    def _read_sequences(
+        cls,
+        array: NDArray[np.int32],
+        lengths: Any,
+        keys: Any,
+        times: Any,
+        rows: NDArray[np.float64] | None = None,
+    ) -> Self:
         ended = np.full(len(array), NONE_ENDS, dtype=np.int32)
         if lengths is not None:
             if keys is not None:
@@ -82,7 +107,7 @@ class Stream:
             ended[_read_starts(lengths, len(array))] = NO_KEY
         found = None if keys is None else read_keys(keys, len(array))
         stamps = None if times is None else read_times(times, len(array))
-        return cls(array, ended, None, found, stamps)
+        return cls(array, ended, None, found, stamps, rows)
 
     @classmethod
     def one(cls, symbol: int, number: int = NO_KEY, ended: int = NONE_ENDS) -> Self:
@@ -97,7 +122,7 @@ class Stream:
             return self
         numbers, ended = table.assign([None] * len(self) if self.keys is None else self.keys)
         both = np.where(ended == NONE_ENDS, self.ended, ended)
-        return Stream(self.symbols, both, numbers, self.keys, self.times)
+        return Stream(self.symbols, both, numbers, self.keys, self.times, self.observations)
 
     def is_continued(self, last: int) -> NDArray[np.bool_]:
         """Return whether each symbol follows one of the same sequence; `last` is the key before."""

@@ -1,7 +1,8 @@
-"""The default mixture: what is in it, and its budget."""
+"""The default mixture: what is in it, its budgets, its memory, and that of version 0.1."""
 
 from __future__ import annotations
 
+import io
 import pickle
 
 import numpy as np
@@ -9,88 +10,182 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import mdvpf
+from mdvpf.mixture.base import MixtureBase
 
 
 def filters_of(predictor: mdvpf.Predictor) -> list[mdvpf.ParticleFilter]:
-    if isinstance(predictor, mdvpf.Mixture):
+    if isinstance(predictor, MixtureBase):
         return [pf for member in predictor.living for pf in filters_of(member)]
     return [predictor] if isinstance(predictor, mdvpf.ParticleFilter) else []
 
 
-@pytest.mark.parametrize("n_particles", [None, 500])
-def test_the_budget_holds_for_ever(n_particles: int | None) -> None:
-    budget = () if n_particles is None else (n_particles,)
-    predictor = mdvpf.auto(3, *budget, rng=0)
-    most = n_particles or 20_000
+def leaves(predictor: mdvpf.Predictor) -> list[mdvpf.Predictor]:
+    if isinstance(predictor, MixtureBase):
+        return [leaf for member in predictor.members for leaf in leaves(member)]
+    return [predictor]
+
+
+# -- version 2
+
+
+@pytest.mark.parametrize(("n_symbols", "version"), [(3, 2), (300, 2), (None, 2), (3, 1)])
+def test_a_run_is_its_updates(n_symbols: int | None, version: int) -> None:
+    symbols = np.random.default_rng(2).integers(3, size=70).tolist()
+    symbols[:4] = [0, 1, 2, 0]  # by first appearance, for the open alphabet
+    symbols[20] = None
+    particles = 168 if version == 1 else 20
+    predictor = mdvpf.auto(n_symbols, particles, version=version, rng=3)
+    twin = predictor.copy()
+    result = predictor.run(symbols)
+    probabilities, steps = [], []
+    for symbol in symbols:
+        probabilities.append(1.0 if symbol is None else twin.predict_proba()[symbol])
+        steps.append(twin.update(symbol))
+    for name in mdvpf.Step._fields:
+        assert_array_equal(getattr(result, name), [getattr(step, name) for step in steps])
+    np.testing.assert_allclose(np.log(probabilities), result.log_predictive, rtol=1e-12, atol=1e-14)
+    assert predictor.predict_proba().sum() == pytest.approx(1.0, abs=1e-12)
+    assert_array_equal(predictor.predict_proba(), twin.predict_proba())
+
+
+def test_keys_that_are_interleaved_do_not_disturb_each_other_much() -> None:
+    """Two strict rhythms are learnt beside each other, which is hopeless without keys."""
+    symbols = [s for pair in zip([0, 1, 2] * 60, [3, 3, 4] * 60, strict=True) for s in pair]
     rng = np.random.default_rng(0)
-    if n_particles:
-        result = predictor.run(rng.integers(3, size=1100))
-        n_baselines = 60 + 12 + (6 + 3) * 8
-        assert result.n_particles.max() <= most + n_baselines
-    for _ in range(3):
-        predictor.run(rng.integers(3, size=20))
-    assert sum(pf.n_particles for pf in filters_of(predictor)) <= most
+    order = rng.permutation(len(symbols))  # who is next is drawn
+    names = ["a" if i % 2 == 0 else "b" for i in sorted(order)]
+    keys = [names[i] for i in rng.permutation(len(names))]
+    streams = {"a": iter([0, 1, 2] * 200), "b": iter([3, 3, 4] * 200)}
+    mixed = [next(streams[key]) for key in keys]
+    predictor = mdvpf.auto(5, 20, rng=0)
+    assert predictor.run(mixed, keys=keys).log_predictive[-100:].mean() > -0.05
+    assert predictor.n_keys == 2
 
 
-def test_without_baselines_there_are_only_filters() -> None:
-    with_them, without = mdvpf.auto(3, 100), mdvpf.auto(3, 100, baselines=False)
-    assert len(filters_of(with_them)) == len(filters_of(without))
+@pytest.mark.parametrize("budget", ["fast", "default", "best"])
+def test_budgets_are_what_they_say(budget: str) -> None:
+    predictor = mdvpf.auto(4, budget=budget, rng=0)
+    particles = sum(pf.n_particles for pf in filters_of(predictor))
+    expected = {"fast": (1, 8), "default": (4, 160), "best": (4, 640)}[budget]
+    assert (len(filters_of(predictor)), particles) == expected
+    assert predictor.recipe is not None
+    assert predictor.recipe["budget"] == budget
 
-    def leaves(predictor: mdvpf.Predictor) -> list[mdvpf.Predictor]:
-        if isinstance(predictor, mdvpf.Mixture):
-            return [leaf for member in predictor.members for leaf in leaves(member)]
-        return [predictor]
 
-    assert all(isinstance(leaf, mdvpf.ParticleFilter) for leaf in leaves(without))
-    kinds = {type(leaf) for leaf in leaves(with_them)}
-    assert kinds == {mdvpf.ParticleFilter, mdvpf.Markov, mdvpf.ContextTree}
+def test_the_particles_are_shared_out() -> None:
+    predictor = mdvpf.auto(4, 50, rng=0, max_states=3)
+    assert sum(pf.n_particles for pf in filters_of(predictor)) <= 50
+    assert all(pf.model.max_states == 3 for pf in filters_of(predictor))
 
 
 def test_it_is_known_by_what_it_was_made_with() -> None:
-    predictor = mdvpf.auto(3, 500, max_states=4, rng=1)
+    predictor = mdvpf.auto(3, 20, max_states=4, rng=1)
     predictor.run([0, 1, 2] * 40)
-    recipe = {"name": "auto", "n_particles": 500, "baselines": True, "max_states": 4}
+    recipe = {
+        "name": "auto",
+        "version": 2,
+        "budget": "default",
+        "n_particles": 20,
+        "max_bytes": 200_000_000,
+        "baselines": True,
+        "max_states": 4,
+    }
     assert predictor.recipe == predictor.copy().recipe == recipe
     assert pickle.loads(pickle.dumps(predictor)).recipe == recipe
+    assert mdvpf.GeometricMixture([mdvpf.Markov(3)]).recipe is None
+
+
+@pytest.mark.parametrize("n_symbols", [3, 300])
+def test_without_baselines_there_are_no_trees(n_symbols: int) -> None:
+    without = mdvpf.auto(n_symbols, 20, baselines=False)
+    kinds = {type(leaf) for leaf in leaves(without)}
+    assert kinds <= {mdvpf.ParticleFilter, mdvpf.SoftHMM}
+    assert mdvpf.PitmanYorMixture in {type(leaf) for leaf in leaves(mdvpf.auto(n_symbols, 20))}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_it_is_nearly_as_good_as_any_of_its_members(version: int) -> None:
+    symbols = np.random.default_rng(1).integers(2, size=300).cumsum() % 5
+    predictor = mdvpf.auto(5, 168, version=version, rng=0)
+    result = predictor.run(symbols)
+    best = result.member_log_predictive.sum(axis=0).max()
+    assert result.log_predictive.sum() >= best - predictor.regret_bound(300)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_seeds_and_threads(version: int) -> None:
+    symbols = np.random.default_rng(1).integers(4, size=90)
+    runs = [
+        mdvpf.auto(4, 100, version=version, rng=7, n_threads=n).run(symbols).log_predictive
+        for n in (1, 2)
+    ]
+    assert_array_equal(runs[0], runs[1])
+
+
+def test_a_checkpoint_goes_on_with_the_same_bits() -> None:
+    symbols = np.random.default_rng(5).integers(6, size=200)
+    predictor = mdvpf.auto(6, 20, rng=0)
+    predictor.run(symbols, keys=symbols.tolist())
+    file = io.BytesIO()
+    predictor.save(file)
+    file.seek(0)
+    loaded = mdvpf.GeometricMixture.load(file)
+    runs = [each.run(symbols, keys=symbols.tolist()) for each in (predictor, loaded)]
+    assert_array_equal(runs[0].log_predictive, runs[1].log_predictive)
+    assert_array_equal(predictor.powers, loaded.powers)
+
+
+def test_memory_stays_within_its_bound_on_noise() -> None:
+    """Uniform noise is the hardest for trees: every context is new."""
+    max_bytes = 10_000_000
+    predictor = mdvpf.auto(60, 10, max_bytes=max_bytes, budget="fast", rng=0)
+    rng = np.random.default_rng(0)
+    sizes = []
+    for _ in range(3):
+        predictor.run(rng.integers(60, size=4_000))
+        sizes.append(predictor.memory().allocated)
+    tree = predictor.members[0]
+    assert isinstance(tree, mdvpf.PitmanYorMixture)
+    assert tree.max_nodes is not None
+    assert tree._tree.n_nodes == tree.max_nodes
+    assert sizes[-1] <= max_bytes
+    assert sizes[-1] <= 1.05 * sizes[-2]
+    file = io.BytesIO()
+    predictor.save(file)
+    assert len(file.getvalue()) <= max_bytes
+
+
+# -- version 1
+
+
+def test_the_budget_of_version_1_holds_for_ever() -> None:
+    predictor = mdvpf.auto(3, 500, version=1, rng=0)
+    rng = np.random.default_rng(0)
+    result = predictor.run(rng.integers(3, size=1100))
+    n_baselines = 60 + 12 + (6 + 3) * 8
+    assert result.n_particles.max() <= 500 + n_baselines
+    for _ in range(3):
+        predictor.run(rng.integers(3, size=20))
+    assert sum(pf.n_particles for pf in filters_of(predictor)) <= 500
+
+
+def test_version_1_is_the_mixture_of_0_1() -> None:
+    predictor = mdvpf.auto(3, 500, version=1, max_states=4, rng=1)
+    kinds = {type(leaf) for leaf in leaves(predictor)}
+    assert kinds == {mdvpf.ParticleFilter, mdvpf.Markov, mdvpf.ContextTree}
+    predictor.run([0, 1, 2] * 40)
+    assert len(filters_of(predictor)) == 36 + 6 * 4  # copies of three restarts by then
     assert all(pf.n_particles == 500 // 84 for pf in filters_of(predictor))
-    assert all(pf.model.max_states == 4 for pf in filters_of(predictor))
     assert max(pf.n_states.max() for pf in filters_of(predictor)) <= 4
-    without = mdvpf.auto(3, 84, baselines=False)
+    without = mdvpf.auto(3, 84, version=1, baselines=False)
+    assert {type(leaf) for leaf in leaves(without)} == {mdvpf.ParticleFilter}
     assert without.recipe == {
         "name": "auto",
+        "version": 1,
         "n_particles": 84,
         "baselines": False,
         "max_states": None,
     }
-    assert mdvpf.Mixture.grid(3, n_particles=5).recipe is None
-
-
-@pytest.mark.parametrize("baselines", [True, False])
-def test_a_run_is_its_updates(baselines: bool) -> None:
-    symbols = np.random.default_rng(2).integers(3, size=80).tolist()
-    symbols[20] = None
-    predictor = mdvpf.auto(3, 420, baselines=baselines, rng=3)
-    twin = predictor.copy()
-    result = predictor.run(symbols)
-    steps = [twin.update(symbol) for symbol in symbols]
-    for name in mdvpf.Step._fields:
-        assert_array_equal(getattr(result, name), [getattr(step, name) for step in steps])
-    assert_array_equal(predictor.predict_proba(), twin.predict_proba())
-    assert_array_equal(predictor.run(symbols).log_predictive, twin.run(symbols).log_predictive)
-
-
-def test_seeds_and_threads() -> None:
-    symbols = np.random.default_rng(1).integers(4, size=120)
-    runs = [mdvpf.auto(4, 200, rng=7, n_threads=n).run(symbols).log_predictive for n in (1, 2)]
-    assert_array_equal(runs[0], runs[1])
-
-
-def test_it_is_nearly_as_good_as_any_of_its_members() -> None:
-    symbols = np.random.default_rng(1).integers(2, size=400).cumsum() % 5
-    predictor = mdvpf.auto(5, 400, rng=0)
-    result = predictor.run(symbols)
-    best = result.member_log_predictive.sum(axis=0).max()
-    assert result.log_predictive.sum() >= best - predictor.regret_bound(400)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +195,10 @@ def test_it_is_nearly_as_good_as_any_of_its_members() -> None:
         ({"n_particles": 3}, ValueError, "n_particles=3"),
         ({"baselines": 1}, TypeError, "baselines=1"),
         ({"rng": "x"}, TypeError, "rng='x'"),
+        ({"budget": "cheap"}, ValueError, "budget='cheap'"),
+        ({"max_bytes": 1000}, ValueError, "max_bytes=1000"),
+        ({"version": 3}, ValueError, "version=3"),
+        ({"n_symbols": None, "version": 1}, ValueError, "n_symbols=None"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, object], error: type[Exception], words: str) -> None:

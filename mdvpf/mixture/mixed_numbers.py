@@ -1,0 +1,62 @@
+"""Mixtures whose members are over numbers: their predictive, and one observation at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf.filter.predictive import Predictive
+from mdvpf.mixture.members import Combined, Members
+from mdvpf.mixture.weights import Weights
+from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Step, Stream
+
+
+class MixedNumbers(Combined):
+    """Base of the mixture: what it has where members are over numbers.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.mixture.mixed_numbers import MixedNumbers
+    >>> issubclass(mdvpf.Mixture, MixedNumbers)
+    True
+    """
+
+    _members: Members
+    _weights: Weights
+
+    @property
+    @abstractmethod
+    def living(self) -> Sequence[Predictor]:
+        """All predictors that are mixed, copies that restarted among them."""
+
+    def predictive(self, key: Label | None = None) -> Predictive:
+        """Return the distribution of the next observation of a key, if members are over numbers.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> models = [mdvpf.InfiniteHMM(emission=mdvpf.Gaussian(mean=m)) for m in (0.0, 4.0)]
+        >>> mixture = mdvpf.Mixture([mdvpf.ParticleFilter(m, n_particles=5) for m in models])
+        >>> mixture.predictive().mean()
+        2.0
+        """
+        self._members.check_whole()
+        parts = [member.predictive(key) for member in self.living]  # type: ignore[attr-defined]
+        return Predictive.mixed(np.exp(self._weights.log).ravel(), parts)
+
+    def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Step:
+        """Absorb an observation that was checked: a run over one."""
+        code = np.array([MISSING if np.isnan(row).all() else 0], dtype=np.int32)
+        keys: list[Label | None] | None = None if key is None else [key]
+        none_ends = np.full(1, NONE_ENDS, dtype=np.int32)
+        stream = Stream(code, none_ends, None, keys, None, row[np.newaxis])
+        found = self._result(self._run_keyed(stream, lambda n: None))
+        fields = (found.log_predictive, found.mean_states, found.ess)
+        log_predictive, mean_states, ess = (float(field[0]) for field in fields)
+        return Step(
+            log_predictive, mean_states, ess, int(found.n_particles[0]), float(found.discarded[0])
+        )

@@ -1,0 +1,429 @@
+"""`Recall`: a learner for every regime, which sleeps while others are in force.
+
+A predictor that forgets learns a regime that returns from the start; one that does not forget mixes
+all regimes up. Here only the learner of the present regime learns. The others are frozen, and
+predict, so that the one that knows the regime shows as soon as this returns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdvpf._support import validate
+from mdvpf._support.attributes import ReadOnly
+from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.mixture._mixing import Mixer
+from mdvpf.mixture.frozen import FrozenMixture
+from mdvpf.predictor import (
+    MISSING,
+    N_FIELDS,
+    NO_KEY,
+    NONE_ENDS,
+    Label,
+    Predictor,
+    Step,
+    Stream,
+    read_symbol,
+)
+
+_SHARE = 0.01
+_TRIAL = 8  # blocks that a newcomer has to prove itself
+_LEAST_TRIAL = 4  # blocks after which it may get a slot
+_BACKUP = 2  # blocks between two backups of the learner
+_SURE = 3  # blocks that are of a new regime when a newcomer is ahead
+_FADING = 0.5  # of the scores, from block to block
+
+
+@register("Recall")
+class Recall(Predictor):
+    """Copies of a predictor, one for each regime of the stream, of which one learns at a time.
+
+    After every block of symbols, the copies are compared by their log predictives, those of earlier
+    blocks counting half as much from block to block. If one that sleeps is ahead of the one that
+    learns by more than `margin` nats, it wakes: it learns this block and what follows, and the
+    other sleeps. There is a newcomer beside them, which starts afresh every eight blocks. If it is
+    ahead likewise after at least four of them, it gets a slot of its own; if none is free, that of
+    the copy that has slept longest. A copy that falls asleep goes back to where it was two to four
+    blocks before, so that it has not learnt the next regime.
+
+    The prediction is the average of all of them by fixed share 0.01. When a copy wakes, all keys
+    stand at the start for it.
+
+    Parameters
+    ----------
+    template : Predictor
+        What is copied, in the state in which it is passed. Its alphabet cannot be open: a copy
+        would not know the symbols that came before it.
+    n_slots : int, default 6
+        How many regimes are remembered.
+    block : int, default 16
+        Symbols of a block.
+    margin : float, default 3.0
+        By how many nats another copy has to be ahead.
+
+    Attributes
+    ----------
+    n_slots, block, margin
+        As passed.
+    n_regimes : int
+        How many slots are in use.
+    active : int
+        The slot of the copy that learns.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> stream = mdvpf.datasets.taking_turns(2, n_visits=2, length=300, rng=0)
+    >>> predictor = mdvpf.Recall(mdvpf.PitmanYorTree(stream.n_symbols, depth=2))
+    >>> _ = predictor.run(stream.symbols)
+    >>> predictor.n_regimes > 1
+    True
+    """
+
+    n_slots: ReadOnly[int] = ReadOnly()
+    block: ReadOnly[int] = ReadOnly()
+    margin: ReadOnly[float] = ReadOnly()
+
+    def __init__(
+        self, template: Predictor, n_slots: int = 6, block: int = 16, margin: float = 3.0
+    ) -> None:
+        if not isinstance(template, Predictor):
+            raise TypeError(f"template={template!r}: expected a predictor")
+        template._check_symbols("template")
+        if template.is_open or template._n_distributions != 1:
+            raise ValueError(
+                f"template={template!r}: expected one with a closed alphabet and one distribution "
+                "of the next symbol"
+            )
+        self.n_slots = validate.integer("n_slots", n_slots, low=2, high=1000)
+        self.block = validate.integer("block", block, low=1)
+        self.margin = validate.real("margin", margin, low=0.0, high=1e6)
+        self._template = template.copy()
+        for key in self._template._table.labels():
+            self._template.new_sequence(key)
+        self._learners = [self._template.copy()]
+        self._sleepers: list[Predictor | None] = [None]  # frozen copies of those that do not learn
+        self._newcomer = self._template.copy()
+        self._older = self._newer = self._template.copy()  # backups of the one that learns
+        self._used = [0]  # the block in which each learnt last
+        self._active = 0
+        self._time = 0
+        self._birth = 0  # of the newcomer: number of its first block
+        self._scores = np.zeros(self.n_slots + 1)  # of this block, that of the newcomer last
+        self._open_keys: set[int] = set()
+        self._heard: list[list[Stream]] = [[]]  # the parts of the latest blocks
+        self._mixer = self._new_mixer()
+
+    def _new_mixer(self) -> Mixer:
+        n = self.n_slots + 1
+        none = np.empty(0)
+        return Mixer(np.full(n, 1.0 / n), np.array([_SHARE]), none, none, np.ones(1), 0.0)
+
+    def __repr__(self) -> str:
+        options = f"n_slots={self.n_slots}, block={self.block}, margin={self.margin}"
+        return f"Recall({self._template!r}, {options})"
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the alphabet."""
+        return self._template.n_symbols
+
+    @property
+    def n_regimes(self) -> int:
+        """How many slots are in use."""
+        return len(self._learners)
+
+    @property
+    def active(self) -> int:
+        """The slot of the copy that learns."""
+        return self._active
+
+    @property
+    def _takes_keys(self) -> bool:
+        return self._template._takes_keys
+
+    # -- the protocol ----------------------------------------------------------------------
+
+    def _present(self) -> list[Predictor]:
+        """Return the predictors of the slots in use, and the newcomer."""
+        pairs = zip(self._learners, self._sleepers, strict=True)
+        return [*(sleeper or learner for learner, sleeper in pairs), self._newcomer]
+
+    def _columns(self, found: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return distributions of all slots: those not in use have that of the one that learns."""
+        unused = [found[self._active]] * (self.n_slots + 1 - len(found))
+        return np.concatenate([*found[:-1], *unused, found[-1]])
+
+    def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
+        """Return the distribution of the next symbol of a key."""
+        return self._predict(self._number(key))
+
+    def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
+        found = [each._predict_distributions(number) for each in self._present()]
+        out = np.empty(self.n_symbols)
+        self._mixer.predict(self._columns(found), out)
+        return out
+
+    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+        """Absorb one symbol of a key; None is a missing one."""
+        return Step._make(self._update(read_symbol(symbol, self.n_symbols), key))
+
+    def _step(self, symbol: int, number: int = NO_KEY) -> tuple[float, float, float, int, float]:
+        reports = np.empty((1, N_FIELDS))
+        out = np.empty((1, 1, self.n_symbols))
+        self._absorb_distributions(Stream.one(symbol, number), None, reports, out)
+        log_predictive, _, mean_states, *_ = reports[0].tolist()
+        return log_predictive, mean_states, 1.0, 1, 0.0
+
+    def new_sequence(self, key: Label | None = None) -> None:
+        """End the sequence of a key: its next symbol starts a new one."""
+        self._new_sequence(key)
+
+    def _end(self, number: int = NO_KEY) -> None:
+        for each in self._present():
+            each._end(number)
+        self._open_keys.discard(number)
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        other = self._twin()
+        other._learners = [each.copy() for each in self._learners]
+        other._sleepers = [None if each is None else each.copy() for each in self._sleepers]
+        other._newcomer = self._newcomer.copy()
+        other._older, other._newer = self._older.copy(), self._newer.copy()
+        other._used = self._used.copy()
+        other._scores = self._scores.copy()
+        other._open_keys = self._open_keys.copy()
+        other._heard = [parts.copy() for parts in self._heard]
+        other._mixer = self._new_mixer()
+        other._mixer.restore(**self._mixer.export(), n_seen=self._mixer.n_seen)
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def freeze(self) -> FrozenMixture:
+        """Return a predictor that no longer learns: all copies, mixed by Bayes' rule."""
+        weights = self._mixer.export()["linear"][0]
+        members = [each.freeze() for each in self._present()]
+        kept = [*weights[: self.n_regimes], weights[-1]]
+        frozen = FrozenMixture._of(members, [float(weight) for weight in kept])
+        frozen._key_table = self._table.copy()
+        frozen.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()
+        return frozen
+
+    # -- one run ---------------------------------------------------------------------------
+
+    _may_reject = False
+
+    @property
+    def _chunk(self) -> int:
+        return 4096
+
+    def _absorb(
+        self, stream: Stream, plan: None, part: slice, reports: NDArray[np.float64]
+    ) -> None:
+        now = stream[part]
+        self._absorb_distributions(now, None, reports, np.empty((1, len(now), self.n_symbols)))
+
+    def _absorb_distributions(
+        self, stream: Stream, plan: None, reports: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        start = 0
+        while start < len(stream):
+            stop = min(len(stream), start + self.block - self._time % self.block)
+            self._absorb_part(stream[start:stop], reports[start:stop], out[0, start:stop])
+            if self._time % self.block == 0:
+                self._compare()
+            start = stop
+
+    def _absorb_part(
+        self, stream: Stream, reports: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Absorb a part of a block."""
+        n, present = len(stream), self._present()
+        found = [np.empty((1, n, self.n_symbols)) for _ in present]
+        slots = [*range(self.n_regimes), self.n_slots]
+        for slot, each, distributions in zip(slots, present, found, strict=True):
+            each._absorb_distributions(stream, each._plan(stream), reports, distributions)
+            # From left to right: the same bits however a block is cut into parts.
+            terms = np.append(self._scores[slot], reports[:, 0])
+            self._scores[slot] = np.add.accumulate(terms)[-1]
+        weights, heads = np.empty((n, self.n_slots + 1)), np.empty((n, 1))
+        log_predictive = np.empty(n)
+        widths = np.full(n, self.n_symbols)
+        self._mixer.advance(
+            stream.symbols, self._columns(found), widths, True, log_predictive, weights, heads, out
+        )
+        reports[:] = (0.0, 0.0, self.n_regimes, 1.0, 1.0, 0.0)
+        reports[:, 0] = reports[:, 1] = log_predictive
+        self._time += n
+        self._heard[-1].append(stream)
+        for end in stream.ended[stream.ended != NONE_ENDS].tolist():
+            self._open_keys.discard(end)
+        self._open_keys |= set([NO_KEY] if stream.numbers is None else stream.numbers.tolist())
+
+    # -- who learns ------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        """Decide who learns the next block, after the last symbol of one."""
+        block = self._time // self.block
+        self._used[self._active] = block
+        scores, newcomer = self._scores[: self.n_regimes], self._scores[-1]
+        least = scores[self._active] + self.margin
+        best = int(scores.argmax())
+        if scores[best] > max(least, newcomer):
+            self._put_to_sleep()
+            self._active = best
+            self._sleepers[best] = None
+            self._learn_again(1)
+            self._start_trial(block)
+        elif newcomer > least and block - self._birth >= _LEAST_TRIAL:
+            self._put_to_sleep()
+            self._active = self._free_slot()
+            self._learners[self._active] = self._template.copy()
+            self._sleepers[self._active] = None
+            self._learn_again(_SURE)
+            self._start_trial(block)
+        elif block - self._birth >= _TRIAL:
+            self._newcomer = self._template.copy()
+            self._scores[-1] = self._scores[self._active]  # nothing is known of it
+            self._birth = block
+        self._used[self._active] = block
+        if block % _BACKUP == 0:
+            self._older, self._newer = self._newer, self._learners[self._active].copy()
+        self._scores *= _FADING
+        self._heard.append([])
+        del self._heard[:-_SURE]
+
+    def _learn_again(self, n_blocks: int) -> None:
+        """Let the one that learns from now on learn the latest blocks, which are of its regime."""
+        learner = self._learners[self._active]
+        for parts in self._heard[-n_blocks:]:
+            for part in parts:
+                learner._run(part, learner._plan(part))
+
+    def _put_to_sleep(self) -> None:
+        """Freeze the one that learns, as it was before the regime changed."""
+        learner = self._older
+        # A backup may stand at a start; within blocks, what it missed hardly matters.
+        self._sleepers[self._active] = learner.freeze()
+        for number in sorted(self._open_keys):
+            learner._end(number)
+        self._learners[self._active] = learner
+
+    def _free_slot(self) -> int:
+        """Return a slot for another regime: a new one, or that of who has slept longest."""
+        if self.n_regimes < self.n_slots:
+            self._learners.append(self._newcomer)
+            self._sleepers.append(None)
+            self._used.append(0)
+            return self.n_regimes - 1
+        sleeping = [slot for slot in range(self.n_regimes) if slot != self._active]
+        return min(sleeping, key=lambda slot: self._used[slot])
+
+    def _start_trial(self, block: int) -> None:
+        """Begin anew with backups and the newcomer, after another copy has begun to learn."""
+        self._older = self._learners[self._active].copy()
+        self._newer = self._older.copy()
+        self._newcomer = self._template.copy()
+        self._birth = block
+        self._scores[:] = 0.0
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _to_state(self) -> State:
+        values = {
+            "n_slots": self.n_slots,
+            "block": self.block,
+            "margin": self.margin,
+            "active": self._active,
+            "time": self._time,
+            "birth": self._birth,
+            "used": self._used,
+            "open_keys": sorted(self._open_keys),
+            "n_seen": self._mixer.n_seen,
+        }
+        parts = {
+            "template": self._template,
+            "newcomer": self._newcomer,
+            "older": self._older,
+            "newer": self._newer,
+        }
+        parts |= {f"learner {i}": each for i, each in enumerate(self._learners)}
+        parts |= {f"sleeper {i}": each for i, each in enumerate(self._sleepers) if each is not None}
+        arrays = {"weights": self._mixer.export()["linear"], "scores": self._scores}
+        return State(values, arrays | _heard_to_arrays(self._heard), parts)
+
+    @classmethod
+    def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
+        values, parts = state.values, state.parts
+        self = object.__new__(cls)
+        options = {name: values[name] for name in ("n_slots", "block", "margin")}
+        Recall.__init__(self, parts.pop("template"), **options)
+        n = self.n_slots
+        self._used = validate.integers("used", values["used"], low=0).tolist()
+        require(1 <= len(self._used) <= n, "slots that do not exist")
+        slots = range(len(self._used))
+        self._active = validate.integer("active", values["active"], low=0, high=slots[-1])
+        self._time = validate.integer("time", values["time"], low=0)
+        self._birth = validate.integer("birth", values["birth"], low=0)
+        self._open_keys = set(values["open_keys"])
+        self._learners = [parts.pop(f"learner {i}") for i in slots]
+        self._sleepers = [parts.pop(f"sleeper {i}", None) for i in slots]
+        self._newcomer, self._older = parts.pop("newcomer"), parts.pop("older")
+        self._newer = parts.pop("newer")
+        require(not parts, "parts that it does not have")
+        is_awake = [sleeper is None for sleeper in self._sleepers]
+        require(is_awake == [slot == self._active for slot in slots], "not one of them learns")
+        everyone = [*self._present(), *self._learners, self._older, self._newer]
+        sizes = {each.n_symbols for each in everyone}
+        require(sizes == {self.n_symbols}, "copies with different alphabets")
+        weights = taken(state, "weights", "<f8", (1, n + 1))
+        self._scores = taken(state, "scores", "<f8", (n + 1,)).copy()
+        is_sound = np.isfinite(weights).all() and abs(weights.sum() - 1.0) < 1e-6
+        require(is_sound and np.all(weights >= 0.0), "weights without sum")
+        self._heard = _heard_from_arrays(state, self.n_symbols)
+        n_seen = validate.integer("n_seen", values["n_seen"], low=0, high=self._time)
+        exported = self._mixer.export() | {"linear": weights}
+        self._mixer.restore(**exported, n_seen=n_seen)
+        return self
+
+
+def _heard_to_arrays(heard: list[list[Stream]]) -> dict[str, NDArray[Any]]:
+    """Return the latest blocks: the length of each, then symbols, ends and numbers of keys."""
+    parts = [part for block in heard for part in block]
+    none = np.empty(0, dtype=np.int32)
+    numbers = [
+        np.full_like(part.symbols, NO_KEY) if part.numbers is None else part.numbers
+        for part in parts
+    ]
+    return {
+        "heard_lengths": np.array([sum(map(len, block)) for block in heard], dtype=np.int32),
+        "heard_symbols": np.concatenate([none, *(part.symbols for part in parts)]),
+        "heard_ended": np.concatenate([none, *(part.ended for part in parts)]),
+        "heard_numbers": np.concatenate([none, *numbers]),
+    }
+
+
+def _heard_from_arrays(state: State, n_symbols: int) -> list[list[Stream]]:
+    """Return what `_heard_to_arrays` was given, each block in one part, or raise."""
+    lengths = taken(state, "heard_lengths", "<i4", (None,))
+    require(1 <= len(lengths) <= _SURE and np.all(lengths >= 0), "blocks out of range")
+    n = int(lengths.sum(dtype=np.int64))
+    symbols, ended, numbers = (
+        taken(state, f"heard_{name}", "<i4", (n,)) for name in ("symbols", "ended", "numbers")
+    )
+    require(np.all((symbols >= MISSING) & (symbols < n_symbols)), "a symbol out of range")
+    require(np.all((ended >= NONE_ENDS) & (numbers >= NO_KEY)), "a key out of range")
+    keys = numbers if numbers.any() or np.any(ended > NO_KEY) else None
+    stops = np.cumsum(lengths).tolist()
+    whole = Stream(symbols, ended, keys)
+    starts = [0, *stops[:-1]]
+    return [
+        [whole[start:stop]] if stop > start else []
+        for start, stop in zip(starts, stops, strict=True)
+    ]
