@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mdvpf.cli import shared, standard_streams
+from mdvpf.cli.batch import batch
 from mdvpf.cli.coding import compress, decompress
 from mdvpf.cli.compare import compare
 from mdvpf.cli.detect import detect
@@ -15,6 +16,7 @@ from mdvpf.cli.evaluate import evaluate
 from mdvpf.cli.filter import filter_stream
 from mdvpf.cli.inspect import inspect
 from mdvpf.cli.reproduce import reproduce
+from mdvpf.cli.serve import serve
 from mdvpf.cli.verify import verify
 
 # The base of the errors that a command line can contain: typer does not export it.
@@ -33,6 +35,8 @@ app.command()(inspect)
 app.command()(verify)
 app.command()(detect)
 app.command()(evaluate)
+app.command()(serve)
+app.command()(batch)
 app.command()(compress)
 app.command()(decompress)
 

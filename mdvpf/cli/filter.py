@@ -90,10 +90,25 @@ def filter_stream(
     carry_weights: shared.CarryWeights = None,
     selection: shared.Selection = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the filters that draw.")] = None,
+    background: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="What everybody does: a checkpoint of a predictor over the same symbols. What is "
+            "judged is by how much it explains the stream better. Without --symbols and "
+            "--vocabulary the symbols are those of the background.",
+        ),
+    ] = None,
+    false_incidents: shared.FalseIncidents = None,
+    cooldown: shared.Cooldown = None,
     false_alarms: shared.FalseAlarms = None,
     smoothing: Annotated[
         float | None,
-        typer.Option(help="Judge the mean surprise of about so many symbols. \\[default: 1]"),
+        typer.Option(
+            help="With --false-alarms: judge the mean surprise of about so many symbols. "
+            "\\[default: 1]"
+        ),
     ] = None,
     report: live_options.ReportFormat = REPORT_FORMATS[0],
     alarms_only: live_options.AlarmsOnly = False,
@@ -170,8 +185,11 @@ def filter_stream(
             normalizer=normalizer,
             carry_weights=carry_weights,
             selection=selection,
+            background=background,
             false_alarms=false_alarms,
             smoothing=smoothing,
+            **shared.read_rate(false_incidents),
+            cooldown=cooldown,
             max_keys=max_keys,
             key_ttl=key_ttl,
             n_expected=expected,
@@ -315,7 +333,13 @@ def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
 
 
 def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None) -> Monitor:
-    vocabulary = given.get("vocabulary")
+    vocabulary, background = given.get("vocabulary"), None
+    if "background" in given:
+        background = Monitor.load(given["background"]).predictor
+        if vocabulary is None and "symbols" not in given:
+            vocabulary = background.vocabulary
+            if vocabulary is None:
+                given = given | {"symbols": background.n_symbols}
     if (vocabulary is None) == ("symbols" not in given):
         raise ValueError("expected --symbols or --vocabulary or --max-labels, one of them")
     predictor = make_predictor(
@@ -326,9 +350,9 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
         **{name: given[name] for name in SETTINGS if name in given},
     )
     predictor.vocabulary = vocabulary
-    settings = {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
     others = {name: given[name] for name in MONITOR_OPTIONS if name in given}
-    detector = SurpriseDetector(predictor, **settings)
+    alarms = shared.alarm_settings(given)
+    detector = SurpriseDetector(predictor, background=background, **alarms)
     if set(lines) <= {"missing"}:
         monitor = Monitor(detector, missing=lines.get("missing"), **others)
     else:
@@ -357,6 +381,8 @@ def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> 
         "format": monitor.format.name,
         **monitor.format.options,
     }
+    if monitor.detector.background is not None:
+        found["background"] = given.get("background")  # the checkpoint has what was read from it
     if lines and monitor.format.name == lines.get("format", "lines"):
         options = {name: value for name, value in lines.items() if name != "format"}
         lines = {**lines, **make_format(monitor.format.name, options).options}

@@ -16,7 +16,8 @@ from mdvpf.checkpoint import CallableNeeded, load
 from mdvpf.cli import shared
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture import Mixture
+from mdvpf.mixture import GeometricMixture, Mixture
+from mdvpf.mixture.base import MixtureBase
 from mdvpf.predictor import Predictor, label_text
 from mdvpf.streams.filter_run import FilterRun
 from mdvpf.streams.formats.journal import Journal
@@ -26,6 +27,7 @@ from mdvpf.streams.position import Position
 
 NEWLINE = b"\n"
 
+_LONGEST_NAME = 60  # of a member, so that its weight has room beside it
 _MOST_ENTRIES = 20_000_000  # of the tables of counts, which are dense
 
 
@@ -87,7 +89,7 @@ def _tables(run: FilterRun, file: Path, top: int) -> list[Table]:
         tables.append(_facts("particles", _particles(predictor)))
         tables.append(_memory(predictor))
         tables += _counts(predictor, top)
-    if isinstance(predictor, Mixture):
+    if isinstance(predictor, MixtureBase):
         tables.append(_facts("filters", _filters(predictor)))
         tables.append(_memory(predictor))
         tables += _members(predictor, top)
@@ -112,7 +114,7 @@ def _stream(run: FilterRun, position: Position) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _memory(predictor: ParticleFilter | Mixture) -> Table:
+def _memory(predictor: ParticleFilter | MixtureBase) -> Table:
     found = dataclasses.asdict(predictor.memory())
     return _facts("memory", [(key.replace("_", " "), f"{n:,}") for key, n in found.items()])
 
@@ -140,16 +142,27 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
             ("budget of particles", f"{predictor.n_particles:,}"),
             ("history", str(predictor.history)),
         ]
-    if isinstance(predictor, Mixture):
-        rows[1:1] = [("share", str(predictor.share)), ("restart", str(predictor.restart))]
-        if predictor.recipe is not None:  # mixtures in which others have shares and restarts
-            name = predictor.recipe["name"]
-            what = f"{AUTO}, the default mixture" if name == AUTO else f"{name}, a mixture"
-            rows[:3] = [("predictor", what)]
+    options: list[tuple[Cell, ...]] = []
+    match predictor:
+        case Mixture():
+            options = [("share", str(predictor.share)), ("restart", str(predictor.restart))]
+        case GeometricMixture():
+            heads = ", ".join(f"{weight:.3f}" for weight in predictor.head_weights)
+            options = [("weights of linear, gradient and Newton heads", heads)]
+    if isinstance(predictor, MixtureBase) and predictor.recipe is not None:
+        recipe = predictor.recipe
+        name = recipe["name"]
+        what = f"{AUTO}, the default mixture" if name == AUTO else f"{name}, a mixture"
+        rows[0] = ("predictor", what)
+        if isinstance(predictor, Mixture):  # its members have shares and restarts of their own
+            options = []
+        elif "budget" in recipe:
+            options.insert(0, ("budget", str(recipe["budget"])))
+    rows[1:1] = options
     return rows
 
 
-def _filters(mixture: Mixture) -> list[tuple[Cell, ...]]:
+def _filters(mixture: MixtureBase) -> list[tuple[Cell, ...]]:
     filters = [leaf for _, leaf in mixture.flatten() if isinstance(leaf, ParticleFilter)]
     mean = mixture.mean_states()
     return [
@@ -160,7 +173,7 @@ def _filters(mixture: Mixture) -> list[tuple[Cell, ...]]:
     ]
 
 
-def _members(mixture: Mixture, top: int) -> list[Table]:
+def _members(mixture: MixtureBase, top: int) -> list[Table]:
     """Return the weights of the kinds of members, and of the heaviest ones."""
     kinds: dict[str, list[float]] = {}
     members: dict[str, list[float]] = {}
@@ -186,11 +199,15 @@ def _kind(leaf: Predictor) -> str:
 
 def _name(leaf: Predictor) -> str:
     if not isinstance(leaf, ParticleFilter):
-        return repr(leaf)
+        name = repr(leaf)
+        return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
     model = leaf.model
     emits = "open alphabet" if model.is_open else f"beta {model.beta:g}"
+    extras = "" if model.machine == "moore" else f", {model.machine}"
+    extras += f", forget {model.forget:g}" if model.forget else ""
+    extras += "" if model.half_life is None else f", half-life {model.half_life}"
     return (
-        f"{_kind(leaf)}, alpha {model.alpha:g}, gamma {model.gamma:g}, {emits}, "
+        f"{_kind(leaf)}, alpha {model.alpha:g}, gamma {model.gamma:g}, {emits}{extras}, "
         f"K {leaf.n_particles:,}"
     )
 

@@ -109,7 +109,22 @@ Selection = Annotated[
 ]
 FalseAlarms = Annotated[
     float | None,
-    typer.Option(help="The wanted share of alarms among judgements. \\[default: 0.01]"),
+    typer.Option(
+        help="A fixed share of alarms among judgements, instead of incidents at a wanted rate."
+    ),
+]
+FalseIncidents = Annotated[
+    str | None,
+    typer.Option(
+        help="The wanted number of false incidents per 10,000 symbols, or per day as in 2/day of "
+        "the events' times. \\[default: 1]"
+    ),
+]
+Cooldown = Annotated[
+    int | None,
+    typer.Option(
+        help="Alarms at most so many symbols apart are one incident. \\[default: 8 blocks]"
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(help="The seed that all others come from.")]
 
@@ -120,6 +135,49 @@ def given(**options: Any) -> dict[str, Any]:
     if "discount" in found:
         found["discount"] = _read_discount(found["discount"])
     return found
+
+
+def read_rate(text: str | None) -> dict[str, Any]:
+    """Return the settings of a detector that --false-incidents stands for, or raise."""
+    if text is None:
+        return {}
+    number, slash, unit = text.partition("/")
+    wrong = ValueError(
+        f"false_incidents={text!r}: expected a number per 10,000 symbols, or one per day such as "
+        "2/day"
+    )
+    if slash and unit.strip() != "day":
+        raise wrong
+    try:
+        return {"false_incidents": float(number), "per": "day" if slash else "symbols"}
+    except ValueError:
+        raise wrong from None
+
+
+def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a detector that say when it raises alarms, or raise.
+
+    Incidents at a wanted rate are the default; --false-alarms and --smoothing ask for a share.
+    """
+    rate: dict[str, Any] = {
+        name: options[name] for name in ("false_incidents", "per", "cooldown") if name in options
+    }
+    share: dict[str, Any] = {
+        name: options[name] for name in ("false_alarms", "smoothing") if name in options
+    }
+    if share and rate:
+        name, value = next(iter(rate.items()))
+        raise ValueError(
+            f"{name}={value!r}: expected not together with --{_option(next(iter(share)))}"
+        )
+    if share:
+        return share
+    rate.setdefault("false_incidents", 1.0)
+    return rate
+
+
+def _option(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _read_discount(text: str) -> str | float:

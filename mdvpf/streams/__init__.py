@@ -1,5 +1,6 @@
 """What lives with a stream: monitor, readers of files, predictors by name and how good they are."""
 
+from mdvpf.streams.batch import BatchError, run_batch
 from mdvpf.streams.evaluation import Evaluation, evaluate
 from mdvpf.streams.event_tables import EventTable, read_table
 from mdvpf.streams.events import Event
@@ -7,6 +8,7 @@ from mdvpf.streams.monitor import Monitor, Report
 from mdvpf.streams.reading import read_events
 
 __all__ = [
+    "BatchError",
     "Evaluation",
     "Event",
     "EventTable",
@@ -15,4 +17,5 @@ __all__ = [
     "evaluate",
     "read_events",
     "read_table",
+    "run_batch",
 ]

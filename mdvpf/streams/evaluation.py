@@ -140,6 +140,7 @@ def evaluate(
     """
     if not isinstance(predictor, Predictor):
         raise TypeError(f"predictor={predictor!r}: expected a predictor")
+    predictor._check_symbols("evaluate")
     is_frozen = validate.flag("frozen", frozen)
     goes_on = validate.flag("continued", continued)
     wanted = _read_top_k(top_k)

@@ -18,8 +18,8 @@ import numpy as np
 from mdvpf.baselines import ContextTree, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.filter import ParticleFilter
 from mdvpf.learners import SoftHMM
-from mdvpf.mixture import Mixture
 from mdvpf.mixture.auto import auto
+from mdvpf.mixture.base import MixtureBase
 from mdvpf.mixture.evidence import by_evidence
 from mdvpf.model import InfiniteHMM
 from mdvpf.model.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
@@ -249,7 +249,7 @@ def method_of(predictor: Predictor) -> str | None:
                     has = set(settings_of(name)) & set(ALGORITHM_SETTINGS)
                     settings = {setting: getattr(algorithm, setting) for setting in has}
                     return name if dataclasses.replace(usual, **settings) == algorithm else None
-        case Mixture(recipe={"name": ("auto" | "evidence") as name}):
+        case MixtureBase(recipe={"name": ("auto" | "evidence") as name}):
             return str(name)
         case SoftHMM(n_states=40, machine="mealy", forget=4.0, lag=2, n_seeds=8):
             is_usual = (predictor.alpha, predictor.gamma, predictor.beta) == (1.0, 10.0, 0.1)
@@ -289,7 +289,7 @@ def found_settings(predictor: Predictor) -> dict[str, Any]:
                 if hasattr(algorithm, name)
             }
             return found
-        case Mixture(recipe=dict(recipe)) if recipe["name"] == AUTO:
+        case MixtureBase(recipe=dict(recipe)) if recipe["name"] == AUTO:
             return {"particles": recipe.get("n_particles"), "max_states": recipe.get("max_states")}
         case Markov(beta=beta) | ContextTree(beta=beta):
             return {"beta": beta}

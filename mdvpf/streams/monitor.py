@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.attributes import Checked, ReadOnly
-from mdvpf.detect import SurpriseDetector
+from mdvpf.detect import Detection, SurpriseDetector
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture import Mixture
+from mdvpf.mixture.base import MixtureBase
 from mdvpf.model.clock import read_time
 from mdvpf.predictor import Label, Predictor, Step, read_step
 from mdvpf.predictor.keys import read_key
@@ -32,6 +32,7 @@ from mdvpf.streams.report import N_EXPECTED, Report
 __all__ = ["Monitor", "MonitorHolder", "Report"]
 
 MAX_KEYS = 10_000  # by default
+Expected = tuple[tuple[Label, float], ...]  # symbols and their probabilities
 MANY_SYMBOLS = 1000  # from here on reports name no expected symbols unless they are asked for
 
 
@@ -112,6 +113,7 @@ class Monitor(checkpoint.Saveable):
             detector = SurpriseDetector(detector)
         if not isinstance(detector, SurpriseDetector):
             raise TypeError(f"detector={detector!r}: expected a SurpriseDetector or a Predictor")
+        detector.predictor._check_symbols("Monitor")
         if format is not None and not isinstance(format, LineFormat):
             raise TypeError(f"format={format!r}: expected a LineFormat, or None")
         self.detector = detector
@@ -238,56 +240,96 @@ class Monitor(checkpoint.Saveable):
         reader = self.detector.reader
         symbol = None if label is None else texts.symbol(label, reader)
         if key is not None:
-            reader._check_keys()
+            self.detector._check_keys()
         # The event is good: from here on things change.
         if self._ages is not None:
             for old in self._ages.expired(time, self.n_lines):
                 self.detector._expire(old)
                 self._ages.end(old)
         if time is not None:
-            reader.tell_time(time)
+            self.detector.tell_time(time)
         if key is not None and reader.max_keys is None:
             reader.max_keys = self.max_keys
-        expected = self._expected(reader, key)
+        probabilities = self._predict(reader, key)
+        expected: Expected = ()
+        if probabilities is not None:
+            (expected,) = self._expected(reader, probabilities[np.newaxis])
         step = reader.update(symbol) if key is None else reader.update(symbol, key=key)
         step = read_step(reader, step)
         if self._ages is not None:
             self._ages.use(key, time, self.n_lines, reader.max_keys or self.max_keys)
         if label is not None:
             texts.note(label, reader)
-        detection = self.detector.judge(step, missing=symbol is None)
+        detection = self.detector.judge(
+            step, missing=symbol is None, symbol=symbol, key=key, probabilities=probabilities
+        )
+        mean_states = _mean_states(reader, step)
+        shown = None if symbol is None else texts.label(symbol, reader)
+        log_predictive = step.log_predictive
+        return self._report(
+            event, key, time, shown, log_predictive, mean_states, expected, detection
+        )
+
+    def _report(
+        self,
+        event: Event,
+        key: Label | None,
+        time: float | None,
+        symbol: Label | None,
+        log_predictive: float,
+        mean_states: float | None,
+        expected: Expected,
+        detection: Detection,
+    ) -> Report:
+        incident = detection.incident
         return Report(
             line=self.n_lines + 1,
-            symbol=None if symbol is None else texts.label(symbol, reader),
-            log_predictive=step.log_predictive,
+            symbol=symbol,
+            log_predictive=log_predictive,
             surprise=detection.surprise,
             alarm=detection.alarm,
-            mean_states=_mean_states(reader, step),
+            mean_states=mean_states,
             expected=expected,
             key=key,
             time=time,
-            label=label,
+            label=event.symbol,
             index=detection.time,
             level=detection.level,
             score=detection.score,
             threshold=detection.threshold,
             change=detection.change,
             fields=event.fields,
+            p_value=detection.p_value,
+            side=detection.side,
+            incident=None if incident is None else incident.number,
+            why=None if incident is None else self.detector.explain(incident).text(),
         )
 
-    def _expected(self, reader: Predictor, key: Label | None) -> tuple[tuple[Label, float], ...]:
-        """Return the likeliest symbols of a key; one that was never seen has no name."""
-        n = self.n_expected
-        if n is None:
-            n = N_EXPECTED if reader.n_symbols <= MANY_SYMBOLS else 0
-        if n == 0:
-            return ()
-        probabilities = reader.predict_proba() if key is None else reader.predict_proba(key=key)
-        named = [
-            (self._texts.label(symbol, reader), probability)
-            for symbol, probability in _likeliest(probabilities, n)
+    def _predict(self, reader: Predictor, key: Label | None) -> NDArray[np.float64] | None:
+        """Return the distribution of the next symbol of a key, if anybody wants it."""
+        if self._n_named(reader) == 0 and not self.detector.wants_entropy:
+            return None
+        return reader.predict_proba() if key is None else reader.predict_proba(key=key)
+
+    def _n_named(self, reader: Predictor) -> int:
+        """Return how many expected symbols a report names."""
+        if self.n_expected is not None:
+            return self.n_expected
+        return N_EXPECTED if reader.n_symbols <= MANY_SYMBOLS else 0
+
+    def _expected(self, reader: Predictor, distributions: NDArray[np.float64]) -> list[Expected]:
+        """Return the likeliest symbols of each row; one that was never seen has no name."""
+        n = min(self._n_named(reader), distributions.shape[1])
+        symbols, probabilities = _likeliest(distributions, n)
+        label = self._texts.label
+        return [
+            tuple(
+                (name, p)
+                for symbol, p in zip(*row, strict=True)
+                if (name := label(symbol, reader)) is not None
+            )
+            for row in zip(symbols.tolist(), probabilities.tolist(), strict=True)
         ]
-        return tuple((label, p) for label, p in named if label is not None)
 
     def _end(self, key: Label | None) -> None:
         if key is None:
@@ -346,14 +388,20 @@ class Monitor(checkpoint.Saveable):
     # -- checkpoints -----------------------------------------------------------------------
 
     @classmethod
-    def load(cls, file: checkpoint.File, *, discount: Callable[[int], float] | None = None) -> Self:
+    def load(
+        cls,
+        file: checkpoint.File,
+        *,
+        discount: Callable[[int], float] | None = None,
+        emission: Any = None,
+    ) -> Self:
         """Read a checkpoint, of a detector or a predictor too: then no line was read yet.
 
         Parameters
         ----------
         file : path or binary file
             What `save` wrote, or `mdvpf filter`.
-        discount : callable, optional
+        discount, emission
             As for `Predictor.load`.
 
         Examples
@@ -367,7 +415,7 @@ class Monitor(checkpoint.Saveable):
         0
         """
         wanted = (cls, MonitorHolder, SurpriseDetector, Predictor)
-        loaded = checkpoint.load(file, wanted, discount)
+        loaded = checkpoint.load(file, wanted, discount, emission)
         if isinstance(loaded, MonitorHolder):
             loaded = loaded.monitor
         return loaded if isinstance(loaded, cls) else cls(loaded)
@@ -422,16 +470,21 @@ def _is_open(detector: Any) -> bool:
 
 
 def _mean_states(predictor: Predictor, step: Step) -> float | None:
-    if isinstance(predictor, Mixture):
+    if isinstance(predictor, MixtureBase):
         return predictor.mean_states()
     return step.mean_states if isinstance(predictor, ParticleFilter) else None
 
 
-def _likeliest(probabilities: NDArray[np.float64], n: int) -> list[tuple[int, float]]:
-    """Return the n likeliest symbols, the first of equals first; uses the array up."""
-    found = []
-    for _ in range(min(n, len(probabilities))):
-        symbol = int(probabilities.argmax())
-        found.append((symbol, float(probabilities[symbol])))
-        probabilities[symbol] = -1.0
-    return found
+def _likeliest(
+    distributions: NDArray[np.float64], n: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the n likeliest symbols of each row, the first of equals first, and how likely."""
+    rows = np.arange(len(distributions))
+    symbols = np.empty((len(rows), n), dtype=np.intp)
+    probabilities = np.empty((len(rows), n))
+    left = distributions.copy()
+    for i in range(n):
+        symbols[:, i] = left.argmax(axis=1)
+        probabilities[:, i] = left[rows, symbols[:, i]]
+        left[rows, symbols[:, i]] = -1.0
+    return symbols, probabilities

@@ -30,6 +30,9 @@ _PLAIN = (
     "alarm",
     "change",
     "mean_states",
+    "p_value",
+    "side",
+    "incident",
 )
 
 
@@ -73,6 +76,14 @@ class Report:
         began with.
     fields : mapping of str to value
         Further fields of the event, passed through.
+    p_value : float
+        Of the block that ends here, if the detector looks for incidents; else NaN.
+    side : str or None
+        On which side that block is the strangest.
+    incident : int or None
+        Number of the incident that an alarm belongs to.
+    why : str or None
+        What is strange about it, in words.
 
     Examples
     --------
@@ -98,6 +109,10 @@ class Report:
     threshold: float = math.inf
     change: int | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
+    p_value: float = math.nan
+    side: str | None = None
+    incident: int | None = None
+    why: str | None = None
 
     def to_json(self) -> str:
         """Return the report as one line of JSON; numbers that are not finite are null.
@@ -129,6 +144,10 @@ class Report:
                 "threshold": _finite(self.threshold),
                 "change": self.change,
                 "fields": _json_ready(self.fields) if self.fields else {},
+                "p_value": _finite(self.p_value),
+                "side": self.side,
+                "incident": self.incident,
+                "why": self.why,
             },
             allow_nan=False,
         )
@@ -147,7 +166,7 @@ class Report:
         --------
         >>> from mdvpf.streams.report import Report
         >>> Report(1, "ls", -0.5, 0.5, False, 1.0, (("cd", 0.25),)).to_csv()
-        '1,0,,,ls,,-0.5,0.5,,,,false,,1.0,cd,0.25,,,,'
+        '1,0,,,ls,,-0.5,0.5,,,,false,,1.0,,,,cd,0.25,,,,'
         """
         row = [_cell(getattr(self, name)) for name in _PLAIN]
         for i in range(N_EXPECTED):
@@ -174,11 +193,17 @@ class Report:
             text += f"; expected {', '.join(named)}"
         for name, value in self.fields.items():
             text += f"; {_printable(name)} {_printable(str(value))}"
-        if self.alarm:
+        if self.incident is not None:
+            text += f"; INCIDENT {self.incident}, p = {self.p_value:.2g}: {_one_line(self.why)}"
+        elif self.alarm:
             text += f"; ALARM: {self.level:.3f} above {self.threshold:.3f}"
         if self.change is not None:
             text += f"; change since symbol {self.change}"
         return text
+
+
+def _one_line(text: str | None) -> str:
+    return "; ".join((text or "").splitlines())
 
 
 def csv_header(fields: Sequence[str] = ()) -> str:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,10 @@ class Nursery:
     def close(self) -> None:
         """End the nursery."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(60)
+        self._process.stdout.close()
 
 
 def _live(request: dict[str, Any]) -> None:
@@ -93,8 +96,10 @@ def _live(request: dict[str, Any]) -> None:
 
 
 def _serve() -> None:
-    import mdvpf.cli.app  # noqa: F401 - what all lives need
+    import mdvpf.cli.app  # what all lives need
 
+    with suppress(ImportError):  # and what those of the service need
+        import mdvpf.streams.service.server  # noqa: F401
     # A child forgets signals that Python has noted and not yet handled: one that comes at once
     # must end it, and not be lost.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -94,7 +94,8 @@ class Round:
         settings = {} if self.method.startswith("Markov") else {"max_states": 10}
         predictor = make_predictor(self.method, V, METHODS[self.method], 1, **settings)
         name = "json" if self.has_keys else "lines"
-        return mdvpf.Monitor(predictor, format=make_format(name, self.format_options))
+        detector = mdvpf.SurpriseDetector(predictor, false_incidents=1.0)  # as the command has it
+        return mdvpf.Monitor(detector, format=make_format(name, self.format_options))
 
     def expected(self, lines: list[bytes]) -> list[bytes]:
         """Return the reports on lines that are read without an interruption."""

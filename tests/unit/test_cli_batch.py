@@ -1,0 +1,55 @@
+"""`mdvpf batch`: files in, files out, and on from there."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("pyarrow", reason="needs mdvpf[parquet]")
+pytest.importorskip("joblib", reason="needs mdvpf[parallel]")
+
+import pyarrow.parquet as pq
+
+from mdvpf.cli import main
+
+
+def write(path: Path, n: int, seed: int) -> None:
+    rng = random.Random(seed)
+    lines = [f"u{rng.randrange(5)},{rng.choice(['news', 'sport'])}" for _ in range(n)]
+    path.write_text("\n".join(["user,page", *lines]) + "\n")
+
+
+def rows(folder: Path) -> list[dict[str, object]]:
+    found = [
+        row for path in sorted(folder.glob("rows-*")) for row in pq.read_table(path).to_pylist()
+    ]
+    return sorted(found, key=lambda row: row["row"])
+
+
+def test_two_days(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for day in (1, 2):
+        write(tmp_path / f"{day}.csv", 80, seed=day)
+    both = tmp_path / "both.csv"
+    lines = [(tmp_path / f"{day}.csv").read_text().splitlines() for day in (1, 2)]
+    both.write_text("\n".join([*lines[0], *lines[1][1:]]) + "\n")
+    columns = ["--column", "page", "--key", "user"]
+    method = ["--method", "Markov 1", "--false-alarms", "0.1"]
+
+    def run(*arguments: object) -> int:
+        return main(["batch", *map(str, arguments), *columns])
+
+    assert run(both, "--out", tmp_path / "both", *method) == 0
+    assert run(tmp_path / "1.csv", "--out", tmp_path / "first", *method, "--partitions", 3) == 0
+    assert run(tmp_path / "2.csv", "--out", tmp_path / "second", "--state", tmp_path / "first") == 0
+    expected = [row["surprise"] for row in rows(tmp_path / "both")]
+    found = [row["surprise"] for day in ("first", "second") for row in rows(tmp_path / day)]
+    assert len(found) == 160
+    assert found == expected
+    assert run(both, "--out", tmp_path / "first", *method) == 1
+    assert "another batch" in capsys.readouterr().err
+    assert run(both, "--out", tmp_path / "x", "--state", tmp_path / "first", *method) == 2
+    assert "not together with --state" in capsys.readouterr().err
+    assert run(both, "--out", tmp_path / "y", "--state", tmp_path) == 2
