@@ -33,7 +33,7 @@ define refresh-copy
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage coverage-core docs bench bench-full bench-gate lint sanitize torture clean
+.PHONY: help demo test coverage coverage-core docs bench bench-full bench-gate bench-predict lint sanitize torture clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 15
@@ -60,6 +60,9 @@ bench-full: $(BENCHED) $(BUILT) ## every measurement but the largest run, with p
 
 bench-gate: $(BUILT) ## instructions of the step against benchmarks/gate.json; UPDATE=1 writes it anew
 	@$(BIN)/python -m benchmarks.gate $(if $(filter-out 0,$(UPDATE)),--update)
+
+bench-predict: $(BENCHED) $(BUILT) ## auto and its peers in one run: nats, time, memory (needs MDVPF_DATA; hours, kept runs are reused)
+	@$(BIN)/python -m benchmarks.predict
 
 lint: $(BUILT) ## ruff, cython-lint, mypy, import-linter and codespell
 	@$(BIN)/ruff check .
@@ -101,8 +104,8 @@ $(SANITIZED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
 $(COVERED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
 	$(call build-copy,$(COVERED),MDVPF_COVERAGE=1)
 
-# The editable install compiles the core too, but pip hides the compiler's warnings: the core is
-# built once more in sight. After that only this rule runs, when a source of the core changes.
+# pip hides the compiler's warnings, so the editable install compiles nothing (MDVPF_PURE) and
+# this rule does, in sight. It runs again when a source of the core changes.
 $(BUILT): $(INSTALLED) $(CORE)
 	@rm -f $(VENV)/.built*
 	@$(BIN)/python setup.py -q build_ext --inplace
@@ -112,12 +115,12 @@ $(INSTALLED): pyproject.toml setup.py
 	@echo "setting up .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install 'setuptools>=77' 'Cython>=3.1'
-	@$(PIP) install --no-build-isolation --editable '.[dev]'
+	@MDVPF_PURE=1 $(PIP) install --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 # Numba and memray are not for every platform: what needs them says so and is skipped.
 $(BENCHED): $(INSTALLED)
-	@$(PIP) install --no-build-isolation --editable '.[dev,bench]' || echo "benchmarks: some peers are missing"
+	@MDVPF_PURE=1 $(PIP) install --no-build-isolation --editable '.[dev,bench]' || echo "benchmarks: some peers are missing"
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)

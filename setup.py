@@ -8,6 +8,8 @@ MDVPF_SANITIZE=1
     Address and undefined-behaviour sanitizers (GCC or Clang); see `make sanitize`.
 MDVPF_COVERAGE=1
     Counts of the lines that run (GCC); see `make coverage-core`.
+MDVPF_PURE=1
+    Compile nothing. The Makefile installs the package like this and compiles it afterwards.
 """
 
 import os
@@ -23,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 DEBUG = os.environ.get("MDVPF_DEBUG", "0") != "0"
 SANITIZE = os.environ.get("MDVPF_SANITIZE", "0") != "0"
 COVERAGE = os.environ.get("MDVPF_COVERAGE", "0") != "0"
+PURE = os.environ.get("MDVPF_PURE", "0") != "0"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -86,6 +89,8 @@ class BuildCore(build_ext):
 
     def build_extensions(self):
         msvc = self.compiler.compiler_type == "msvc"
+        openmp = "/openmp" if msvc else "-fopenmp"
+        has_openmp = self.has_openmp(openmp)
         for extension in self.extensions:
             if msvc:
                 extension.extra_compile_args = MSVC_UNOPTIMISED if DEBUG else MSVC_OPTIMISED
@@ -97,11 +102,10 @@ class BuildCore(build_ext):
                 extension.extra_link_args = ["--coverage"]
             else:
                 extension.extra_compile_args = WARNINGS + (UNOPTIMISED if DEBUG else OPTIMISED)
-            flag = "/openmp" if msvc else "-fopenmp"
-            if self.has_openmp(flag):
-                extension.extra_compile_args.append(flag)
+            if has_openmp:
+                extension.extra_compile_args.append(openmp)
                 if not msvc:
-                    extension.extra_link_args.append(flag)
+                    extension.extra_link_args.append(openmp)
         super().build_extensions()
 
 
@@ -126,8 +130,8 @@ def extensions():
 
 
 setup(
-    ext_modules=extensions(),
+    ext_modules=[] if PURE else extensions(),
     cmdclass={"build_ext": BuildCore},
     # Times do not tell a debug build from another: compile whenever asked to.
-    options={"build_ext": {"force": True}},
+    options={"build_ext": {"force": True, "parallel": True}},
 )

@@ -8,14 +8,33 @@ from mdvpf._support import progress as _progress
 from mdvpf.baselines import ContextTree, KnownHMM, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.checkpoint import CheckpointError
 from mdvpf.datasets import hmm_sources as _hmm_sources
-from mdvpf.detect import Detection, DetectionResult, SurpriseDetector
+from mdvpf.detect import (
+    Background,
+    Detection,
+    DetectionResult,
+    Incident,
+    KeyedDetector,
+    SequenceScore,
+    SequenceScores,
+    SurpriseDetector,
+    block_detector,
+    score_sequences,
+)
 from mdvpf.filter import ParticleFilter, estimation_variance
 from mdvpf.learners import SoftHMM
-from mdvpf.mixture import Mixture, Restart
+from mdvpf.mixture import GeometricMixture, Mixture, Recall, Restart
 from mdvpf.mixture import restart as _restart
 from mdvpf.mixture.auto import auto
 from mdvpf.mixture.evidence import by_evidence
-from mdvpf.model import Categorical, InfiniteHMM, OpenVocabulary
+from mdvpf.model import (
+    Categorical,
+    CompiledEmission,
+    Gaussian,
+    InfiniteHMM,
+    OpenVocabulary,
+    Poisson,
+    Product,
+)
 from mdvpf.model import algorithms as _algorithms
 from mdvpf.model.algorithms import MDVPA, SMC, VPA, OptimalResampling, ParticleLearning
 from mdvpf.predictor import (
@@ -54,6 +73,10 @@ __all__ = [
     "InfiniteHMM",
     "Categorical",
     "OpenVocabulary",
+    "Gaussian",
+    "Poisson",
+    "Product",
+    "CompiledEmission",
     "MDVPA",
     "VPA",
     "SMC",
@@ -67,7 +90,9 @@ __all__ = [
     "PitmanYorTree",
     "PitmanYorMixture",
     "SoftHMM",
+    "GeometricMixture",
     "Mixture",
+    "Recall",
     "auto",
     "by_evidence",
     "Restart",
@@ -78,6 +103,13 @@ __all__ = [
     "Evaluation",
     "Monitor",
     "SurpriseDetector",
+    "block_detector",
+    "KeyedDetector",
+    "score_sequences",
+    "SequenceScores",
+    "SequenceScore",
+    "Background",
+    "Incident",
     "Detection",
     "DetectionResult",
     "CheckpointError",

@@ -40,6 +40,7 @@ ABOUT_THE_SOURCE_TREE = (
     "test_core_layers.py",
     "test_house.py",
     "test_readme.py",
+    "test_service_recipes.py",
 )
 SOURCE_TREE = Path(__file__).resolve().parents[1]
 

@@ -61,6 +61,7 @@ class SymbolFilter(base.AnomalyDetector):
     ) -> None:
         if not isinstance(predictor, Predictor):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
+        predictor._check_symbols("an adapter")
         if not isinstance(feature, str):
             raise TypeError(f"feature={feature!r}: expected a str")
         if key is not None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mdvpf
+from benchmarks import numbers
 from benchmarks.figures import Figure, table
 from benchmarks.gate import compare
 from benchmarks.memory import RowCensus
@@ -15,6 +16,7 @@ from benchmarks.particles import n_candidates, tables
 from benchmarks.peers.dense import Dense
 from benchmarks.peers.dense_numpy import DenseVPA
 from benchmarks.peers.floor import FloorKernel
+from benchmarks.peers.gaussian_numpy import GaussianVPA
 from benchmarks.peers.tuned_numpy import TunedVPA
 from benchmarks.timing import Contender, race, windows
 
@@ -157,6 +159,17 @@ def test_a_peer_keeps_the_particles_of_the_core(n_particles: int, name: str) -> 
     expected = pf.run(SYMBOLS).log_predictive
     found = peers[name](4, n_particles, beta=0.1).run(SYMBOLS)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+def test_the_gaussian_peer_keeps_the_particles_of_the_core() -> None:
+    y = numbers.stream(60)
+    family = mdvpf.Gaussian(1, *numbers.PRIOR)
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), mdvpf.VPA(), n_particles=40)
+    peer = GaussianVPA(numbers.PRIOR, 1.0, 1.0, 40)
+    for value in y.tolist():
+        expected = pf.update(value).log_predictive
+        assert peer.step(value) == pytest.approx(expected, rel=0, abs=1e-10)
+        assert (peer.state - 1).tolist() == pf.states.tolist()
 
 
 # --- Races and tables

@@ -18,7 +18,7 @@ COMMANDS = [
     "--version",
     "--help",
     "inspect {kept}",
-    "detect {strange} --method markov1",
+    "detect {strange} --method markov1 --false-alarms 0.01",
     "evaluate {clicks} {clicks} --method markov1",
 ]
 LONG_ONE = "compare {clicks} --particles 5 --method VPA --out {folder}/compare"

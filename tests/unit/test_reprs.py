@@ -67,7 +67,7 @@ def test_what_is_small_is_shown_in_full() -> None:
 
 
 def test_the_members_of_large_mixtures_are_counted() -> None:
-    assert repr(mdvpf.auto(3, 168, baselines=False)).startswith(
+    assert repr(mdvpf.auto(3, 168, version=1, baselines=False)).startswith(
         "Mixture([Mixture(<36 members: 36 ParticleFilter>, share=0.1, restart=None), Mixture(<6 "
     )
     assert repr(mdvpf.Mixture([mdvpf.Markov(3)] * 200)).startswith(

@@ -24,6 +24,9 @@ PROPERTIES = {
 }
 
 
+OF_NUMBERS = {"channels": None, "fading": None, "functions": None}  # a model over symbols
+
+
 def declared(names: Any) -> set[str]:
     """Return the names that a programmer wrote: Python and Cython add those with underscores."""
     return {name for name in names if not name.startswith("__")}
@@ -70,15 +73,16 @@ def test_parameters_of_init() -> None:
     assert parameters(METHODS["__init__"])[0] == "self"
     assert len(arguments.args) == 1
     assert not any(arguments.kw_defaults)
-    given = {argument.arg: 1 for argument in arguments.kwonlyargs}
+    given = {argument.arg: 1 for argument in arguments.kwonlyargs} | OF_NUMBERS
     ParticleSystem(**given)
     for name in given:
         with pytest.raises(TypeError, match=name):
-            ParticleSystem(**{other: 1 for other in given if other != name})
+            ParticleSystem(**{other: given[other] for other in given if other != name})
 
 
 def test_types_of_what_is_returned() -> None:
-    core = ParticleSystem(**{a.arg: 1 for a in METHODS["__init__"].args.kwonlyargs})
+    given = {a.arg: 1 for a in METHODS["__init__"].args.kwonlyargs}
+    core = ParticleSystem(**given | OF_NUMBERS)
     returned = {
         "n_particles": core.n_particles,
         "n_steps": core.n_steps,
