@@ -237,6 +237,7 @@ cdef inline Status step_mdvpa(
     report.mean_states = mean_states_of(system, &system.provisional)
     system.pending = True
     system.pending_symbol = symbol
-    memcpy(observation_of(system, True), observation_of(system, False),
-           system.numbers.n_channels * sizeof(double))
+    if system.numbers.n_channels:
+        memcpy(observation_of(system, True), observation_of(system, False),
+               system.numbers.n_channels * sizeof(double))
     return OK
