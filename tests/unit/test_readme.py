@@ -29,16 +29,31 @@ def blocks(path: Path) -> list[str]:
     return [textwrap.dedent(block) for _, block in found]
 
 
-def test_the_code_of_the_readme_runs_and_predicts() -> None:
-    assert blocks(README)
+def test_the_code_of_the_readme_runs_and_prints_what_the_readme_says() -> None:
+    text = README.read_text(encoding="utf-8")
     names: dict[str, object] = {}
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        for block in blocks(README):
+    printed = []
+    for block in blocks(README):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             exec(compile(block, README.name, "exec"), names)
-    assert len(printed.getvalue().splitlines()) == 3
-    # The clicks repeat 0, 3, 3, 1: a filter that learnt anything expects a 3 after the last 0.
+        printed.append(output.getvalue())
+    incident, predictions = printed
+    assert f"```text\n{incident}```" in text
+    assert len(predictions.splitlines()) == 3
+    # The symbols repeat 0, 3, 3, 1: a filter that learnt anything expects a 3 after the last 0.
     assert np.argmax(names["pf"].predict_proba()) == 3
+
+
+def test_the_figures_of_the_readme_stand_on_the_pages_that_it_names() -> None:
+    _, figures = README.read_text(encoding="utf-8").split("## Figures\n")
+    rows = [line for line in figures.split("\n## ")[0].splitlines() if line.startswith("| ")][1:]
+    assert rows
+    for row in rows:
+        _, _, figure, link, _ = row.split("|")
+        page = (ROOT / re.findall(r"\((.*?)\)", link)[0]).read_text(encoding="utf-8")
+        for number in re.findall(r"\d[\d,.]*\d", figure):
+            assert re.search(rf"(?<![\d.,]){re.escape(number)}(?!\d)", page), (number, link)
 
 
 def test_the_code_of_the_page_on_detection_raises_the_alarm() -> None:
