@@ -30,7 +30,7 @@ def blocks(path: Path) -> list[str]:
 
 
 def test_the_code_of_the_readme_runs_and_prints_what_the_readme_says() -> None:
-    text = README.read_text(encoding="utf-8")
+    shown = re.findall(r"```text\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}
     printed = []
     for block in blocks(README):
@@ -38,11 +38,8 @@ def test_the_code_of_the_readme_runs_and_prints_what_the_readme_says() -> None:
         with contextlib.redirect_stdout(output):
             exec(compile(block, README.name, "exec"), names)
         printed.append(output.getvalue())
-    incident, predictions = printed
-    assert f"```text\n{incident}```" in text
-    assert len(predictions.splitlines()) == 3
-    # The symbols repeat 0, 3, 3, 1: a filter that learnt anything expects a 3 after the last 0.
-    assert np.argmax(names["pf"].predict_proba()) == 3
+    assert len(printed) == 2
+    assert printed == shown
 
 
 def test_the_figures_of_the_readme_stand_on_the_pages_that_it_names() -> None:
