@@ -1,4 +1,4 @@
-"""What share of the candidates' weight a step drops, for several numbers of particles."""
+"""The share of the candidates' weight that a step drops, by the number of particles."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How beta governs the number of states that a filter finds."""
+"""The number of states that a filter finds, for three values of beta."""
 
 import numpy as np
 
