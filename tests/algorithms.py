@@ -1,6 +1,6 @@
-"""The algorithms, in the settings that matter: what holds of every filter is tested on these.
+"""Every algorithm in the settings that matter, for tests of what every filter promises.
 
-A new algorithm gets its lines here.
+Add a new algorithm here.
 """
 
 from __future__ import annotations

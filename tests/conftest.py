@@ -28,7 +28,7 @@ settings.register_profile("default", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# A shell makes the jobs that it starts in the background deaf to Ctrl-C, which some tests send.
+# A shell starts background jobs with SIGINT ignored, but some tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -88,7 +88,7 @@ def without_data(reason: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def torture_scale() -> float:
-    """Share of the full work that a torture test is to do: multiply the number of runs by it."""
+    """Share of the full work of a torture test: multiply the number of runs by it."""
     name = os.environ.get("MDVPF_TORTURE", "sample")
     if name not in TORTURE_SCALES:
         pytest.fail(f"MDVPF_TORTURE={name!r}: expected 'sample' or 'full'", pytrace=False)
@@ -97,6 +97,6 @@ def torture_scale() -> float:
 
 @pytest.fixture
 def full_torture(torture_scale: float) -> None:
-    """Skip a test that cannot be made smaller unless everything is to be done."""
+    """Skip a test that cannot be shortened, unless the torture tests run in full."""
     if torture_scale < 1.0:
         pytest.skip("takes minutes: only with MDVPF_TORTURE=full")

@@ -1,7 +1,8 @@
-"""Chains and trees once more, as plainly as they can be said: dicts of counts by context.
+"""Chains and trees in plain Python: dicts of counts by context.
 
-Each has `update`, `probability` and `new_sequence`, with a context for every key. An alphabet of
-None is open: symbols are numbered by first appearance, and the base is that of `OpenVocabulary`.
+Each has `update`, `probability` and `new_sequence`, with a context for every key. If `n_symbols` is
+None the alphabet is open: symbols are numbered by first appearance, and the base is that of
+`OpenVocabulary`.
 """
 
 from __future__ import annotations

@@ -53,9 +53,7 @@ Row = Any  # a state, or a state and the symbol it emitted
 
 START = -1
 FADED = Fraction(9999, 10000) / 1024
-RECOUNTED = (
-    64  # with forgetting, rows are counted afresh before every step of which this is a divisor
-)
+RECOUNTED = 64  # with forgetting, the model recounts rows before every step that this divides
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Open:
     discount: Number = 0.5
 
     def base(self, seen: Sequence[Symbol], symbol: int) -> Number:
-        """q of a symbol, given all that was observed before it."""
+        """Base probability of a symbol, given all symbols observed before it."""
         times = Counter(y for y in seen if y is not None)
         if times[symbol] == 0:
             return (self.strength + self.discount * len(times)) / (times.total() + self.strength)
@@ -96,7 +94,7 @@ class Rule:
         return self.forget > 0 or self.half_life is not None
 
     def weight(self, step: int, now: int) -> Number:
-        """w_step / w_now: what a thing counted at one step is worth at another."""
+        """w_step / w_now: the weight at one step of a count made at another."""
         if self.half_life is not None:
             return Fraction(1, 2) ** ((now - step) / self.half_life)
         if self.forget == 0:
@@ -104,7 +102,7 @@ class Rule:
         return Fraction(step, now) ** self.forget
 
     def worth(self, steps: Iterable[int], now: int) -> Number:
-        """The count, at the step `now`, of what happened at the given steps."""
+        """The count, at the step `now`, of events at the given steps."""
         return total(self.weight(step, now) for step in steps)
 
     def is_gone(self, count: Number) -> bool:
@@ -116,7 +114,7 @@ PLAIN = Rule(n_symbols=1)
 
 @dataclass(frozen=True)
 class Move:
-    """What one step did: from which row it went to which state, and what was emitted there."""
+    """One step: the row it left, the state it entered, and the symbol emitted there."""
 
     step: int
     row: Row
@@ -126,9 +124,9 @@ class Move:
 
 @dataclass(frozen=True)
 class Tally:
-    """What a path and its symbols add up to at the next step, and where the particle stands."""
+    """The counts of a path and its symbols as of the next step, and the present state."""
 
-    transitions: Counter[tuple[Row, int]]  # without those that are gone
+    transitions: Counter[tuple[Row, int]]  # without faded entries
     emissions: Counter[tuple[int, int]]
     into: dict[int, Number]  # of the states that exist
     rows_into: dict[int, int]
@@ -139,7 +137,7 @@ class Tally:
 
 
 def events_of(sequences: Sequences) -> list[Event]:
-    """The sequences as events; events stay what they are."""
+    """Convert sequences to events; events stay unchanged."""
     events: list[Event] = []
     for part in sequences:
         if isinstance(part, Seen | End):
@@ -160,7 +158,7 @@ def lengths(sequences: Sequence[Sequence[Symbol]]) -> list[int]:
 
 
 def prefixes(sequences: Sequence[Sequence[Symbol]]) -> list[list[list[Symbol]]]:
-    """What was known just before each symbol, the first included."""
+    """Return the sequences known just before each symbol, including the first."""
     known: list[list[Symbol]] = []
     result = []
     for sequence in sequences:
@@ -172,7 +170,7 @@ def prefixes(sequences: Sequence[Sequence[Symbol]]) -> list[list[list[Symbol]]]:
 
 
 def moves(path: Path, sequences: Sequences, rule: Rule, key: Key) -> tuple[list[Move], int, Row]:
-    """What every step did, and then the state and the row that the key's sequence stands in."""
+    """All steps, and then the state and the row where the key's sequence is."""
     if len(path) != len(flat(sequences)):
         raise ValueError(f"path={path!r}: expected one state for every symbol")
     made: list[Move] = []
@@ -195,7 +193,7 @@ def moves(path: Path, sequences: Sequences, rule: Rule, key: Key) -> tuple[list[
 
 
 def openings(rule: Rule, steps: Sequence[int]) -> list[int]:
-    """Of the steps that made one transition, those that found it gone, the first included."""
+    """Of the steps that made one transition, those that found it absent, including the first."""
     opened: list[int] = []
     for step in steps:
         earlier = [s for s in steps if opened and opened[-1] <= s < step]
@@ -205,7 +203,7 @@ def openings(rule: Rule, steps: Sequence[int]) -> list[int]:
 
 
 def entry(rule: Rule, steps: Sequence[int], now: int) -> Number:
-    """The count of one transition, made at these steps: 0 if it is gone."""
+    """The count of one transition, made at these steps; 0 if it has faded away."""
     steps = [step for step in steps if step < now]
     if not steps:
         return 0
@@ -215,7 +213,7 @@ def entry(rule: Rule, steps: Sequence[int], now: int) -> Number:
 
 
 def tally(path: Path, sequences: Sequences, rule: Rule = PLAIN, key: Key = None) -> Tally:
-    """Count a path that has one state for every symbol; it stands where a key's sequence does."""
+    """Count a path that has one state for every symbol, at the position of a key."""
     made, current, row = moves(path, sequences, rule, key)
     now = len(made) + 1
     labels = sorted(set(path))
@@ -350,7 +348,7 @@ def log_evidence(rule: Rule, sequences: Sequences) -> float:
 
 
 def predictive(rule: Rule, sequences: Sequences, key: Key = None) -> list[Number]:
-    """Distribution of a key's symbol after the last one: a ratio of evidences for each symbol."""
+    """Distribution of the next symbol of a key: a ratio of evidences for each symbol."""
     events = events_of(sequences)
     seen = evidence(rule, events)
     n_symbols = rule.n_symbols

@@ -1,6 +1,6 @@
-"""The extensions of the model, in the settings that matter: what holds of all is tested on these.
+"""The extensions of the model in the settings that matter.
 
-For each of them the compiled core holds counts in 32 bits.
+Tests of what all extensions promise use these. The core holds the counts of each in 32 bits.
 """
 
 from __future__ import annotations

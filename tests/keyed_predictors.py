@@ -1,8 +1,8 @@
 """Small predictors with keys, and with an open alphabet, written in plain Python for tests.
 
-`OwnChain` is what a user would write: positions by key, whatever the key is. `NumberedChain` is the
-same as the package's own are: by the number of the key; `SavedChain` can be saved as well.
-`OwnOpenCounts` has an open alphabet.
+`OwnChain` is written as a user would write it: positions by key, whatever the key is.
+`NumberedChain` is written as the predictors of the package: by the number of the key. `SavedChain`
+can also be saved. `OwnOpenCounts` has an open alphabet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ N_SYMBOLS = 3
 
 
 class Counted:
-    """Pairs of symbols, counted over all keys: add `beta`, and normalise."""
+    """Counts of pairs of symbols over all keys; add `beta` and normalise."""
 
     def __init__(self, beta: float) -> None:
         self.beta = beta
@@ -50,7 +50,7 @@ class Counted:
 
 
 class OwnChain(Predictor):
-    """A first-order chain with keys, by the public names of the protocol."""
+    """A first-order chain with keys, with the public methods of the protocol."""
 
     n_symbols = N_SYMBOLS
 
@@ -90,7 +90,7 @@ class FrozenOwnChain(OwnChain):
 
 
 class NumberedChain(Predictor):
-    """A first-order chain with keys, by the hooks that the package's own have."""
+    """A first-order chain with keys, with the hooks of the package's own predictors."""
 
     n_symbols = N_SYMBOLS
 
@@ -124,7 +124,7 @@ class NumberedChain(Predictor):
 
 @checkpoint.register("SavedChain of the tests")
 class SavedChain(NumberedChain):
-    """The same, and it can be saved and frozen."""
+    """A `NumberedChain` that can be saved and frozen."""
 
     def __init__(self, beta: float = 1.0, learns: bool = True) -> None:
         super().__init__(beta)
@@ -158,9 +158,9 @@ class SavedChain(NumberedChain):
 
 
 class OwnOpenCounts(Predictor):
-    """Symbols of an open alphabet, counted: (n[y] - discount) and what that leaves for a new one.
+    """Counts of symbols of an open alphabet: n[y] - discount, and the rest for a new symbol.
 
-    Keys are taken and make no difference.
+    Keys are accepted and make no difference.
     """
 
     is_open = True
@@ -199,7 +199,7 @@ class OwnOpenCounts(Predictor):
 
 
 def interleaved(n: int, n_keys: int, seed: int) -> tuple[list[int | None], list[str | None]]:
-    """Return symbols, some of them missing, and their keys, of which one is None."""
+    """Return symbols, some of them missing, and their keys, one of which is None."""
     rng = np.random.default_rng(seed)
     symbols = [int(y) if rng.random() > 0.1 else None for y in rng.integers(N_SYMBOLS, size=n)]
     labels = [None, *(f"key {i}" for i in range(1, n_keys))]

@@ -17,7 +17,7 @@ Table = dict[tuple[int, ...], float]
 
 @dataclass
 class Small:
-    """An automaton as the sections of its file, which leave out what is zero."""
+    """An automaton as the sections of its file, which omit zeros."""
 
     alphabet: int
     initial: Table
@@ -37,7 +37,7 @@ class Small:
         )
 
     def weight(self, path: tuple[int, ...], string: list[int]) -> float:
-        """Probability to go along a path of states with the symbols of a string."""
+        """Probability of a path of states with the symbols of a string."""
         p = self.initial.get((path[0],), 0.0)
         for (q, following), symbol in zip(itertools.pairwise(path), string, strict=True):
             p *= 1.0 - self.final.get((q,), 0.0)
@@ -46,7 +46,7 @@ class Small:
         return p
 
     def prefix_probability(self, string: list[int]) -> float:
-        """Probability that a string begins like this one."""
+        """Probability that a string begins with this one."""
         state = [self.initial.get((q,), 0.0) for q in self.states]
         for symbol in string:
             moved = [0.0 for _ in self.states]
@@ -78,7 +78,7 @@ def _draw(entries: Table, rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def two_states(alphabet: int, turn: float = 0.7) -> Small:
-    """Two states: the first never stops and has few symbols, the second leads back or stays."""
+    """Two states: the first never stops and has few symbols, the second returns or stays."""
     last = alphabet - 1
     return Small(
         alphabet,

@@ -1,7 +1,7 @@
-"""`SoftHMM` once more, one seed, as plainly as it can be said: NumPy, and counts as they are worth.
+"""`SoftHMM` in plain NumPy, with one seed.
 
-All counts fade at every step, by the definition of forgetting: there are no units, no lazy rows
-and no rescaling here.
+All counts fade at every step, by the definition of forgetting: there are no units, no lazy rows and
+no rescaling.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SoftTwin:
         self.stand(None)
 
     def stand(self, key: object) -> None:
-        """Go on with a key: what it holds is where it stands, symbols, and their steps."""
+        """Continue with a key: its distribution, its waiting symbols, and their steps."""
         self.held = self.positions.setdefault(key, [(START, np.ones(1), None, 0)])
 
     # The position is the key of the row of each state.
@@ -65,7 +65,7 @@ class SoftTwin:
         return [(j, symbol) if self.mealy else j for j in range(self.M)]
 
     def age(self, step: int) -> None:
-        """Let all counts fade to what they are worth at a step."""
+        """Let all counts fade to their weight at a step."""
         factor = (self.as_of / step) ** self.forget
         self.rows = {name: row * factor for name, row in self.rows.items()}
         self.emission = self.emission * factor
@@ -111,7 +111,7 @@ class SoftTwin:
         return 0.0 if symbol is None else math.log(probability)
 
     def count(self) -> None:
-        """Count the first move that is held and its symbol, with the counts of now."""
+        """Count the first waiting move and its symbol, with the present counts."""
         step = self.held[1][3]
         message = np.ones(self.M)
         for i in range(len(self.held) - 1, 1, -1):

@@ -1,4 +1,4 @@
-"""A stream of one's own: three kinds of files, and the comparison on them."""
+"""`mdvpf compare` on a user's own stream, in three kinds of files."""
 
 from __future__ import annotations
 
@@ -97,5 +97,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         smc = arrays["methods/SMC/log_predictive"][0]
     # 20 blocks of 6 symbols: the mean over blocks is the mean over symbols.
     assert float(table["SMC"]["whole"]) == pytest.approx(smc.mean(), abs=1e-12)
-    # After ls comes cd, after cd make: a chain of order 2 knows all that there is to know.
+    # After ls comes cd, after cd make: a chain of order 2 captures all structure.
     assert float(table["Markov 2"]["whole"]) > float(table["Markov 0"]["whole"])

@@ -130,7 +130,7 @@ def test_the_alarms_of_the_report_are_those_of_the_detector(
         _, alarms = judged(levels, warm_up)
         predictor = run.predictor()
         predictor.run(run.data.symbols[:LEARNT])
-        # By hand: learn what was not flagged, and the next block's level must be the one found.
+        # By hand: the detector learns unflagged blocks, and the level of the next block must agree.
         for k, alarm in enumerate(alarms[0]):
             block = run.data.symbols[LEARNT + k * BLOCK :][:BLOCK]
             assert -predictor.score(block).mean() == pytest.approx(levels[0, warm_up + k])

@@ -34,7 +34,7 @@ def reproduce(name: str, out: Path, *more: str) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Everything that was promised is there, and the table has what every table has."""
+    """Check that all promised files exist and that the table has its common parts."""
     names = {path.name for path in folder.iterdir()}
     figure = f"{folder.name}.png"
     assert {"configuration.json", "arrays.npz", "table.csv", "table.md", figure} <= names

@@ -1,4 +1,4 @@
-"""One table, three printers: what they print is what is in it."""
+"""One table, three printers: all print the same contents."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A filter next to its reference: everything compared after every step.
+"""A filter beside its reference: everything is compared after every step.
 
-The two may part where a last bit decides (`edges`). Such a parting is no error, but only such a
-one: every other difference fails.
+The two may only diverge where the last bit decides (`edges`). Every other difference fails.
 """
 
 from __future__ import annotations
@@ -54,14 +53,11 @@ NEGLIGIBLE = 2.0**-30  # an emission count that the core need not keep
 
 
 class Pair:
-    """The compiled filter and its reference, fed the same symbols from the same seed.
+    """The compiled filter and its reference, with the same symbols and the same seed.
 
-    A model for which the core holds counts in 32 bits is compared with the reference under the
-    same rounding.
-
-    `update` and `new_sequence` compare everything afterwards. They return the edge on which
-    the two parted, if a last bit decided, and None as long as they agree. After they have
-    parted there is nothing more to compare.
+    If the core holds counts in 32 bits, the reference rounds in the same way. `update` and
+    `new_sequence` compare everything afterwards. They return None while the two agree, and the edge
+    at which they diverged if the last bit decided. After that nothing is compared.
     """
 
     def __init__(
@@ -91,7 +87,7 @@ class Pair:
     def follow(
         self, events: Iterable[Event | Use | End], *, predictions: int = 3, tables: int = 1
     ) -> Edge | None:
-        """Feed events until the two part; compare predictions and tables every so often."""
+        """Feed events until the two diverge; compare predictions and tables at intervals."""
         for number, event in enumerate(events):
             if isinstance(event, str):
                 edge = self.new_sequence()
@@ -127,7 +123,7 @@ class Pair:
         expected = self.slow.update(symbol, key)
         if self.verify:
             self.core._core.verify()
-        # Fixed before the symbol was used, so it never depends on the selection.
+        # The prediction is fixed before the symbol is used, so it does not depend on the selection.
         np.testing.assert_allclose(
             found.log_predictive,
             expected.log_predictive,
@@ -163,7 +159,7 @@ class Pair:
         return self._compared(True, True)
 
     def _has_one_key(self, key: Any) -> bool:
-        """Whether no key was ever named: then the filter is used as users do."""
+        """Whether no key was ever named, so that the filter is called without keys."""
         return key is None and not self.keyed.numbers
 
     def _compared(self, predictions: bool, tables: bool) -> None:
@@ -199,9 +195,9 @@ class Pair:
         return same and bool(np.allclose(found.weights, weights, rtol=most, atol=most))
 
     def compare_prediction(self, key: Any = None) -> None:
-        """Compare what both predict for a key; of a large alphabet, for some symbols only.
+        """Compare the predictions for a key; of a large alphabet, for some symbols only.
 
-        The prediction is divided by its sum, which the rounding of counts moves away from one.
+        The prediction is divided by its sum, which differs from one because counts are rounded.
         """
         found = self.keyed.predict_proba(key)
         if self._has_one_key(key):
@@ -250,7 +246,7 @@ class Pair:
         else:
             assert np.array_equal(found, expected)
 
-    # -- where they may part
+    # -- where they may diverge
 
     def _explained(self, edges: list[Callable[[Shown], str | None]]) -> Edge:
         found = shown(self.core)
@@ -266,7 +262,7 @@ class Pair:
     def _edges(
         self, symbol: Symbol, key: Any, *, ends: bool
     ) -> list[Callable[[Shown], str | None]]:
-        """Return the ways in which the coming step may go astray, to be asked if it does."""
+        """Return functions that find the edges at which the coming step may diverge."""
         model, k = self.core.model, self.core.n_particles
         slack, near = self.tolerance.slack, self.tolerance.near
         committed = self.slow.committed

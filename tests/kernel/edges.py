@@ -1,8 +1,8 @@
-"""Edges: where a last bit decides, worked out from the scores of the reference.
+"""Edges: the cases in which the last bit decides, from the scores of the reference.
 
-Core and reference do the same arithmetic in a different order, so a score may lie between two
-points of the selection grid, and a uniform between two cumulative weights, in one of them on this
-side and in the other on that.
+Core and reference do the same arithmetic in a different order. A score may therefore fall on
+different sides of a point of the selection grid, and a uniform on different sides of a cumulative
+weight.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEAR_ROUNDED = 1e-6
 
 
 def grid_range(log_scores: Sequence[float], slack: float) -> Iterator[tuple[float, float]]:
-    """Yield the least and the largest grid key that each score may have, given its error.
+    """Yield the smallest and the largest grid key of each score, given its error.
 
     `slack` is the error of the scores in excess of the rounding of the numbers themselves.
     """
@@ -53,10 +53,10 @@ def edge_of_top(
     carry_weights: bool = True,
     slack: float = 0.0,
 ) -> str | None:
-    """Return the edge if those found and those expected are both the best up to last bits.
+    """Return the edge if both sets of survivors are the best up to last bits.
 
-    They are if raising the scores that are among them as far as their error allows, and
-    lowering all others, makes them the best.
+    A set is if it becomes the best when its scores rise as far as their error allows, and all
+    others fall.
     """
     candidates = reference.expand(model, particles, symbol, carry_weights=carry_weights)
     ranges = list(grid_range([c.log_score for c in candidates], slack))
@@ -88,8 +88,8 @@ def edge_of_completion(
 ) -> str | None:
     """Return the edge if the last bits of the scores may decide a completed step of MD-VPA.
 
-    Its survivors are not shown, so this asks whether lowering those expected and raising all
-    others, as far as their errors allow, would make a difference.
+    Its survivors are not visible. The test is whether it would make a difference to lower the
+    expected scores and raise all others as far as their errors allow.
     """
     carry = algorithm.carry_weights
     candidates = reference.expand(model, particles, symbol, carry_weights=carry)
@@ -115,7 +115,7 @@ def edge_of_optimal(
     uniform: Callable[[], float],
     near: float = NEAR,
 ) -> str | None:
-    """Return the edge if a last bit decides whom the optimal rule keeps or draws."""
+    """Return the edge if a last bit decides which candidates the optimal rule keeps or draws."""
     shares = [math.exp(share) for share in reference.normalised(log_scores)]
     if len(shares) <= n_particles:
         return None

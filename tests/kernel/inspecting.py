@@ -1,4 +1,4 @@
-"""A filter laid open: all that can be seen of it, to be compared or to be counted again."""
+"""All visible state of a filter, to compare it or to recount it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def n_absorbed(pf: mdvpf.ParticleFilter) -> int:
 
 
 def prediction(pf: mdvpf.ParticleFilter) -> Any:
-    """What a filter expects next; of numbers, the components in an order of their own."""
+    """The next prediction of a filter; for numbers, the components in a canonical order."""
     if pf.model.numbers is None:
         return pf.predict_proba().tobytes()
     weights, statistics = pf._components(0)
@@ -74,7 +74,7 @@ def laid_open(pf: mdvpf.ParticleFilter) -> dict[str, Any]:
 
 
 def assert_same(pf: mdvpf.ParticleFilter, expected: dict[str, Any]) -> None:
-    """Check a filter against what was seen before, or of another one, to the last bit."""
+    """Compare a filter with an earlier or another one, to the last bit."""
     found = laid_open(pf)
     differing = [name for name in expected | found if expected.get(name) != found.get(name)]
     assert not differing

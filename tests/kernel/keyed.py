@@ -1,4 +1,4 @@
-"""A filter driven by key through its core, with numbers of keys as `mdvpf` gives them."""
+"""A filter driven by key through its core, with the key numbers that `mdvpf` would assign."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class End:
 
 
 class KeyedFilter:
-    """A filter whose core is fed symbols of keys, one by one.
+    """A filter whose core receives the symbols of keys one by one.
 
-    Numbers of keys that were ended are given again, the smallest first; None is always 0.
+    Ended keys free their numbers for reuse, the smallest first; None is always 0.
     """
 
     def __init__(self, pf: mdvpf.ParticleFilter) -> None:

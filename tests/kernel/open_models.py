@@ -36,7 +36,7 @@ def renumbered(events: Iterable[Event]) -> list[Event]:
 
 
 def growing_events(n: int, new: float, seed: int = 0, *, breaks: bool = True) -> list[Event]:
-    """Old symbols and, by that share, new ones; some are missing, some start a sequence."""
+    """Old symbols and a share of new ones; some are missing, some start a sequence."""
     rng = np.random.default_rng(seed)
     events: list[Event] = []
     n_seen = 0

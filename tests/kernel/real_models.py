@@ -1,4 +1,4 @@
-"""Models whose counts are real numbers, and a stream for them: what is tested of saved filters."""
+"""Models whose counts are real numbers, and a stream for tests of their checkpoints."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import mdvpf
 from tests.kernel.inspecting import BREAK, Event
 
-# Each alone, all of them, and what they make of each other: states that fade away while there is
-# no room for new ones, counts of which nothing outlives a step, rows that are counted afresh.
+# Each extension alone, all together, and their interactions: states that fade away while there is
+# no room for new ones, counts that last only one step, rows that are recounted.
 EXTENSIONS: dict[str, dict[str, Any]] = {
     "rows": {"oracle": "rows"},
     "mealy": {"machine": "mealy"},

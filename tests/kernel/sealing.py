@@ -1,7 +1,7 @@
-"""Checkpoints taken apart and put together again, by hand, after the description of the format.
+"""Take checkpoints apart and put them together by the description of the format.
 
-Nothing of `mdvpf.checkpoint` is used here: what these functions read and write is what
-``docs/design.md`` says.
+Nothing of `mdvpf.checkpoint` is used here: these functions read and write what ``docs/design.md``
+describes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def sealed(
     shapes: dict[str, list[int]] | None = None,
     dtypes: dict[str, str] | None = None,
 ) -> bytes:
-    """Put a checkpoint together, with checksums that hold; `shapes` and `dtypes` can be lies."""
+    """Put a checkpoint together, with valid checksums; `shapes` and `dtypes` can be false."""
     sections = [
         {
             "name": name,

@@ -1,4 +1,4 @@
-"""Streams that the tests of the core have in common."""
+"""Streams shared by the tests of the core."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PATTERNS = ("uniform", "sticky", "cyclic", "constant", "rare")
 
 @dataclass(frozen=True)
 class Case:
-    """A filter and what it is fed with."""
+    """A filter and its events."""
 
     model: mdvpf.InfiniteHMM
     algorithm: Algorithm
@@ -134,7 +134,7 @@ def stream(
 
 
 def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; return how each ended."""
+    """Compare core and reference on many cases; count the outcomes."""
     outcomes: Counter[str] = Counter()
 
     @settings(

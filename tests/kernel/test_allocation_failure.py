@@ -1,8 +1,8 @@
-"""A failed allocation leaves the filter exactly as it was, wherever in a call it happens.
+"""A failed allocation leaves the filter unchanged, wherever in a call it happens.
 
-Every allocation of a call is made to fail in turn, until the call needs no more of them. After
-each failure the filter is compared, to the last bit, with what it was, and what it does when
-the call is repeated with what a twin does that had no failure.
+Every allocation of a call fails in turn, until the call needs no more. After each failure the
+filter is compared, to the last bit, with its earlier state, and the repeated call with that of a
+twin without a failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LATER: list[Event] = [2, None, 0, BREAK, 4, 4]
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 every_history = pytest.mark.parametrize("history", ["full", 3])
 
-# What came before, and what comes when memory runs out.
+# The events before, and the events during which memory runs out.
 STREAM: list[int] = [0, 0, 1, 0, 2, 2, 1, 0, 3, 3, 1, 4, 0, 0, 2, 1, 3, 4, 4, 0]
 MOMENTS: dict[str, tuple[list[Event], Event]] = {
     "first symbol": ([], 0),
@@ -72,7 +72,7 @@ def failures(
 def assert_survives_failures(
     make: Callable[[], mdvpf.ParticleFilter], call: Callable[[mdvpf.ParticleFilter], Any]
 ) -> int:
-    """Check that no failure of the call changes anything; return how many there were."""
+    """Check that no failure of the call changes anything; return the number of failures."""
     twin = make()
     before = laid_open(twin)
     call(twin)
@@ -92,7 +92,7 @@ def assert_survives_failures(
 
 
 def fed(algorithm: str, history: int | str | None, events: list[Event], **model: Any) -> Any:
-    """Return a function that makes a filter and feeds it; its work space is as it grew."""
+    """Return a function that makes a filter and feeds it; the filter keeps its work space."""
 
     def make() -> mdvpf.ParticleFilter:
         pf = make_filter(algorithm, history, **model)
@@ -107,7 +107,7 @@ def updated(pf: mdvpf.ParticleFilter, symbol: Any) -> None:
 
 
 def copied(pf: mdvpf.ParticleFilter) -> Callable[[], mdvpf.ParticleFilter]:
-    """Return a function that copies a filter; a copy has to make its work space anew."""
+    """Return a function that copies a filter; a copy allocates its own work space."""
     return pf.copy
 
 
@@ -155,7 +155,7 @@ def test_a_failed_update_that_opens_a_state_changes_nothing(
 def test_a_filter_that_fails_over_and_over_is_the_same_filter(
     history: int | str | None, algorithm: str
 ) -> None:
-    # In place: what an attempt has reserved is there for the next one.
+    # In place: the next attempt reuses what a failed one reserved.
     pf = make_filter(algorithm, history, alpha=10.0)
     twin = make_filter(algorithm, history, alpha=10.0)
     n_failures = 0
@@ -213,7 +213,7 @@ def test_a_failed_run_stops_between_two_symbols(history: int | str | None, algor
     lengths = [2, 3, 1]
     starts = (0, 2, 5)
     pf = fed(algorithm, history, list(STREAM))()
-    expected = []  # what may be seen after so many symbols: a new sequence begun, or not yet
+    expected = []  # per number of symbols: without a new sequence, or with it
     twin = pf.copy()
     for n, symbol in enumerate(symbols):
         states = [laid_open(twin)]

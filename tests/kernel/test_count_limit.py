@@ -1,6 +1,6 @@
-"""Counts up to 2**32 - 1, the largest that the core can hold, and the symbol after that.
+"""Counts up to 2**32 - 1, the largest that the core can hold, and one symbol more.
 
-Nobody waits for so many symbols: the filter comes from a checkpoint whose counts were replaced.
+No test feeds so many symbols: the filter comes from a checkpoint whose counts were replaced.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The core with counts that fade, Mealy rows, the oracle of rows and stickiness: the reference.
+"""Real counts, Mealy rows, the oracle of rows and stickiness: the core and the reference.
 
-Both round counts in the same way (`round24`), so that they are compared survivor by survivor.
+Both round counts in the same way (`round24`), so the tests compare them survivor by survivor.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ FORGETTING: tuple[dict[str, float], ...] = (
 
 
 def betas(fades: bool) -> st.SearchStrategy[float]:
-    """Pseudo-counts; with forgetting none beside which a count of 2**-30 would matter.
+    """Draw pseudo-counts; with forgetting, large enough that a count of 2**-30 is negligible.
 
-    Such a count need not be kept. Nor is there a lower limit to the error of the emissions of a
-    state, a difference of two rounded sums, so small pseudo-counts would have no digits left.
+    The core may drop such a count. The relative error of the emissions of a state, a difference of
+    two rounded sums, also has no bound, so that small pseudo-counts would lose all digits.
     """
     return st.floats(-1.5, 3.0).map(lambda x: 10.0**x) if fades else hyper_parameters()
 
@@ -85,7 +85,7 @@ def cases(draw: st.DrawFn, kind: str) -> Case:
         st.one_of(*[st.integers(1, 6)] * 5, st.sampled_from([70, 300])),
     )
     model = draw(models(n_symbols))
-    # Rows are counted afresh before steps 64 and 128: some streams are so long, with few particles.
+    # Rows are recounted before steps 64 and 128: some streams are that long, with few particles.
     size = draw(st.sampled_from(["many particles", "many particles", "many symbols"]))
     if n_symbols > 6:
         most_symbols, most_particles = 7, 8
@@ -114,7 +114,7 @@ def cases(draw: st.DrawFn, kind: str) -> Case:
 
 
 def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; return how each ended."""
+    """Compare core and reference on many cases; count the outcomes."""
     outcomes: Counter[str] = Counter()
 
     @settings(

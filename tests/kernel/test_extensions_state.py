@@ -1,8 +1,8 @@
-"""Filters with counts that fade, Mealy rows, the oracle of rows and stickiness, as objects.
+"""Real counts, Mealy rows, the oracle of rows and stickiness: filters as objects.
 
-What holds of every filter holds of these: files and copies go on with the same bits, chunks,
-threads and settling change nothing, and a failed allocation leaves everything as it was. And only
-of these: what has faded away takes no memory.
+Like all filters, these continue with the same bits after a file or a copy, do not depend on chunks,
+threads or settling, and stay unchanged after a failed allocation. In addition, faded counts take no
+memory.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_files_and_copies_go_on_bit_for_bit(extension: str, algorithm: str) -> N
     pf = make_filter(extension, algorithm)
     twins: list[mdvpf.ParticleFilter] = []
     for n, event in enumerate(mixed_events(100)):
-        # At the start, while the population grows, and before and after rows are counted afresh.
+        # At the start, while the population grows, and before and after rows are recounted.
         if n in (0, 2, 30, 61, 62, 63, 64, 65, 66, 67, 68):
             new = [through_a_file(pf), pf.copy()]
             for twin in new:
@@ -191,7 +191,7 @@ def test_a_failed_update_changes_nothing(moment: str, extension: str, algorithm:
 def test_a_filter_that_fails_over_and_over_is_the_same_filter(
     extension: str, algorithm: str
 ) -> None:
-    # In place, over a step before which rows are counted afresh, and with states released.
+    # In place, over a step before which rows are recounted, and with states released.
     options = {"alpha": 10.0, **EXTENSIONS[extension]}
     pf, twin = (test_allocation_failure.make_filter(algorithm, 3, **options) for _ in range(2))
     n_failures = 0
@@ -252,7 +252,7 @@ def test_settling_after_every_step_changes_no_bit(
     assert_same(pf, laid_open(twin))
 
 
-# --- What has faded away takes no memory
+# --- Faded counts take no memory
 
 
 def drifting_symbols(n: int, n_symbols: int) -> list[int]:
@@ -272,7 +272,7 @@ def drifting_symbols(n: int, n_symbols: int) -> list[int]:
     ids=str,
 )
 def test_released_states_are_freed(extension: dict[str, Any], algorithm: str) -> None:
-    # Such a new state is likely, and a known one unlikely to emit what it never did.
+    # A new state is likely, and a known state is unlikely to emit a symbol new to it.
     model = mdvpf.InfiniteHMM(60, alpha=3.0, gamma=100.0, beta=0.002, half_life=20.0, **extension)
     pf = mdvpf.ParticleFilter(model, EVERY_ALGORITHM[algorithm], 50, rng=1, history=5)
     live: dict[int, list[int]] = {2000: [], 5000: []}
@@ -285,7 +285,7 @@ def test_released_states_are_freed(extension: dict[str, Any], algorithm: str) ->
                 allocated[end].append(pf.memory().allocated)
         if n % 250 == 0:
             pf._core.verify()
-    assert pf.n_states.min() > 2 * step.mean_states  # of all that were, few are left
+    assert pf.n_states.min() > 2 * step.mean_states  # few of all states ever made remain
     assert np.mean(live[5000]) < 1.5 * np.mean(live[2000])
     assert np.mean(allocated[5000]) < 1.5 * np.mean(allocated[2000])
 
@@ -312,7 +312,7 @@ def test_released_states_are_in_no_file(algorithm: str) -> None:
 def test_no_bit_depends_on_when_records_are_settled_and_states_released(
     seed: int, half_life: float
 ) -> None:
-    # Transitions fade and are counted again all the time: their order in a row is what differs.
+    # Transitions fade and are made again all the time: only their order in a row differs.
     symbols = np.random.default_rng(seed).integers(0, 4, 1500).tolist()
     model = mdvpf.InfiniteHMM(4, alpha=3.0, beta=0.3, half_life=half_life, oracle="any")
     found = set()

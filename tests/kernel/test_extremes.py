@@ -1,4 +1,4 @@
-"""The ends of every scale: weights, alphabets, budgets and ties, against the reference."""
+"""Extreme weights, alphabets, budgets and ties, against the reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ every_oracle = pytest.mark.parametrize("oracle", ["unvisited", "any"])
 
 
 def log_weight_range(pair: Pair) -> float:
-    """How many factors of e there are between the heaviest particle and the lightest."""
+    """Natural log of the ratio of the largest weight to the smallest."""
     log_weights = [particle.log_weight for particle in pair.slow.particles]
     return max(log_weights) - min(log_weights)
 
@@ -39,15 +39,15 @@ FAR_APART: dict[str, Algorithm] = {
 
 @pytest.mark.parametrize("algorithm", FAR_APART)
 def test_weights_too_far_apart_for_a_double_are_kept_as_logs(algorithm: str) -> None:
-    # All 877 ways to label seven symbols are kept, and a state hardly emits a second symbol: the
-    # path of one state loses sixty orders of magnitude with each.
+    # The filter keeps all 877 labellings of seven symbols, and a state hardly emits a second
+    # symbol: with each symbol the path of one state loses sixty orders of magnitude.
     model = mdvpf.InfiniteHMM(7, beta=1e-60)
     pair = Pair(model, FAR_APART[algorithm], n_particles=900)
     assert pair.follow(range(7), predictions=1000, tables=1000) is None
     assert len(pair.core.weights) == 877
     assert log_weight_range(pair) > 700
     assert float(pair.core.weights.min()) == 0.0
-    # The budget is spent: now they are selected, by scores that are logs.
+    # The budget is full: survivors are now selected by scores that are logs.
     assert pair.follow([None, 6], predictions=1000, tables=1000) is None
 
 
@@ -145,7 +145,7 @@ BOUNDED: dict[str, Algorithm] = {
     "VPA without weights": mdvpf.VPA(carry_weights=False),
     "MD-VPA": mdvpf.MDVPA(),
     "MD-VPA, discount 1": mdvpf.MDVPA(1.0),
-    # The look-ahead turns the order around: what the bound dropped is needed after all.
+    # The look-ahead reverses the order: candidates that the bound dropped are needed after all.
     "MD-VPA, discount 10": mdvpf.MDVPA(10.0, normalizer="none"),
     "MD-VPA optimal": mdvpf.MDVPA(1.0, selection="optimal"),
     "OptimalResampling": mdvpf.OptimalResampling(),
@@ -220,7 +220,7 @@ TIED: dict[str, Algorithm] = {
 
 
 def n_tied_pairs(pair: Pair) -> int:
-    """How many particles weigh the same as one before them, but for rounding."""
+    """Count the particles whose weight equals that of one before them, up to rounding."""
     weights = np.sort([particle.log_weight for particle in pair.slow.particles])
     return int(np.count_nonzero(np.diff(weights) < 1e-12))
 

@@ -1,4 +1,4 @@
-"""`mdvpf filter` under fire: killed and resumed again and again, and a soak of 10^6 symbols."""
+"""`mdvpf filter`: killed and resumed again and again, and a run of 10^6 symbols."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stream(n: int) -> list[int]:
 
 
 def whole_lines(content: bytes) -> list[bytes]:
-    """Return the lines that were written to their end."""
+    """Return the complete lines."""
     return content.split(b"\n")[:-1]
 
 
@@ -57,7 +57,7 @@ def test_kills_of_the_command_change_nothing(
     for _ in range(n_lives):
         with subprocess.Popen([*resumed, str(EVERY)], cwd=ROOT, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            # What is reported past `EVERY` symbols is reported after a checkpoint.
+            # Reports past `EVERY` symbols prove that there is a checkpoint.
             begin = [process.stdout.readline() for _ in range(EVERY + 1)]
             time.sleep(rng.random() * LONGEST_LIFE)
             process.kill()
@@ -66,7 +66,7 @@ def test_kills_of_the_command_change_nothing(
         firsts.append(json.loads(begin[0])["line"])
         for line in whole_lines(content):
             number = json.loads(line)["line"]
-            assert reports.setdefault(number, line) == line  # what is told twice is the same
+            assert reports.setdefault(number, line) == line  # repeated reports are equal
     assert sorted(set(firsts)) == firsts, "every life got further than the one before"
     last = subprocess.run([*resumed, "1000"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     for line in whole_lines(last.stdout):

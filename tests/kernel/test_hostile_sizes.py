@@ -1,4 +1,4 @@
-"""Small files that claim to be large: memory and time go by what is in a file."""
+"""Small files that claim to be large: memory and time depend on the size of the file."""
 
 from __future__ import annotations
 

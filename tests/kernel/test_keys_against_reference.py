@@ -1,4 +1,4 @@
-"""Interleaved sequences in the core: the reference, survivor by survivor, for every key."""
+"""Interleaved sequences: core and reference agree survivor by survivor, for every key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KeyedCase:
     n_particles: int
     history: Any
     seed: int
-    n_spare: int  # stretches: with one, positions are dropped and moved all the time
+    n_spare: int  # stretches: with a single one, positions are dropped and moved all the time
     events: tuple[Use | End, ...]
     reload_every: int
 
@@ -101,7 +101,7 @@ def follow(pair: Pair, case: KeyedCase) -> Any:
 
 
 def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; return how each ended."""
+    """Compare core and reference on many cases; count the outcomes."""
     outcomes: Counter[str] = Counter()
 
     @settings(

@@ -1,4 +1,4 @@
-"""Snapshots with tampered keys: refused, or a core that passes `verify` and goes on."""
+"""Snapshots with tampered keys: refused, or a core that passes `verify` and continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tampered(arrays: dict[str, np.ndarray[Any, Any]], rng: random.Random) -> Non
 
 
 def try_out(algorithm: str, model: str, n: int) -> Counter[str]:
-    """Restore tampered snapshots; return how that ended."""
+    """Restore tampered snapshots; count the outcomes."""
     keyed = make(algorithm, MANY, model=model)
     *values, contents = keyed.core.snapshot()
     kinds = sections_of(model)

@@ -1,4 +1,4 @@
-"""Keys and all that can happen to a core: saving, copying, failing, ending, running out of room."""
+"""Keys through saving, copying, failures, ends of sequences and lack of memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make(
     n_spare: int = 1,
     n_particles: int = K,
 ) -> KeyedFilter:
-    """Return a filter that was fed; the rounds of its stretches are as short as can be."""
+    """Return a filter that was fed; the rounds of its stretches are as short as possible."""
     pf = mdvpf.ParticleFilter(
         mdvpf.InfiniteHMM(V, beta=0.1, gamma=3.0, **MODELS[model]),
         EVERY_ALGORITHM[algorithm],
@@ -56,7 +56,7 @@ def feed(keyed: KeyedFilter, events: Iterable[Use | End]) -> None:
 
 
 def seen(keyed: KeyedFilter) -> dict[str, Any]:
-    """All that can be seen of a filter, with the prediction of every key."""
+    """All visible state of a filter, with the prediction of every key."""
     found = laid_open(keyed.pf)
     for key in (None, "never used", *keyed.numbers):
         found[f"prediction of {key}"] = keyed.predict_proba(key).tobytes()
@@ -336,7 +336,7 @@ def test_saving_and_loading_survive_failed_allocations(model: str, algorithm: st
 
 
 def fails_then_works(core: Any, call: Callable[[], Any]) -> Any:
-    """Let every allocation of a call fail in turn; return what it returns in the end."""
+    """Let every allocation of a call fail in turn; return its final result."""
     for n in range(1000):
         core._fail_allocation_after(n)
         try:

@@ -1,7 +1,7 @@
-"""Killed at any moment and resumed, again and again: the same as never interrupted.
+"""A process that is killed and resumed at any moment ends as one that was never interrupted.
 
-A process absorbs symbols and saves the filter every few of them; it is killed (SIGKILL, which
-nothing can catch) after a random while, and the next one goes on from the file that it left.
+It absorbs symbols and saves the filter every few of them. SIGKILL ends it after a random while, and
+the next process continues from the file.
 """
 
 from __future__ import annotations
@@ -88,4 +88,4 @@ def test_kills_change_nothing(algorithm: str, tmp_path: Path, torture_scale: flo
     assert np.array_equal(found, expected)
     assert_same(pf, laid_open(never_killed))
     pf.save(path)
-    assert os.listdir(tmp_path) == ["filter"]  # what the dead left behind is gone
+    assert os.listdir(tmp_path) == ["filter"]  # no file of a killed process remains

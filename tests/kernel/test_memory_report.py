@@ -1,4 +1,4 @@
-"""`memory()` against what the process takes: run apart, so that nothing else has grown."""
+"""`memory()` against the growth of a fresh process."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_after_a_run_both_figures_are_what_the_process_has_grown_by(
 ) -> None:
     found = measure(algorithm, 300, "run", history)
     assert found["allocated"] == pytest.approx(found["grown"], rel=0.15)
-    # SMC may have so few particles that differ that tables of the model matter: 20 kB.
+    # SMC may have so few distinct particles that tables of the model matter: 20 kB.
     assert found["live"] == pytest.approx(found["grown"] - found["fixed"], rel=0.15)
     assert found["live"] < found["allocated"]
     assert found["copied"] < 1.15 * found["grown"]

@@ -1,4 +1,4 @@
-"""The core with an open alphabet: survivor by survivor as the reference."""
+"""An open alphabet: core and reference agree survivor by survivor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cases(draw: st.DrawFn, kind: str) -> Case:
 
 
 def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; return how each ended."""
+    """Compare core and reference on many cases; count the outcomes."""
     outcomes: Counter[str] = Counter()
 
     @settings(

@@ -1,7 +1,7 @@
-"""Checkpoints of filters with an open alphabet: what is in them, and corrupted ones.
+"""Checkpoints of filters with an open alphabet: their contents, and corrupted ones.
 
-As in `test_snapshot_fuzz.py`, whose ways to corrupt a file are used here. Besides, what was seen
-and the depths of the trees are changed on their own.
+`test_snapshot_fuzz.py` has the ways to corrupt a file. These tests also change the counts of seen
+symbols and the depths of the trees on their own.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def test_a_file_of_a_closed_alphabet_says_nothing_of_open_ones() -> None:
     assert int.from_bytes(saved(pf)[8:12], "little") == 1
 
 
-# --- Lies
+# --- False contents
 
 
 def change_seen(opened: Opened, rng: random.Random) -> None:
-    """Change how often a symbol was seen, or how many there are."""
+    """Change how often a symbol was seen, or the number of symbols."""
     seen = opened.arrays["seen"].astype("<u8")
     how = rng.randrange(4)
     if how == 0:
@@ -116,7 +116,7 @@ WAYS = [*MEANINGS, *[change_seen] * 5, *[change_tree] * 5]
 
 
 def forged(content: bytes, rng: random.Random) -> bytes:
-    """Change what a checkpoint says, and let all checksums hold."""
+    """Change the contents of a checkpoint, with valid checksums."""
     opened = unsealed(content)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         with suppress(AttributeError, LookupError, TypeError, ValueError, OverflowError):
@@ -125,7 +125,7 @@ def forged(content: bytes, rng: random.Random) -> bytes:
 
 
 def use(pf: mdvpf.ParticleFilter) -> None:
-    """Do with a filter whatever can be done; it must stay in order."""
+    """Call every method of a filter; its state must stay valid."""
     if pf.n_particles > 1000 or pf.n_symbols > 10**5:
         return
     pf._core.verify()
@@ -135,7 +135,7 @@ def use(pf: mdvpf.ParticleFilter) -> None:
             pf._core.verify()
             pf.predict_proba()
     except (FloatingPointError, OverflowError):
-        pf._core.verify()  # extreme numbers, told as such
+        pf._core.verify()  # extreme numbers, which raise this error
     except ValueError as error:
         assert "discount has" in str(error)  # a sequence of them that has run out
     pf._core.state_text()

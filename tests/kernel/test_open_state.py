@@ -1,7 +1,7 @@
-"""Filters with an open alphabet as objects: what holds of every filter holds of these.
+"""Filters with an open alphabet as objects.
 
-Files and copies go on with the same bits, chunks and threads change nothing, and a failed
-allocation leaves everything as it was, also where the trees grow.
+Like all filters, they continue with the same bits after a file or a copy, do not depend on chunks
+and threads, and stay unchanged after a failed allocation, also while the trees grow.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def test_settling_and_memory_reports_know_open_alphabets() -> None:
 
 
 def assert_survives_failures(make: Any, call: Any) -> int:
-    """Check that no failure of the call changes anything; return how many there were."""
+    """Check that no failure of the call changes anything; return the number of failures."""
     twin = make()
     before = laid_open(twin)
     call(twin)

@@ -20,7 +20,7 @@ PATIENCE = 20
 
 
 def events(n: int, n_symbols: int, seed: int) -> list[Event]:
-    """Symbols from all over the alphabet, few of them often, with gaps and ends of sequences."""
+    """Symbols from a large alphabet, few of them frequent, with gaps and ends of sequences."""
     rng = np.random.default_rng(seed)
     found: list[Event] = []
     for kind, place in rng.random((n, 2)):
@@ -30,7 +30,7 @@ def events(n: int, n_symbols: int, seed: int) -> list[Event]:
 
 
 def predicted(pf: mdvpf.ParticleFilter) -> NDArray[np.float64]:
-    """Return the mixture of what the particles predict, by the formulas of the model."""
+    """Return the mixture of the particles' predictions, by the formulas of the model."""
     model = pf.model
     total = np.zeros(pf.n_symbols)
     for k, (weight, state) in enumerate(zip(pf.weights, pf.states, strict=True)):
@@ -96,7 +96,7 @@ def test_a_prediction_has_the_same_bits_for_any_number_of_threads(n_threads: int
 
 
 class Interruption(Exception):
-    """What the handler of the test raises."""
+    """The exception that the handler of the test raises."""
 
 
 @pytest.fixture

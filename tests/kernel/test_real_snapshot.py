@@ -1,4 +1,4 @@
-"""Saved filters with real counts go on bit for bit, and a lack of memory changes nothing."""
+"""Filters with real counts continue from a file bit for bit; failed allocations change nothing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_loaded_filter_goes_on_bit_for_bit(
 
 @every_extension
 def test_a_long_stream_is_saved_with_all_that_it_shares(extension: str) -> None:
-    """Rows that are counted afresh, records that are merged, and groups far behind the clock."""
+    """Settings with recounted rows, merged records, and groups whose decay is long overdue."""
     pf = make_filter("VPA", extension, n_symbols=20, n_particles=30)
     pf._core._settle_every(64)
     feed(pf, make_events(20, 700, 3))
@@ -167,11 +167,11 @@ def test_a_failed_snapshot_changes_nothing(
     assert n_failures > 15
 
 
-# --- What a file may say
+# --- False contents
 
 
 def spoilt(extension: str, name: str, index: int, value: int, n: int = 30) -> bytes:
-    """A file in which one number is another one."""
+    """A file in which one number is replaced."""
     pf = make_filter("VPA", extension)
     feed(pf, make_events(5, n))
     opened = unsealed(saved(pf))
@@ -239,7 +239,7 @@ def test_steps_that_cannot_be_are_refused(n_steps: int) -> None:
 
 
 def test_nodes_that_name_each_other_are_no_work_without_end() -> None:
-    """Eight levels of sixteen names each lead to billions of places, of a few records."""
+    """Sixteen children at each of eight levels: billions of paths over a few records."""
     model = mdvpf.InfiniteHMM(2**31 - 2, beta=1e-9, machine="mealy", half_life=100.0)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 3)
     pf.run([0, 1, 2, 0, 1, 2])
@@ -253,7 +253,7 @@ def test_nodes_that_name_each_other_are_no_work_without_end() -> None:
 
 
 def test_a_particle_without_a_way_to_go_on_is_refused() -> None:
-    """Its only state may not be offered, and there is no room for another."""
+    """The only state may not be offered, and there is no room for a new one."""
     model = mdvpf.InfiniteHMM(2, oracle="rows", half_life=5.0, max_states=1)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 1)
     pf.run([0])

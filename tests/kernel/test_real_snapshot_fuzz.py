@@ -1,7 +1,7 @@
-"""Corrupted checkpoints of filters with real counts: refused, or in order and fit for use.
+"""Corrupted checkpoints of filters with real counts: refused, or valid and usable.
 
-As in `test_snapshot_fuzz.py`, whose ways to corrupt a file are used here. Besides, every section is
-changed on its own: bits of floats, distances of scales, numbers of records.
+`test_snapshot_fuzz.py` has the ways to corrupt a file. These tests also change every section on its
+own: bits of floats, distances of scales, numbers of records.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def change_bits(opened: Opened, rng: random.Random) -> None:
 
 
 def change_scales(opened: Opened, rng: random.Random) -> None:
-    """Multiply what the sums and entries of a particle, or of all, stand for."""
+    """Scale the sums and entries of one particle, or of all."""
     distance = rng.choice([1, 2, 10, 100])
     for name in rng.choice([["behind"], ["block_behind"], ["behind", "block_behind"]]):
         array = opened.arrays[name].astype("<u4")
@@ -110,7 +110,7 @@ WAYS = [*MEANINGS, *[change_bits] * 5, *[change_scales] * 2, *[claim_labels] * 2
 
 
 def forged(content: bytes, rng: random.Random) -> bytes:
-    """Change what a checkpoint says, and let all checksums hold."""
+    """Change the contents of a checkpoint, with valid checksums."""
     opened = unsealed(content)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         with suppress(AttributeError, LookupError, TypeError, ValueError, OverflowError):
@@ -119,7 +119,7 @@ def forged(content: bytes, rng: random.Random) -> bytes:
 
 
 def use(pf: mdvpf.ParticleFilter) -> None:
-    """Do with a filter whatever can be done; it must stay in order."""
+    """Call every method of a filter; its state must stay valid."""
     if pf.n_particles > 1000 or pf.n_symbols > 10**5:
         return
     pf._core.verify()
@@ -129,7 +129,7 @@ def use(pf: mdvpf.ParticleFilter) -> None:
             pf._core.verify()
             pf.predict_proba()
     except (FloatingPointError, OverflowError):
-        pf._core.verify()  # extreme numbers, told as such
+        pf._core.verify()  # extreme numbers, which raise this error
     except ValueError as error:
         assert "discount has" in str(error)  # a sequence of them that has run out
     pf._core.state_text()
@@ -176,7 +176,7 @@ def test_corrupted_checkpoints(torture_scale: float) -> None:
 def test_every_number_of_every_section_matters_or_does_no_harm(
     n: int, torture_scale: float
 ) -> None:
-    """Each section in turn has one number replaced, its end cut off, and a number added."""
+    """For each section: one number replaced, the end cut off, and a number added."""
     content = make_seed(n)
     rng = random.Random(n)
     times = max(3, int(200 * torture_scale))

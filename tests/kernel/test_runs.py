@@ -34,7 +34,7 @@ from tests.kernel.streams import random_symbols
 V = 5
 K = 15
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
-PATIENCE = 20  # attempts at what depends on how the system schedules threads
+PATIENCE = 20  # attempts at what depends on the scheduling of threads
 
 
 def make_filter(
@@ -130,7 +130,7 @@ def test_chunks_of_the_core_do_not_show(algorithm: str, monkeypatch: pytest.Monk
 def test_masked_entries_are_missing_symbols(algorithm: str) -> None:
     symbols = random_symbols(4, 40, V, missing=0.3)
     missing = [symbol is None for symbol in symbols]
-    # What is under the mask need not be a symbol.
+    # The values under the mask need not be symbols.
     values = np.array([-77 if symbol is None else symbol for symbol in symbols])
     listed = make_filter(algorithm)
     expected = listed.run(symbols)
@@ -213,7 +213,7 @@ def test_scoring_and_copying_leave_the_filter_as_it_was(algorithm: str) -> None:
 
 @contextmanager
 def once_under_way(pf: mdvpf.ParticleFilter, n_steps: int, act: Any) -> Iterator[threading.Thread]:
-    """Call `act` from another thread as soon as the filter has done some more steps."""
+    """Call `act` from another thread after some more steps of the filter."""
     wanted = pf._core.n_steps + n_steps
     given_up = threading.Event()
 
@@ -269,7 +269,7 @@ def assert_equal_without_tables(pf: mdvpf.ParticleFilter, twin: mdvpf.ParticleFi
 
 
 def test_other_threads_go_on_during_a_run() -> None:
-    # One call of the core: a thread that had to wait for it would see its start and its end.
+    # One call of the core: a thread that waited for it would see only its start and its end.
     pf = make_filter(mdvpf.VPA(), 1000, history=None)
     assert pf._chunk >= 200
     symbols = random_symbols(14, 200, V)
@@ -415,7 +415,7 @@ def test_the_memory_report_adds_up_at_every_step(algorithm: str) -> None:
         if not pf._core.pending:
             dense = sum(4 * (m * (m + 1) + m * V) for m in pf.n_states.tolist())
             assert report.dense_equivalent == dense
-    # What MD-VPA has committed is shown once the sequence ends.
+    # States that MD-VPA has committed are visible after the end of the sequence.
     pf.new_sequence()
     dense = sum(4 * (m * (m + 1) + m * V) for m in pf.n_states.tolist())
     assert pf.memory().dense_equivalent == dense > 0
@@ -429,8 +429,8 @@ def test_copies_of_the_empty_particle_hold_no_rows(algorithm: str) -> None:
 
 
 def test_a_population_that_is_resampled_shares_rows_and_takes_fewer_bytes() -> None:
-    # Symbols that say nothing, so that all weights are equal. Particles that are never resampled
-    # go each its way; the descendants of one that was drawn twice share what it had.
+    # The symbols carry no information, so all weights are equal. Without resampling every particle
+    # has its own path; two descendants of one drawn particle share its path.
     never, always = (
         make_filter(algorithm, 200, history=None, model={"alpha": 5.0})
         for algorithm in (mdvpf.SMC(ess_threshold=0.0), mdvpf.SMC())

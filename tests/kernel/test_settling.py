@@ -1,4 +1,4 @@
-"""Settling gives back memory and changes nothing: not now, not later, not what is shared."""
+"""Settling frees memory and changes nothing: no result, now or later, and no sharing."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_settling_without_memory_changes_nothing(n_symbols: int, algorithm: str)
     feed(done, later)
     for n in range(1000):
         pf = twin.copy()
-        feed(pf, later[:1])  # which makes work space
+        feed(pf, later[:1])  # allocates work space
         there = pf.copy()
         pf._core._fail_allocation_after(n)
         pf._core.settle()
@@ -103,7 +103,7 @@ def test_settling_without_memory_changes_nothing(n_symbols: int, algorithm: str)
         assert pf._core.snapshot() == there._core.snapshot()
         feed(pf, later[1:])
         assert pf._core.snapshot() == done._core.snapshot()
-        if n > 8:  # more than it asks for
+        if n > 8:  # more than the process needs
             break
     assert_same(twin, seen)
 

@@ -1,7 +1,7 @@
 """What particles share.
 
-Those that change a shared group alike go on sharing it, which is told from their paths alone; and
-records that have become equal are merged.
+Particles that change a shared group alike go on sharing it; the tests derive this from their paths
+alone. Equal records are merged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import mdvpf
 GROUP = 4  # rows in a record
 NODE_SIZE = 16
 
-# How a group came to be: the one that it was, and the row and the state that were counted.
+# The origin of a group: its previous version, and the row and the state that were counted.
 Group = tuple[Any, int, int]
 
 
@@ -39,7 +39,7 @@ def test_groups_that_came_about_in_the_same_way_are_one(n_symbols: int, n_partic
     model = mdvpf.InfiniteHMM(n_symbols, beta=0.1)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles, history="full")
     rng = np.random.default_rng(0)
-    first = itertools.count()  # a group that was not there before is nobody else's
+    first = itertools.count()  # a group that is new was never shared
     tables: dict[tuple[int, ...], dict[tuple[str, int], Group]] = {(): {}}
     for symbol in rng.integers(n_symbols, size=100) * (rng.random(100) < 0.7):
         pf.update(int(symbol))
@@ -57,7 +57,7 @@ def test_groups_that_came_about_in_the_same_way_are_one(n_symbols: int, n_partic
     distinct = {group for table in tables.values() for group in table.values()}
     expected = sum(map(n_rows, distinct))
     held = sum(n_rows(group) for table in tables.values() for group in table.values())
-    assert expected < held  # there is something to share
+    assert expected < held  # something to share, and no commit with more notes than particles
     if n_symbols < 256:  # and where no commit made more notes than there are particles
         assert pf.memory().rows == expected
     else:  # with a shared node of the tree, groups that are new in it are shared as well
@@ -65,9 +65,9 @@ def test_groups_that_came_about_in_the_same_way_are_one(n_symbols: int, n_partic
 
 
 def records_by_place(pf: mdvpf.ParticleFilter) -> dict[tuple[Any, ...], dict[Any, set[int]]]:
-    """Return the numbers of the records that stand in each place, by what they hold.
+    """Return the numbers of the records in each place, by their contents.
 
-    From a snapshot, whose arrays `snapshot.pxd` explains. A node holds records by number.
+    They come from a snapshot, whose arrays `snapshot.pxd` explains. A node holds records by number.
     """
     sections = pf._core.snapshot()[4]
     rows, columns, levels, children, shapes = (
@@ -106,8 +106,8 @@ def records_by_place(pf: mdvpf.ParticleFilter) -> dict[tuple[Any, ...], dict[Any
 def n_excess(pf: mdvpf.ParticleFilter, turns: set[int] | None = None) -> int:
     """Return how many records equal another one in the same place.
 
-    Rows in a block have turns 0, 2, 4 ... to be merged, and columns 1, 3, 5 ...; with ``turns``,
-    only places with these, and what is below them, are looked at.
+    Rows in a block have turns 0, 2, 4, ... for merging, and columns 1, 3, 5, ...; with ``turns``,
+    only places with these turns, and the places below them, are counted.
     """
     return sum(
         len(numbers) - 1
@@ -157,7 +157,7 @@ def test_a_long_stream_over_few_states_stays_small() -> None:
     pf.run(stream[256:])
     assert pf.memory().live < 1.1 * early.live
     pf.run(stream[:3])
-    assert pf._core.n_steps % 256 == 3  # now it has just merged at all places
+    assert pf._core.n_steps % 256 == 3  # by now all places have been merged
     assert n_excess(pf) < 0.1 * sum(map(len, records_by_place(pf).values()))
 
 
@@ -180,7 +180,7 @@ def test_after_a_step_one_place_is_settled_or_all_records_move_once(algorithm: A
             assert settled in (0, n_records)
             n_moves += settled > 0
         elif turn < n_places:
-            assert settled <= n_particles  # as many as can be at one place
+            assert settled <= n_particles  # the largest number at one place
             n_merges += settled > 0
         else:
             assert settled == 0

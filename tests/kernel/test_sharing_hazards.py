@@ -1,7 +1,7 @@
 """Particles share their counts: every way in which a write to one could reach another.
 
-Each test makes one situation happen, checks that it did, and recounts every particle from its
-path and the symbols.
+Each test creates one situation, checks that it occurred, and recounts every particle from its path
+and the symbols.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def make_filter(
 def feed_and_recount(
     pf: mdvpf.ParticleFilter, events: Sequence[Event], before: Sequence[Event] = ()
 ) -> None:
-    """Feed events that come after others, and check all counts after each."""
+    """Feed more events, and check all counts after each."""
     for n, event in enumerate(events):
         feed(pf, [event])
         assert_counts_follow_paths(pf, [*before, *events[: n + 1]])
@@ -55,9 +55,9 @@ def watch(
     events: Sequence[Event],
     situation: Callable[[Sequence[np.ndarray]], bool],
 ) -> int:
-    """Feed events, check all counts after each, and return how often the situation arose.
+    """Feed events, check all counts after each, and return how often the situation occurred.
 
-    `situation` is asked about the parents of each step so far.
+    `situation` receives the parents of each step so far.
     """
     parents: list[np.ndarray] = []
     n_times = 0
@@ -76,7 +76,7 @@ def n_children(parents: np.ndarray, n_before: int) -> np.ndarray:
 
 
 def test_writing_to_the_parent_after_the_fork_leaves_the_child_alone() -> None:
-    # One particle stays in its state, which is its parent's line going on; one opens a new one.
+    # One child keeps the state and continues the line of its parent; the other opens a new state.
     pf = make_filter(n_particles=2)
     forks = watch(pf, [0] * 12, lambda past: len(past[-1]) == 2 and len(set(past[-1])) == 1)
     assert forks >= 1
@@ -119,8 +119,8 @@ def test_all_children_of_one_parent_are_kept_apart() -> None:
     def one_parent(past: Sequence[np.ndarray]) -> bool:
         return len(past[-1]) > 2 and len(set(past[-1])) == 1
 
-    # A symbol never seen before, and states that hardly emit what they have not emitted: the
-    # drawn particle that opened a new state takes all.
+    # A new symbol, and states that hardly emit symbols new to them: the drawn particle that opened
+    # a new state gets all weight.
     pf = make_filter(mdvpf.SMC(), 30, beta=1e-7, alpha=0.3)
     symbols: list[Event] = [0] * 10 + [1] * 10 + [2, 3] * 10
     assert watch(pf, symbols, one_parent) >= 1
@@ -145,8 +145,8 @@ def test_a_population_that_collapses_grows_again_from_few_ancestors(algorithm: s
     events: list[Event] = [0] * 6
     feed_and_recount(pf, events)
     n_before = n_distinct(None)
-    # A clear pattern leaves few ancestors; what is missing afterwards says nothing, and all
-    # continuations of those few are as good as their transitions.
+    # A clear pattern leaves few ancestors. Missing symbols after it carry no information, so all
+    # continuations of those few are as likely as their transitions.
     feed_and_recount(pf, [None, BREAK, *[1, 2, 3] * 12, *[None] * 4], events)
     assert n_distinct(6) <= n_before // 2
     assert n_distinct(None) > n_distinct(6)
@@ -216,8 +216,8 @@ def largest_count(pf: mdvpf.ParticleFilter) -> int:
 def test_counts_outgrow_their_width(
     name: str, n_particles: int, max_states: int, limit: int
 ) -> None:
-    # With one state nothing is shared but by the copies of SMC; with two, particles that differ
-    # in a few steps share what they have in common when the count passes the limit.
+    # With one state only the copies of SMC share; with two, particles that differ in a few steps
+    # still share the other counts when one passes the limit.
     pf = make_filter(EVERY_ALGORITHM[name], n_particles, 2, max_states=max_states, alpha=0.01)
     n = 0
     length = limit - 2
@@ -236,8 +236,8 @@ def test_counts_outgrow_their_width(
 
 @pytest.mark.parametrize("limit", [256, 65536])
 def test_a_wide_count_and_a_narrow_one_part_from_the_same_row(limit: int) -> None:
-    # At the limit two siblings are made of one particle: one adds to the full count, the other
-    # to another count of the same row.
+    # At the limit one particle has two children: one increments the full count, the other another
+    # count of the same row.
     pf = make_filter(n_particles=3, n_symbols=2, max_states=2, alpha=5.0, beta=50.0)
     events: list[Event] = [0] * (limit - 1)
     pf.run(np.zeros(limit - 1, dtype=np.int64))
@@ -270,11 +270,11 @@ def test_more_than_255_states_in_one_particle(algorithm: str) -> None:
 @pytest.mark.torture
 @pytest.mark.usefixtures("full_torture")
 def test_more_than_65535_states_in_one_particle() -> None:
-    # Its tables would be too large as dense arrays: totals are recomputed, paths compared.
+    # Its dense tables would be too large: totals are recomputed, and paths compared.
     pf = make_filter(mdvpf.SMC(), 3, 2, alpha=1e12, gamma=1e12)
     pf.run(np.zeros(65_530, dtype=np.int64))
     for _ in range(20):
-        # The row of the start state lies with rows that hold nothing but small numbers.
+        # The row of the start state shares a record with rows of small counts.
         pf.new_sequence()
         pf.update(0)
         pf._core.verify()
@@ -361,7 +361,7 @@ def test_changing_the_original_never_changes_a_copy(algorithm: str) -> None:
         feed(pf, [event])
         assert_same(other, expected)
     other._core.verify()
-    # The copy outlives the original, and goes its way.
+    # The copy outlives the original and diverges from it.
     later = laid_open(pf)
     del pf
     feed(other, [0, None, BREAK, 0, 1, 2])
@@ -380,7 +380,7 @@ def test_a_chain_of_copies_is_independent_link_by_link(algorithm: str) -> None:
     for n, (link, expected) in enumerate(zip(chain, seen, strict=False)):
         assert_same(link, expected)
         assert_counts_follow_paths(link, events[: n + 1])
-    for n in range(0, len(events) - 1, 5):  # and each goes on as the next one did
+    for n in range(0, len(events) - 1, 5):  # and each continued as the next one did
         feed(chain[n], [events[n + 1]])
         assert_same(chain[n], seen[n + 1])
 

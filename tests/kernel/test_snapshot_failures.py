@@ -1,4 +1,4 @@
-"""Snapshots when memory runs out, and of filters whose last call failed."""
+"""Snapshots without memory, and snapshots of filters whose last call failed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_filter(
 
 
 def fresh_core(pf: mdvpf.ParticleFilter) -> _core.ParticleSystem:
-    """A core configured as that of a filter, which has seen nothing."""
+    """A core with the configuration of a filter, without symbols."""
     return _core.ParticleSystem(
         **model_codes(pf.model),
         **algorithm_codes(pf.algorithm),
@@ -58,7 +58,7 @@ def failures(core: _core.ParticleSystem, call: Callable[[], Any]) -> Iterator[in
 
 
 def assert_failed_restorations_change_nothing(pf: mdvpf.ParticleFilter) -> None:
-    """Restore a filter with every allocation failing in turn, and at last with none."""
+    """Restore a filter with every allocation failing in turn, and in the end with none."""
     snapshot = pf._core.snapshot()
     fresh = fresh_core(pf)
     before = fresh.snapshot()
@@ -118,7 +118,7 @@ def test_a_save_without_memory_keeps_the_file(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("algorithm", ["MD-VPA", "MD-VPA bold", "MD-VPA optimal"])
 def test_a_filter_whose_last_call_failed_is_saved_as_before_it(algorithm: str) -> None:
-    """What the look-ahead left behind when it failed must not reach the file."""
+    """The leftovers of a failed look-ahead must not reach the file."""
     pf = make_filter(algorithm, None, n_symbols=27, n_particles=600)
     symbols = (np.random.default_rng(1).zipf(1.3, 150) % 27).tolist()
     pf.run(symbols)

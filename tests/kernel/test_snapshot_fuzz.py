@@ -84,7 +84,7 @@ def truncated(content: bytes, rng: random.Random) -> bytes:
 
 
 def shifted(content: bytes, rng: random.Random) -> bytes:
-    """Cut a piece out, double it, or put it elsewhere."""
+    """Cut out a piece, double it, or move it."""
     a, b = sorted(rng.sample(range(len(content)), 2))
     c = rng.randrange(len(content))
     return rng.choice(
@@ -97,7 +97,7 @@ def shifted(content: bytes, rng: random.Random) -> bytes:
     )
 
 
-# --- Corruption of what they mean
+# --- Corruption of the contents
 
 
 def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -184,7 +184,7 @@ def rename_a_section(opened: Opened, rng: random.Random) -> None:
 
 
 def many_states(opened: Opened, rng: random.Random) -> None:
-    """Claim sizes that would take much memory if they were believed."""
+    """Claim sizes that would take much memory if the reader trusted them."""
     n = rng.choice([10**4, 10**6, 2**31 - 2, 2**32 - 1])
     kind = rng.randrange(5)
     values = opened.values()
@@ -221,10 +221,10 @@ MEANINGS: list[Callable[[Opened, random.Random], None]] = [
 
 
 def forged(content: bytes, rng: random.Random) -> bytes:
-    """Change what a checkpoint says, and let all checksums hold."""
+    """Change the contents of a checkpoint, with valid checksums."""
     opened = unsealed(content)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        # After a change there may be nothing left for the next one to change.
+        # After a change the next one may find nothing to change.
         with suppress(AttributeError, LookupError, TypeError, ValueError):
             rng.choice(MEANINGS)(opened, rng)
     shapes, dtypes = {}, {}
@@ -241,12 +241,12 @@ def forged(content: bytes, rng: random.Random) -> bytes:
 
 
 def use(pf: mdvpf.ParticleFilter) -> None:
-    """Do with a filter whatever can be done; it must stay in order."""
+    """Call every method of a filter; its state must stay valid."""
     if pf.n_particles > 10**5:
-        return  # the work space of a filter with a budget of billions: not of the file's making
+        return  # work space for a budget of billions, whatever the file holds
     pf._core.verify()
     if pf.n_particles > 1000 or pf.n_symbols > 10**5:
-        return  # in order, but too large to work with here
+        return  # valid, but too large for this test
     try:
         for event in [*LATER, *LATER]:
             if isinstance(event, int):
@@ -254,7 +254,7 @@ def use(pf: mdvpf.ParticleFilter) -> None:
             feed(pf, [event])
             pf._core.verify()
     except (FloatingPointError, OverflowError):
-        pf._core.verify()  # extreme numbers, told as such
+        pf._core.verify()  # extreme numbers, which raise this error
     except ValueError as error:
         assert "discount has" in str(error)  # a sequence of them that has run out
     pf.predict_proba()
@@ -266,10 +266,10 @@ def use(pf: mdvpf.ParticleFilter) -> None:
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Let allocations fail that are far beyond what the files here could justify.
+    """Let allocations fail that no file here can justify.
 
-    Sanitizers claim terabytes of addresses for themselves, and have limits of their own. Without
-    /proc (macOS) nothing is limited.
+    Sanitizers reserve terabytes of addresses for themselves, and have limits of their own. Without
+    /proc (macOS) there is no limit.
     """
     if "libasan" in os.environ.get("LD_PRELOAD", "") or not MEMORY_IN_USE.exists():
         yield
@@ -307,18 +307,18 @@ def test_corrupted_checkpoints(torture_scale: float) -> None:
             peak += 0 if pf is None else pf._core.memory()[1]
             most = max(most, (peak - FIXED) / max(len(spoilt), 1))
         if pf is not None:
-            # What follows the end of a checkpoint in a file that goes on is not its concern.
+            # Bytes after the end of a checkpoint in a longer file are ignored.
             assert is_sealed or spoilt.startswith(content)
             n_accepted += 1
             use(pf)
     assert most <= ALLOCATION
-    # Forged ones are accepted now and then: numbers that mean nothing but themselves.
+    # Some forged files are accepted: those whose changed numbers contradict nothing else.
     assert 0 < n_accepted < 0.5 * n_files
 
 
 @pytest.mark.parametrize("n_nodes", [1, 6])
 def test_a_tree_that_meets_itself_is_refused(n_nodes: int) -> None:
-    """A few nodes that name each other sixteen times over would be walked for ever."""
+    """A few nodes that name each other sixteen times would keep a naive reader busy for ever."""
     model = mdvpf.InfiniteHMM(2**31 - 2, beta=1e-9)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 3)
     pf.run([0, 1, 2])
@@ -368,7 +368,7 @@ def test_a_node_without_children_is_refused() -> None:
 
 
 def test_particles_take_memory_in_proportion_to_the_file() -> None:
-    """One particle with many states makes room in all others: each must have it in the file."""
+    """A particle with many states makes room in all others: the file must have it for each."""
     model = mdvpf.InfiniteHMM(4, beta=1e-9, gamma=100.0)
     pf = mdvpf.ParticleFilter(model, mdvpf.SMC(ess_threshold=0.0), 200, rng=0)
     pf.run([0, 1, 2, 3] * 10)

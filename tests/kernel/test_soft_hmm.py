@@ -1,4 +1,4 @@
-"""The compiled `SoftHMM`: against its slow twin, and its hazards of memory, chunks and range."""
+"""The compiled `SoftHMM` against its plain twin, and its hazards of memory, chunks and range."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_many_symbols_are_all_found_again() -> None:
     assert learner._tables.sizes[1] == 2000
     emission = learner.to_hmm().emission
     unseen = np.setdiff1d(np.arange(3000), symbols[:-2])
-    # What waits for its lag is not counted.
+    # Symbols that wait for their lag are not counted.
     assert emission[:, unseen].max() < emission[:, symbols[:-2]].sum(axis=0).min()
 
 

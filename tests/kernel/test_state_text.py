@@ -1,4 +1,4 @@
-"""`state_text` shows what the system holds: weights, counts, and who shares what."""
+"""`state_text` shows the contents of the system: weights, counts, and which particles share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_filter(
 
 
 def particles(text: str) -> list[str]:
-    """Return the text of each particle, from its line to the next one's."""
+    """Return the text of each particle, from its line to that of the next one."""
     text = text.split("\nprovisional set")[0]
     return re.split(r"^particle \d+: ", text, flags=re.MULTILINE)[1:]
 

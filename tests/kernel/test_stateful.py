@@ -1,7 +1,7 @@
-"""The whole interface in any order, next to the reference, with everything verified each time.
+"""The whole interface in any order, against the reference, with `verify` after each call.
 
-Hypothesis chooses the calls: symbols, missing ones, new sequences, predictions, saving and
-loading, copies, looks inside, and calls that must fail and change nothing.
+Hypothesis chooses the calls: symbols, missing symbols, new sequences, predictions, saving and
+loading, copies, inspections, and calls that must fail and change nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BAD_SYMBOLS: list[Any] = [-1, 4, 2**40, 1.0, math.nan, True, "a", [0], np.array(
 
 
 class Machine(RuleBasedStateMachine):
-    """A filter and its reference; `core` is replaced by what files and copies bring back."""
+    """A filter and its reference; files and copies replace `core`."""
 
     n_done = 0  # operations of all machines
 
@@ -79,7 +79,7 @@ class Machine(RuleBasedStateMachine):
         return self.pair.core
 
     def take_over(self, core: mdvpf.ParticleFilter) -> None:
-        """Go on with another filter, which must be in the same state."""
+        """Continue with another filter, which must have the same state."""
         assert_same(core, laid_open(self.core))
         self.pair.core = self.pair.keyed.pf = core
         self.pair.generators = core.rng, self.pair.generators[1]
@@ -99,7 +99,7 @@ class Machine(RuleBasedStateMachine):
         if self.has_parted:
             self.core.update(symbol)
         else:
-            # A last bit may decide otherwise: from there on the reference has nothing to say.
+            # The last bit may decide otherwise: after that the reference is no longer comparable.
             self.has_parted = self.pair.update(symbol) is not None
         self.n_seen += 1
 
@@ -143,7 +143,7 @@ class Machine(RuleBasedStateMachine):
     def copy(self, deep: bool) -> None:
         self.take_over(copy.deepcopy(self.core) if deep else self.core.copy())
 
-    # -- looks
+    # -- inspections
 
     @rule(symbol=symbols)
     def predict(self, symbol: int) -> None:

@@ -43,7 +43,7 @@ def failures(
 ) -> Iterator[ContextPredictor]:
     """Yield a predictor for each allocation of the call, after the call has failed there.
 
-    The tree and the context count apart, so that each fails while the other does not.
+    The tree and its contexts have separate counters, so that each fails while the other does not.
     """
     for part in ("_tree", "_context"):
         for n in range(100):
@@ -179,7 +179,7 @@ def test_two_threads_cannot_use_a_predictor_at_once(make: Callable[[], ContextPr
     def attempt(call: Callable[[Any], Any], argument: Any) -> None:
         try:
             call(argument)
-        except RuntimeError as error:  # told to one of the two, if they meet at all
+        except RuntimeError as error:  # one of the two gets the error, if they meet at all
             errors.append(str(error))
 
     running = threading.Thread(target=attempt, args=(predictor.run, symbols))
@@ -270,7 +270,7 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
 
 @pytest.mark.parametrize("max_nodes", [0, 30])
 def test_arrays_that_make_no_tree_are_refused(max_nodes: int) -> None:
-    """Random changes: refused, or a tree that is in order but for its sums and types."""
+    """Random changes: refused, or a valid tree except for its sums and types."""
     tree, context = plain_tree(max_nodes), Context(2)
     for symbol in np.random.default_rng(0).integers(0, V, 40).tolist():
         tree.absorb(context, symbol, True)

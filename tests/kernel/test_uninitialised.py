@@ -1,4 +1,4 @@
-"""Compiled objects that `__init__` never saw: an error from every method, and never a crash."""
+"""Compiled objects without `__init__`: every method raises an error, and none crashes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import textwrap
 
 import pytest
 
-# What works on an object goes first; then every member is called with arguments of all kinds.
+# Functions that work on any object come first; then every member is called with all kinds of
+# arguments.
 SCRIPT = """
     import numpy as np
     from mdvpf.{module} import *

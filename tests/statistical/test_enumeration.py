@@ -1,4 +1,4 @@
-"""The enumeration that other tests trust, checked against cases worked out by hand."""
+"""The enumeration that other tests trust, checked against cases computed by hand."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ STREAMS: dict[str, Sequences] = {
     "missing at the ends of sequences": [[None, 1, 0, None], [None, 0, 2]],
 }
 
-# With nothing to drop, these are all the same filter.
+# If nothing is dropped, all of these are the same filter.
 EXACT_ALGORITHMS = {
     "VPA": mdvpf.VPA(),
     "MD-VPA geometric": mdvpf.MDVPA(discount=0.0),

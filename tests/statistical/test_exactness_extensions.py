@@ -1,6 +1,6 @@
-"""The core with counts that fade, Mealy rows, the oracle of rows and stickiness: enumeration.
+"""Real counts, Mealy rows, the oracle of rows and stickiness: the core against enumeration.
 
-The core holds such counts in 32 bits, so what would be exact is so to 1e-5.
+The core holds such counts in 32 bits, so it is exact to 1e-5.
 """
 
 from __future__ import annotations

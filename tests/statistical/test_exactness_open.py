@@ -1,6 +1,6 @@
-"""Open alphabets: reference and core are exact for the rule, and predictions are distributions.
+"""Open alphabets: reference and core are exact, and predictions are distributions.
 
-Where the core holds counts in 32 bits, what would be exact is so to 1e-5.
+Where the core holds counts in 32 bits, it is exact to 1e-5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The plain reference with counts that fade, Mealy rows, the oracle of rows and stickiness.
+"""The reference with real counts, Mealy rows, the oracle of rows and stickiness.
 
-Whatever can be held completely is compared with the enumeration of all histories, which computes
-every count anew from its definition; longer streams are compared particle by particle.
+Cases in which the filter can hold all paths are compared with the enumeration of all histories,
+which computes every count from its definition. Longer streams are compared particle by particle.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_vpa_that_drops_nothing_is_exact(
         kappa=kappa if seed == 0 else 0.7 - kappa,
         **FORGETTING[forgetting],
     )
-    # The same stream for every setting would meet few of the corners.
+    # The same stream for every setting would reach few of the corner cases.
     stream = random_stream(hash_of(forgetting, oracle, machine) + seed, 6, rule.n_symbols)
     exact = histories(rule, stream)
     pf = filter_for(rule, mdvpf.VPA(), len(exact))
@@ -122,7 +122,7 @@ def test_vpa_that_drops_nothing_is_exact(
 
 
 def hash_of(*words: str) -> int:
-    """A number that is the same in every run, as that of `hash` is not."""
+    """A hash that is the same in every run, unlike `hash`."""
     return sum(1000**i % 9973 * sum(word.encode()) for i, word in enumerate(words))
 
 
@@ -162,7 +162,7 @@ def test_probabilities_of_all_strings_sum_to_one(
     assert found == pytest.approx(1.0, rel=0, abs=1e-12)
 
 
-# Long streams: rows counted afresh, states released, particles compared one by one
+# Long streams: rows recounted, states released, particles compared one by one
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_particles_of_a_long_stream_have_the_probabilities_of_their_paths(
 
 
 def test_the_long_streams_meet_what_they_are_for() -> None:
-    """States are released, entries fade and are opened again, and rows are counted afresh."""
+    """States are released, entries fade and are made again, and rows are recounted."""
     rule = Rule(3, oracle="rows", half_life=1.5)
     pf = filter_for(rule, mdvpf.SMC(), 3, seed=5)
     feed(pf, random_stream(3, 135, 3))
@@ -279,7 +279,7 @@ def test_rows_are_counted_afresh_before_step_64() -> None:
 
 
 def test_a_state_that_no_row_reaches_is_not_offered_and_not_in_the_norm() -> None:
-    # Just before 64: many faded moves into 1 from different rows keep it alive, but no entry is.
+    # Just before 64 many faded moves into 1 from different rows keep it alive, but no entry does.
     particle = Particle(
         state=0,
         n_states=2,

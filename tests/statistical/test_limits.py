@@ -1,4 +1,4 @@
-"""Limiting cases, and the honesty of what a filter shows before it sees the next symbol."""
+"""Limiting cases, and predictions that are fixed before the filter sees the next symbol."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_filter(
     return mdvpf.ParticleFilter(model, chosen, n_particles=n_particles, rng=17, history=history)
 
 
-# --- What a filter shows
+# --- Visible results
 
 
 @every_algorithm
@@ -234,7 +234,7 @@ def assert_paths_add_up(pf: mdvpf.ParticleFilter, known: list[list[Symbol]]) -> 
         np.testing.assert_array_equal(counts.emission, np.reshape(emission, (m, V)))
 
 
-# --- Honesty
+# --- Predictions before the symbol
 
 
 @every_algorithm
@@ -339,7 +339,7 @@ def test_vpa_with_one_particle_is_greedy(max_states: int | None, oracle: str) ->
             assert step.log_predictive == pytest.approx(
                 math.log(math.fsum(offered)), rel=0, abs=1e-10
             )
-            # Of equal candidates the first wins; equal to rounding, that is.
+            # Of equal candidates, up to rounding, the first wins.
             path = (*path, next(m for m, f in enumerate(offered) if f > max(offered) * (1 - 1e-11)))
             known[-1].append(symbol)
             assert pf.weights.tolist() == [1.0]

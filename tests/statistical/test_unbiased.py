@@ -21,7 +21,7 @@ class Case:
     n_particles: int
 
 
-# Few particles, and patterns that repeat: how a particle did early says how it will do later, so
+# Few particles, and patterns that repeat: early success of a particle predicts later success, so
 # that a weight lost or kept by mistake biases the evidence by several per cent.
 CASES = {
     "one sequence": Case(

@@ -1,9 +1,9 @@
-"""`mdvpf filter` under torture: whatever ends it at whatever moment, no line and no report is lost.
+"""`mdvpf filter` under torture: it loses no line and no report, whatever ends it at any moment.
 
-Every round takes a stream, one way of reading it (a file, a pipe) and one of writing reports (a
-pipe, standard output in a file, ``--output``), and one thing that goes wrong at a random moment.
-Then the command is resumed to the end. What is compared with is the monitor in this process, which
-was never interrupted.
+Every round has a stream, a way of reading it (a file, a pipe), a way of writing reports (a pipe,
+standard output in a file, ``--output``), and one failure at a random moment. Then the command is
+resumed to the end. The expected reports come from a monitor in this process, which is never
+interrupted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def takes_keys(method: str) -> bool:
 
 @dataclass(repr=False)
 class Round:
-    """One round: what is read, how it is written, and what goes wrong."""
+    """One round: the input, the output, and the failure."""
 
     seed: int
     folder: Path
@@ -116,7 +116,7 @@ class Round:
             found += ["--output", str(self.reports)]
         return found
 
-    # -- the two ends ----------------------------------------------------------------------
+    # -- input and output --------------------------------------------------------------------
 
     @property
     def source(self) -> Path:
@@ -127,13 +127,13 @@ class Round:
         return self.folder / "reports"
 
     def open_source(self) -> None:
-        if self.trouble == "no checkpoint":  # that of the first life would not be written either
+        if self.trouble == "no checkpoint":  # that of the first process would not be written either
             FilterRun(self.monitor()).save(self.folder / "kept")
         if not self.has_pipe:
             self.source.write_bytes(b"".join(self.lines))
             return
         os.mkfifo(self.source)
-        # What is in it outlives the lives.
+        # Its content outlives the processes.
         self.kept_open = os.open(self.source, os.O_RDWR | os.O_NONBLOCK)
         self.n_fed, self.feeding = 0, threading.Lock()
         self.feeder = threading.Thread(target=self._feed)
@@ -160,13 +160,13 @@ class Round:
             return self.n_fed - waiting[0]
 
     def close_source(self) -> None:
-        """Let the last life see the end of the input."""
+        """Let the last process see the end of the input."""
         if self.has_pipe:
             self.feeder.join()
             os.close(self.kept_open)
 
     def live(self, *, last: bool) -> int:
-        """Be one life of the command, the last without trouble; return how it ended."""
+        """Run the command once, the last time without a failure; return how it ended."""
         trouble = None if last else self.trouble
         self.code = 0
         if self.has_file_out:
@@ -192,7 +192,7 @@ class Round:
         return code
 
     def _end_source(self) -> None:
-        time.sleep(0.01)  # until the life has opened it
+        time.sleep(0.01)  # until the command has opened it
         self.close_source()
 
     def _start(self, stdout: Path, largest_file: int | None = None) -> int:
@@ -202,7 +202,7 @@ class Round:
         )
 
     def _read(self, reading: int, process: int, trouble: str | None) -> bytes:
-        """Read what a life writes, and do to it what goes wrong."""
+        """Read the output of one run, and cause its failure."""
         patience = self.rng.randrange(1, 150_000) if self.rng.random() < 0.8 else 1
         content = b""
         is_done = trouble in (None, "no checkpoint")
@@ -238,7 +238,7 @@ class Round:
         return state == "Z"
 
     def _leave(self, reading: int, process: int) -> bytes:
-        """Read all that was written, and go; the life stands still meanwhile."""
+        """Read all output, and close it while the command is stopped."""
         os.kill(process, signal.SIGSTOP)
         while not self._is_gone(process):
             state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -260,7 +260,7 @@ class Round:
     def _live_with_file(self, trouble: str | None) -> int:
         limit = None
         if trouble == "full output":
-            # There is room for a checkpoint with the reports that were not written.
+            # There is room for a checkpoint with the unwritten reports.
             limit = self.rng.randrange(60_000, 150_000)
         stdout = Path(os.devnull) if self.is_output_option else self.reports
         process = self._start(stdout=stdout, largest_file=limit)
@@ -344,12 +344,12 @@ def play(game: Round) -> None:
 
 
 def whole(line: bytes) -> bytes:
-    """Return a report without the half of one that a killed process left before it in a file."""
+    """Return a report without the half report that a killed process left before it in a file."""
     return line[line.rindex(b'{"line"') :]
 
 
 def allowed_codes(game: Round) -> tuple[int, ...]:
-    """Return how the first life may end: by its trouble, or before that at the end of the input."""
+    """Return how the first run may end: by its failure, or before that at the end of the input."""
     ended = () if game.has_pipe else (0,)
     return {
         "SIGTERM": (0, -signal.SIGTERM),  # the latter before it has begun, or after its end
@@ -371,9 +371,9 @@ def first_difference(found: list[bytes], expected: list[bytes]) -> str:
 
 
 def check_killed_on_a_pipe(game: Round, what: str) -> None:
-    """Check what the page says: only what was read after the last checkpoint is lost.
+    """Check the promise of the page: only lines read after the last checkpoint are lost.
 
-    The second life goes on from the checkpoint as if the lost lines had never been.
+    The second run continues from the checkpoint as if the lost lines had never existed.
     """
     content = b"".join(game.lines)
     run, n_taken = game.killed

@@ -24,7 +24,7 @@ from mdvpf.adapters.river import SymbolFilter  # noqa: E402
 
 
 def stream(n: int = 300) -> list[tuple[dict[str, Any], bool]]:
-    """A cycle of three symbols; now and then a fourth one in place of the right one: an anomaly."""
+    """A cycle of three symbols, in which a fourth now and then replaces one: an anomaly."""
     rng = np.random.default_rng(5)
     strange = rng.random(n) < 0.05
     return [

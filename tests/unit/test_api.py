@@ -170,7 +170,7 @@ def test_version() -> None:
 
 
 def public_names(module: ModuleType) -> dict[str, Any]:
-    """Return what a module offers, and its modules; not constants, which have no text."""
+    """Return the names and modules of a module, without constants, which have no docstring."""
     found: dict[str, Any] = {}
     for name in module.__all__:
         value = getattr(module, name)
@@ -410,7 +410,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 class ArrayLike:
-    """What other libraries offer NumPy."""
+    """The array protocols of other libraries."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(SYMBOLS, dtype=dtype)
@@ -461,7 +461,7 @@ WITH_MISSING = [0, None, 2, 2, None, None, 0, 1, 2, None]
 @pytest.mark.parametrize("dtype", [*INTEGERS, object])
 @pytest.mark.parametrize("under_the_mask", [0, 2, 99, 127])
 def test_masked_symbols_are_missing(dtype: Any, under_the_mask: int) -> None:
-    """Whatever lies under the mask, in every type: -1 does not exist in the unsigned ones."""
+    """Arbitrary values under the mask, in every type: -1 does not exist in the unsigned ones."""
     symbols = np.ma.array(
         [under_the_mask if symbol is None else symbol for symbol in WITH_MISSING],
         mask=[symbol is None for symbol in WITH_MISSING],
@@ -685,7 +685,7 @@ def test_uniforms_not_used_are_put_back(name: str) -> None:
 def test_a_uniform_that_a_step_did_not_use_is_put_back(kind: type[np.random.BitGenerator]) -> None:
     rng, twin = (np.random.Generator(kind(5)) for _ in range(2))
     for generator in (rng, twin):
-        generator.integers(9, dtype=np.uint32)  # half of a number is kept for the next
+        generator.integers(9, dtype=np.uint32)  # half of a number is stored for the next call
     model = mdvpf.InfiniteHMM(3)
     pf = mdvpf.ParticleFilter(model, mdvpf.OptimalResampling(), n_particles=1000, rng=rng)
     for symbol in (0, 1, 2):  # few candidates: all are kept, and nothing is drawn

@@ -1,7 +1,7 @@
-"""Bad input gets an error that names it, and leaves the filter and its generator as they were.
+"""Bad input raises an error that names it, and leaves the filter and its generator unchanged.
 
 Each case is a row of a table: the argument, a bad value and the exception. A message begins with
-the name of the argument, shows the value (or its shape, or its type) and says what was expected.
+the name of the argument, shows the value (or its shape or type) and states what was expected.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def all_that_shows(pf: ParticleFilter) -> dict[str, Any]:
 
 @contextmanager
 def unchanged(pf: ParticleFilter) -> Iterator[None]:
-    """Expect the filter to be, and to go on, as if nothing had happened."""
+    """Expect the filter and its future to be unaffected."""
     before, twin = all_that_shows(pf), pf.copy()
     yield
     assert all_that_shows(pf) == before
@@ -301,7 +301,7 @@ def test_a_generator_is_not_used_by_a_filter_that_is_refused() -> None:
     assert rng.bit_generator.state == before
 
 
-# ---- calls on a live filter ------------------------------------------------------------------
+# ---- calls on a filter in use ----------------------------------------------------------------
 
 BAD_SYMBOLS = [
     (3, ValueError),
@@ -506,7 +506,7 @@ def test_symbols_that_raise_when_they_are_read(pf: ParticleFilter) -> None:
         pf.run(raising())
 
 
-# ---- discounts that fail while the filter lives ----------------------------------------------
+# ---- discounts that fail in the middle of a run ----------------------------------------------
 
 
 def filter_with_discount(discount: Any) -> ParticleFilter:
@@ -533,7 +533,7 @@ def filter_with_discount(discount: Any) -> ParticleFilter:
     ids=names,
 )
 def test_value_of_a_callable(value: Any, error: type[Exception]) -> None:
-    """The step that fails is the third of the run: the first two must not have been taken."""
+    """The third step of the run fails: the first two must be undone."""
     broken = True
     pf = filter_with_discount(lambda n: value if broken and n == 10 else 0.5)
     with unchanged(pf):
@@ -582,7 +582,7 @@ def test_empty_sequence_fails_at_the_first_step_that_looks_ahead() -> None:
 
 
 def test_the_largest_numbers_allowed_are_no_error() -> None:
-    """At the limits nothing overflows: the errors above are the only ones there are."""
+    """At the limits nothing overflows: no other errors than those above are needed."""
     for value in (1e-60, 1e60):
         for name in ("alpha", "gamma", "beta"):
             model = InfiniteHMM(3, **{name: value})

@@ -1,4 +1,4 @@
-"""Comparators against independent small computations, and the protocol that they share."""
+"""Comparators against independent small computations, and their common protocol."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def joined(parts: Sequence[Symbols]) -> tuple[list[int | None], list[int]]:
 
 
 def contexts(parts: Sequence[Symbols], depth: int) -> Iterator[tuple[tuple[object, ...], int]]:
-    """Yield what stood before each symbol, the latest first, and the symbol, unless missing."""
+    """Yield the context of each symbol, the latest first, and the symbol, unless missing."""
     for part in parts:
         past: list[object] = [START] * depth
         for y in part:
@@ -124,7 +124,7 @@ def test_known_hmm_gives_zero_to_what_it_cannot_emit() -> None:
     alternating = HMM([1, 0], [[0, 1], [1, 0]], [[1, 0], [0, 1]])
     generator = mdvpf.KnownHMM(alternating, n_symbols=4)
     assert generator.predict_proba().tolist() == [1, 0, 0, 0]
-    # A symbol that is impossible says nothing: the chain goes on as if it were missing.
+    # An impossible symbol carries no information: the chain continues as if it were missing.
     result = generator.run([0, 1, 1, 1, 3, None, 0])
     assert result.log_predictive.tolist() == [0, 0, -math.inf, 0, -math.inf, 0, 0]
 
@@ -173,7 +173,7 @@ def test_markov_is_a_ratio_of_counts(
 
 @pytest.mark.parametrize("decay", [0.99, 0.5, 1e-3, 1e-60])
 def test_markov_forgets_for_as_long_as_you_like(decay: float) -> None:
-    # Long enough for the numbers inside to leave the range of doubles many times over.
+    # Long enough for internal numbers to leave the range of doubles many times over.
     symbols = np.random.default_rng(0).choice(V, p=[0.6, 0.3, 0.1], size=30_000)
     result = mdvpf.Markov(V, 1, 0.2, decay).run(symbols)
     expected = markov_by_definition([symbols.tolist()], 1, 0.2, decay)
@@ -257,7 +257,7 @@ def test_context_tree_finds_the_order() -> None:
     entropy = 0.9 * math.log(0.9) + 0.1 * math.log(0.1)
     assert late[1] == pytest.approx(math.log(0.5), abs=0.01)
     assert late[2] == pytest.approx(entropy, abs=0.01)
-    assert late[5] == pytest.approx(late[2], abs=0.002)  # depth that is not needed costs little
+    assert late[5] == pytest.approx(late[2], abs=0.002)  # an unnecessary depth costs little
 
 
 def log_probability_by_blocks(symbols: Sequence[int], n: int, depth: int, beta: float) -> float:
@@ -281,8 +281,8 @@ def log_probability_by_blocks(symbols: Sequence[int], n: int, depth: int, beta: 
 
 
 def test_context_tree_stays_exact_when_odds_are_extreme() -> None:
-    # While symbols alternate, the odds of not looking back fall by log 2 a symbol: to exp(-5000),
-    # which is zero. Then they are random, and the odds rise again.
+    # While symbols alternate, the odds of depth 0 fall by log 2 a symbol, to exp(-5000), which is
+    # zero. Then symbols are random, and the odds rise again.
     symbols = [0, 1] * 3600 + np.random.default_rng(0).integers(0, 2, 3000).tolist()
     result = mdvpf.ContextTree(2, 2).run(symbols)
     total = result.log_predictive.cumsum()

@@ -1,4 +1,4 @@
-"""The parts of the benchmarks that a wrong figure could come from."""
+"""The parts of the benchmarks in which a mistake would give a wrong figure."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_floor_selects_the_largest_scores_and_of_equal_ones_the_earliest(
 
 @needs_compiler
 def test_the_floor_finds_the_largest_scores_where_a_sample_misleads() -> None:
-    # The particles that the bound is taken from have the best scores: few others reach it.
+    # The particles that give the bound have the best scores: few others reach it.
     weight = np.where(np.arange(320) % 16 == 0, 1.0, 1e-6)
     counts = np.ones((2, 3200))
     survivors = kernel_of([10] * 320, weight.tolist(), counts, 1000).step()

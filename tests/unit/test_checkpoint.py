@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved goes on exactly as if never interrupted, and files are safe."""
+"""Checkpoints: a loaded predictor continues as if never interrupted, and files are safe."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ WAYS: dict[str, Callable[[mdvpf.ParticleFilter], mdvpf.ParticleFilter]] = {
 every_way = pytest.mark.parametrize("way", WAYS)
 
 
-# --- What is saved goes on as if never interrupted
+# --- A loaded predictor continues as if never interrupted
 
 
 @every_algorithm
@@ -159,7 +159,7 @@ def test_resuming_anywhere(
 
 
 def text_like(n: int, n_symbols: int, seed: int = 0) -> list[int]:
-    """Symbols with frequencies as those of letters or words, most of them from repeated pieces."""
+    """Symbols with the frequencies of letters or words, most of them from repeated pieces."""
     rng = np.random.default_rng(seed)
     pieces = [np.minimum(rng.zipf(1.3, 6), n_symbols) - 1 for _ in range(60)]
     found = np.concatenate([pieces[i] for i in rng.zipf(1.5, n) % 60])
@@ -168,7 +168,7 @@ def text_like(n: int, n_symbols: int, seed: int = 0) -> list[int]:
 
 @every_algorithm
 def test_resuming_is_bit_identical_where_candidates_are_sampled(algorithm: str) -> None:
-    """With thousands of candidates the core collects those above a bound that it remembers."""
+    """With thousands of candidates the core collects those above a bound that it stores."""
     pf = make_filter(algorithm, 600, model={"n_symbols": 27})
     symbols = text_like(330, 27)
     pf.run(symbols[:150])
@@ -326,7 +326,7 @@ def test_pickle_and_deepcopy_take_the_callable_along() -> None:
     assert_same(copy.deepcopy(anonymous), laid_open(anonymous))
 
 
-# --- Where it goes
+# --- Paths and file objects
 
 
 @pytest.mark.parametrize("kind", [str, os.fsencode, Path])
@@ -369,7 +369,7 @@ def test_what_is_neither_a_path_nor_a_binary_file(file: Any) -> None:
 
 
 class Raw(io.RawIOBase):
-    """A file without a buffer, which takes some bytes at a time."""
+    """A file without a buffer, which accepts a few bytes at a time."""
 
     def __init__(self) -> None:
         self.content = io.BytesIO()
@@ -541,7 +541,7 @@ def test_a_full_disk_is_a_clear_error_and_keeps_the_old_file(tmp_path: Path) -> 
     assert pf.update(0).log_predictive == float(went_on)
 
 
-# --- Files that are refused, with a word of why
+# --- Files that are refused, with a reason
 
 
 def test_an_error_is_a_value_error() -> None:
@@ -669,7 +669,7 @@ def test_a_generator_never_reads_past_its_buffer(kind: str, name: str, value: An
 
 
 def test_nested_predictors_are_saved_in_the_same_way() -> None:
-    """What a mixture needs: parts, each with its own arrays, and what the caller must give."""
+    """A mixture's needs: parts with their own arrays, and values that the caller must pass."""
 
     class Pair(checkpoint.Saveable):
         def __init__(self, first: Any, second: Any) -> None:

@@ -1,4 +1,4 @@
-"""The comparators are saved as the filters are: bit for bit, and with checks of what is read."""
+"""Checkpoints of the comparators: bit for bit, and with checks of the contents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ events_of_a_stream = st.lists(st.sampled_from([0, 1, 2, 3, 3, None, BREAK]), max
 
 
 def reports(predictor: mdvpf.Predictor, events: list[Any]) -> list[Any]:
-    """What a predictor says of events, to the last bit."""
+    """The predictions of a predictor along events, to the last bit."""
     found: list[Any] = []
     for event in events:
         if isinstance(event, str):
@@ -103,7 +103,7 @@ def test_a_class_loads_its_own_only() -> None:
 
 @every_maker
 def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
-    """Refused with the one error, or accepted as something that still works."""
+    """Expect a refusal with `CheckpointError`, or a predictor that works."""
     predictor = MAKERS[maker]()
     feed(predictor, [0, 1, 2, None, 3, BREAK, 1, 1, 0, 2, 3, 3, 0])
     content = saved(predictor)

@@ -1,8 +1,8 @@
-"""Checkpoints of version 2, of filters with real counts, are read for ever.
+"""Every later version reads checkpoints of version 2, of filters with real counts.
 
-The files in ``tests/data`` are never written again. What they must go on to do is not stored
-anywhere: a filter that was never interrupted runs over the same stream from its beginning. ``python
--m tests.unit.test_checkpoint_version_2`` has written them, and writes only those that are missing.
+The files in ``tests/data`` are never written again. Their expected continuation is not stored: a
+filter that was never interrupted runs over the same stream from its beginning. ``python -m
+tests.unit.test_checkpoint_version_2`` has written them, and writes only missing ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ K = 6
 N_BEFORE = 150  # events before the checkpoint
 N_AFTER = 60
 
-# Algorithm, symbols, history, what the model has beyond the paper's: all that a file can hold.
+# Algorithm, symbols, history, extensions of the model: everything that a file can hold.
 CASES: dict[str, tuple[Algorithm, int, int | str | None, dict[str, Any]]] = {
     "mdvpa": (
         mdvpf.MDVPA(discount=0.5),
@@ -59,7 +59,7 @@ def path_of(name: str) -> Path:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_of_version_2_goes_on_as_if_never_interrupted(name: str) -> None:
-    """Up to the rounding of weights of steps, which is that of the mathematical library."""
+    """Weights of steps come from the mathematical library, whose rounding may differ."""
     pf, expected = mdvpf.ParticleFilter.load(path_of(name)), begun(name)
     assert (pf.model, pf.algorithm, pf.n_particles, pf.history) == (
         expected.model,
@@ -86,7 +86,7 @@ def test_a_file_of_version_2_goes_on_as_if_never_interrupted(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_of_version_2_is_refused_by_readers_of_version_1(name: str) -> None:
-    """They look at nothing but bytes 8 to 11, which say so."""
+    """Version 0.1 looks only at bytes 8 to 11, which hold the version of the format."""
     assert path_of(name).read_bytes()[8:12] == (2).to_bytes(4, "little")
 
 

@@ -1,8 +1,8 @@
-"""Checkpoints of version 3, of filters over numbers, are read for ever.
+"""Every later version reads checkpoints of version 3, of filters over numbers.
 
-As in `test_checkpoint_version_2.py`: the files in ``tests/data`` are never written again, and what
-they must go on to do is found by a filter that was never interrupted. ``python -m
-tests.unit.test_checkpoint_version_3`` has written them, and writes only those that are missing.
+As in `test_checkpoint_version_2.py`: the files in ``tests/data`` are never written again, and a
+filter that was never interrupted gives their expected continuation. ``python -m
+tests.unit.test_checkpoint_version_3`` has written them, and writes only missing ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.number_families import STREAMS
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
-# Algorithm, stream, what the model has beside the family.
+# Algorithm, stream, settings of the model other than the family.
 CASES: dict[str, tuple[Algorithm, str, dict[str, Any]]] = {
     "mdvpa-product": (mdvpf.MDVPA(), "product", {"half_life": 5.0, "oracle": "rows"}),
     "vpa-gaussian": (mdvpf.VPA(), "gaussian", {"kappa": 0.5}),
@@ -58,7 +58,7 @@ def test_a_file_of_version_3_goes_on_as_if_never_interrupted(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_of_version_3_is_refused_by_readers_of_version_2(name: str) -> None:
-    """They look at nothing but bytes 8 to 11, which say so."""
+    """Earlier versions look only at bytes 8 to 11, which hold the version of the format."""
     assert path_of(name).read_bytes()[8:12] == (3).to_bytes(4, "little")
 
 

@@ -1,8 +1,8 @@
-"""Checkpoints written long ago are read for ever, and go on as if never interrupted.
+"""Every later version reads checkpoints of version 1, and continues them exactly.
 
-The files in ``tests/data`` are never written again. What they must go on to do is not stored
-anywhere: the reference filter runs over the same stream from its beginning. ``python -m
-tests.unit.test_checkpoint_versions`` has written them, and writes only those that are missing.
+The files in ``tests/data`` are never written again. Their expected continuation is not stored: the
+reference filter runs over the same stream from its beginning. ``python -m
+tests.unit.test_checkpoint_versions`` has written them, and writes only missing ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ K = 7
 N_BEFORE = 60  # events before the checkpoint
 N_AFTER = 40
 
-# Algorithm, number of symbols, history: between them they have everything a file can hold.
+# Algorithm, number of symbols, history: together they cover everything that a file can hold.
 CASES: dict[str, tuple[Algorithm, int, int | str | None]] = {
     "mdvpa": (mdvpf.MDVPA(discount=(0.5,) * 30 + (0.25,) * 170), 5, 4),
     "mdvpa-optimal": (mdvpf.MDVPA(discount=3.0, normalizer="sum", selection="optimal"), 4, None),
@@ -112,7 +112,7 @@ def test_a_file_of_version_1_has_its_vocabulary(name: str) -> None:
     assert pf.vocabulary.encode(["never seen", b"\x00\xff"]).tolist() == [4, 2]
 
 
-# The comparators: what they must go on to do, a new one shows that runs from the beginning.
+# The comparators: a new one that runs from the beginning gives the expected continuation.
 BASELINES: dict[str, Callable[[], mdvpf.Predictor]] = {
     "markov": lambda: mdvpf.Markov(5, order=2, beta=0.1, decay=0.9),
     "context-tree": lambda: mdvpf.ContextTree(5, depth=3),
@@ -200,7 +200,7 @@ def test_a_monitor_of_version_1_goes_on_as_if_never_interrupted() -> None:
 
 
 def test_the_files_have_what_a_file_can_hold() -> None:
-    """Look-ahead, trees, histories, missing symbols: else the tests above would show little."""
+    """Look-ahead, trees, histories, missing symbols: without them the tests would prove little."""
     files = {name: mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf") for name in CASES}
     assert files["mdvpa"]._core.pending
     assert files["mdvpa-optimal"]._core.pending

@@ -1,4 +1,4 @@
-"""Commands whose standard streams are closed, full or gone: no result lost without a word."""
+"""Commands whose standard streams are closed, full or gone never lose a result silently."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_file_that_is_written_does_not_become_standard_output(files: dict[str,
     pytest.importorskip("constriction")
     packed = files["folder"] / "packed"
     done = run(f"compress {files['clicks']} -K 84 --out {packed}", "<&- >&- 2>&-", files)
-    assert done.returncode == 1  # the line about it could not be written; the file could
+    assert done.returncode == 1  # the message about it could not be written; the file could
     assert mdvpf.coding.unpack(packed.read_bytes()) == files["clicks"].read_bytes()
     done = run(f"decompress {packed} --out {files['folder'] / 'again'}", "<&- 2>&-", files)
     assert done.returncode == 0

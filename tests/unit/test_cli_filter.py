@@ -1,4 +1,4 @@
-"""`mdvpf filter` and `mdvpf inspect`: what they print, what they keep, how they end."""
+"""`mdvpf filter` and `mdvpf inspect`: output, checkpoints and exit codes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMAND = [sys.executable, "-m", "mdvpf"]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `mdvpf filter`; return the exit code, the objects printed and the complaints."""
+    """Run `mdvpf filter`; return the exit code, the printed objects and standard error."""
 
     def run_filter(text: str | bytes, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
         content = text.encode() if isinstance(text, str) else text
@@ -93,7 +93,7 @@ def test_by_default_symbols_go_through_the_default_mixture(run: Run) -> None:
 
 
 def weighted(mixture: MixtureBase) -> list[tuple[float, mdvpf.Predictor]]:
-    """Return those in a mixture of mixtures that are none, with their weights in the whole."""
+    """Return the simple members of nested mixtures, with their weights in the whole."""
     found = []
     for weight, member in zip(mixture.weights, mixture.members, strict=True):
         inside = weighted(member) if isinstance(member, MixtureBase) else [(1.0, member)]
@@ -324,20 +324,20 @@ def test_a_checkpoint_that_cannot_be_written_on_the_way_stops_nothing(
     code, reports, complaint = run("0\n1\n2\n3\n0\n", *options)
     assert code == 0
     assert len(reports) == 5
-    # That of line 4 is not told: the last checkpoint takes its place.
+    # The report on line 4 is missing: the last checkpoint replaces it.
     assert [line[:13] for line in complaint.splitlines()] == ["mdvpf: line 2"]
     assert "No space left" in complaint
     assert Monitor.load(kept).n_lines == 5
     code, reports, complaint = run("0\n1\n2\n", *MODEL, "--checkpoint", str(tmp_path / "other"))
-    assert code == 1  # at the end there is no next time
+    assert code == 1  # at the end there is no later checkpoint
     assert "No space left" in complaint
 
 
-# --- Live
+# --- Live streams
 
 
 class Live:
-    """`mdvpf filter` in a process of its own."""
+    """`mdvpf filter` in a separate process."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
@@ -381,7 +381,7 @@ def test_signals_end_with_a_checkpoint(number: int, code: int, tmp_path: Path) -
     pf = begun()
     with Live("--checkpoint", str(kept)) as process:
         for symbol in (0, 1, 2):
-            report = process.ask(symbol)  # every report comes at once, with the pipe still open
+            report = process.ask(symbol)  # every report arrives at once, with the pipe still open
             assert report["log_predictive"] == pf.update(symbol).log_predictive
         process.process.send_signal(number)
         assert process.process.wait(60) == code
@@ -482,7 +482,7 @@ def test_inspect_of_a_mixture(run: Run, tmp_path: Path, capsys: pytest.CaptureFi
     for weight, leaf in found:
         totals[repr(leaf)] = totals.get(repr(leaf), 0.0) + weight
     heaviest = sorted(totals.values(), reverse=True)
-    # A name may take several rows, of which the first has the weight.
+    # A name may take several rows; the first has the weight.
     weights = [float(row[2]) for row in rows if len(row) == 3 and row[2][:2] in ("0.", "1.")][-4:]
     assert weights == pytest.approx([*heaviest[:3], sum(heaviest[3:])], abs=1e-4)
     mdvpf.Mixture([mdvpf.Markov(2), mdvpf.ContextTree(2)], restart=8).save(kept)

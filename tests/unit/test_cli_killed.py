@@ -21,7 +21,7 @@ KILLED = b"the last run was killed; what it took from a pipe after its last chec
 
 
 def read_and_killed(command: list[str]) -> None:
-    """Let a command take a line of a pipe, and kill it once its report has come."""
+    """Let a command read a line of a pipe, and kill it once it has written its report."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -42,7 +42,7 @@ def test_lines_of_a_pipe_that_a_killed_run_took_after_its_resumption_are_missed(
     done = subprocess.run(command, input=b"2\n", capture_output=True, check=True)
     assert KILLED + b"2, is lost" in done.stderr
     done = subprocess.run(command, input=b"2\n", capture_output=True, check=True)
-    assert done.stderr == b""  # the one before this ended in peace
+    assert done.stderr == b""  # the run before ended normally
 
 
 def test_lines_of_a_pipe_after_the_checkpoint_before_the_damaged_one_are_missed(
@@ -53,7 +53,7 @@ def test_lines_of_a_pipe_after_the_checkpoint_before_the_damaged_one_are_missed(
     subprocess.run(command, input=b"0\n1\n", capture_output=True, check=True)
     before = kept.read_bytes()
     subprocess.run(command, input=b"2\n", capture_output=True, check=True)
-    previous_of(kept).write_bytes(before)  # that of a run which had ended
+    previous_of(kept).write_bytes(before)  # the checkpoint of a run that had ended
     assert FilterRun.load(previous_of(kept)).has_ended
     kept.write_bytes(b"nothing")
     done = subprocess.run(command, input=b"3\n", capture_output=True, check=True)

@@ -1,4 +1,4 @@
-"""What a failure of `mdvpf filter` loses: nothing, in each of the ways that the page names."""
+"""A failure of `mdvpf filter` loses nothing, in each of the ways that the page lists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Command:
         self.complaint = ""
 
     def __call__(self, *arguments: str, code: int = 0) -> list[str]:
-        """Run the command; return the lines that it prints."""
+        """Run the command; return the lines of its output."""
         given = [str(self.source), *MODEL, "--checkpoint", str(self.kept), "--resume"]
         found = main(["filter", *given, *arguments])
         printed = self.capsys.readouterr()
@@ -59,7 +59,7 @@ def new_monitor() -> Monitor:
 
 
 def expected(lines: list[str]) -> list[str]:
-    """Return the reports on lines that were read without any interruption."""
+    """Return the reports of a run without any interruption."""
     monitor = new_monitor()
     reports = [monitor.read(line) for line in lines]
     return [report.to_json() for report in reports if report is not None]
@@ -465,7 +465,7 @@ def test_verify(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(command.kept), "--input", str(command.source)]) == 1
     assert "not what was read" in capsys.readouterr().out
     command.kept.write_bytes(command.kept.read_bytes()[:-1])
-    assert main(["verify", str(command.kept)]) == 0  # there is the one before it
+    assert main(["verify", str(command.kept)]) == 0  # the previous one exists
     assert "--resume would go on from" in capsys.readouterr().out
     previous_of(command.kept).unlink()
     assert main(["verify", str(command.kept)]) == 1

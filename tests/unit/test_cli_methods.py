@@ -26,7 +26,7 @@ TEXT = "".join(f"{symbol}\n" for symbol in SYMBOLS)
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `mdvpf filter`; return the exit code, the objects printed and the complaints."""
+    """Run `mdvpf filter`; return the exit code, the printed objects and standard error."""
 
     def run_filter(text: str, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))

@@ -1,4 +1,4 @@
-"""Compression: the same symbols again, in as few bytes as the predictions say, or a refusal."""
+"""Compression: the same symbols again, in the number of bytes that the predictions imply."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLACK = 64  # bytes
 
 
 def ideal(symbols: Any, predictor: mdvpf.Predictor) -> float:
-    """Return the bytes that the predictions amount to."""
+    """Return the number of bytes that the predictions imply."""
     return float(-predictor.score(symbols).sum() / math.log(2) / 8)
 
 
@@ -58,7 +58,7 @@ def test_round_trip_at_the_length_of_the_predictions(n_symbols: int, which: int)
 
 
 class Fixed(Baseline):
-    """Predicts the same all the time."""
+    """A predictor that never changes."""
 
     def __init__(self, proba: NDArray[np.float64]) -> None:
         super().__init__(len(proba))
@@ -152,7 +152,7 @@ def test_what_was_compressed_elsewhere_is_refused(
 
 def test_a_decoder_that_predicts_otherwise_is_found_out() -> None:
     class Off(mdvpf.Markov):
-        """Says that it is a chain, and predicts a little less of what comes late."""
+        """A predictor with the name of a chain, which predicts late symbols a little worse."""
 
         def __repr__(self) -> str:
             return super().__repr__()

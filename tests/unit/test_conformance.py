@@ -109,7 +109,7 @@ BROKEN: list[tuple[type[Predictor], str]] = []
 
 
 def broken(message: str) -> Callable[[type[Predictor]], type[Predictor]]:
-    """Note a predictor, and what `check_predictor` should say of it."""
+    """Register a predictor, and the expected message of `check_predictor`."""
 
     def note(cls: type[Predictor]) -> type[Predictor]:
         BROKEN.append((cls, message))
@@ -344,7 +344,7 @@ class NeverEndsKeys(OwnChain):
 
 
 class OnePosition(OwnChain):
-    """Keys are taken, and make no difference."""
+    """Keys are accepted and make no difference."""
 
     def predict_proba(self, key: Any = None) -> NDArray[np.float64]:
         return super().predict_proba()

@@ -1,4 +1,4 @@
-"""Data sets: what is drawn, what is read, where it is looked for, and how it is downloaded."""
+"""Data sets: drawing, reading, looking for files, and downloading."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ CLICKS = b"% Different categories:\r\n\r\nnews tech on-air\r\n\r\n\r\n% Sequence
 
 @pytest.fixture
 def few_clicks(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """Have a file of 4 users pass for the real one."""
+    """Replace the real file by one of 4 users."""
     monkeypatch.setattr(msnbc_clicks, "_MSNBC_USERS", 4)
     monkeypatch.setattr(msnbc_clicks, "_MSNBC_EVENTS", 8)
     monkeypatch.setattr(msnbc_clicks, "_MSNBC_CATEGORIES", 3)
@@ -437,7 +437,7 @@ def test_msnbc(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def few_commands(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """Have files of 2 users with 20 commands pass for the real ones: 10 their own, blocks of 5."""
+    """Replace the real files by 2 users with 20 commands: 10 of their own, then blocks of 5."""
     for name, value in (("_USERS", 2), ("_COMMANDS", 20), ("_OWN", 10), ("_BLOCK", 5)):
         monkeypatch.setattr(masquerade_commands, name, value)
     monkeypatch.setattr(masquerade_commands, "_DISTINCT", 3)
@@ -516,7 +516,7 @@ def test_masquerade(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Server:
-    """A local web server that answers as it is told, and counts."""
+    """A local web server with fixed answers, which counts requests."""
 
     def __init__(self) -> None:
         self.content = b""
@@ -550,7 +550,7 @@ class Server:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have downloads cached here, and no data anywhere else."""
+    """Cache downloads here, and hide all other data."""
     pooch = pytest.importorskip("pooch", reason="needs pooch: install mdvpf[data]")
     folder = tmp_path / "cache"
     monkeypatch.setattr(pooch, "os_cache", lambda project: folder / project)

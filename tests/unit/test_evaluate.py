@@ -1,4 +1,4 @@
-"""`evaluate`: sums that are right, in every form of input, and a predictor that stays as it was."""
+"""`evaluate`: correct sums in every form of input, and an unchanged predictor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEST: list[list[int | None]] = [[0, 1, 2], [3, None, 3, 1], [2]]
 
 
 class Counts(mdvpf.Predictor):
-    """Shares of the symbols so far, with one of each to begin with; forgets no sequence."""
+    """Frequencies of the symbols so far, each counted once beforehand; ignores sequences."""
 
     n_symbols = V
 
@@ -211,7 +211,7 @@ def test_the_arrays_for_hmmlearn_are_copies() -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    """Two files: the symbols b, c, d, and a symbol that only the second has."""
+    """Two files: one with the symbols b, c, d, and one with an additional symbol."""
     train, test = tmp_path / "train.txt", tmp_path / "test.txt"
     train.write_text("\n\n".join("\n".join("bcdbcd") for _ in range(10)))
     test.write_text("b\nc\nd\n\na\nb\n")
@@ -284,7 +284,7 @@ def test_a_wrong_command_line(
 
 
 def test_the_end_of_the_last_training_sequence_is_learnt() -> None:
-    # A learner that counts late has counted nothing before the sequence ends.
+    # A learner that counts late has counted nothing before the end of the sequence.
     learner = mdvpf.SoftHMM(3, 4, lag=50, rng=0)
     found = mdvpf.evaluate(learner, [0, 1, 2] * 10, [0, 1, 2] * 3)
     assert found.nats > -np.log(3) + 0.1

@@ -1,4 +1,4 @@
-"""`by_evidence`: weights are posteriors, and the best member is never far ahead."""
+"""`by_evidence`: weights are posteriors, and the mixture stays close to its best member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of a filter: what they show is what the filter says."""
+"""Pictures of a filter show the numbers of the filter."""
 
 from __future__ import annotations
 

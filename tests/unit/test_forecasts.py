@@ -1,7 +1,7 @@
-"""Continuations, forecasts and the likeliest symbols, against the plain reference.
+"""Continuations, forecasts and the likeliest symbols, against the reference.
 
-What a continuation may do next is compared with a reference particle that makes the same moves;
-what is drawn, with the probabilities of all that could be drawn.
+Possible continuations are compared with a reference particle that makes the same moves, and
+frequencies of drawn continuations with exact probabilities.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.kernel.sealing import saved
 
 V = 3
 PAST: list[Event] = [0, 1, 2, None, 0, 1, BREAK, 1, 1, 2, 0, 1, None]
-DEVIATIONS = 5.0  # standard deviations that a frequency may be off
+DEVIATIONS = 5.0  # allowed deviation of a frequency, in standard deviations
 BASES: list[dict[str, Any]] = [
     {},
     {"oracle": "any"},
@@ -54,7 +54,7 @@ EVERY_MODEL = [
     EVERYTHING | {"max_states": 4},
     {"max_states": 3},
     {"max_states": 3, "half_life": 1.0},
-    {"machine": "mealy", "half_life": 0.09},  # every state is gone at once
+    {"machine": "mealy", "half_life": 0.09},  # all states are released at once
 ]
 
 
@@ -132,7 +132,7 @@ def distribution_of_pairs(
 
 
 def assert_frequencies(found: NDArray[Any], exact: NDArray[np.float64], size: int) -> None:
-    """Check means of numbers in 0..1 that have the exact means."""
+    """Check means of numbers in 0..1 whose expectations are known."""
     deviation = np.sqrt(exact * (1.0 - exact) / size)
     assert np.all(np.abs(found - exact) <= DEVIATIONS * deviation + 1e-12)
 
@@ -196,7 +196,7 @@ def test_an_entry_that_had_faded_away_starts_anew(oracle: str) -> None:
     particle = Particle(memory=Memory.of(model))
     for state in (0, 0, 0, 1, 2):
         particle = move(particle, state, 0, parent=0, log_weight=0.0)
-    path = [*(0, 1, 2) * 5, 0, 0, 0, 1]  # the entry from 0 to 0 is gone when it is made again
+    path = [*(0, 1, 2) * 5, 0, 0, 0, 1]  # the entry from 0 to 0 has faded when it is made again
     ahead = Continuations(model, [statistics_of(model, particle)], np.zeros(1, int), len(path))
     was_gone = []
     for state in path:

@@ -1,4 +1,4 @@
-"""Formats of live lines: what a line means, what is refused, and what is remembered."""
+"""Formats of live lines: the meaning of a line, refused lines, and stored state."""
 
 from __future__ import annotations
 
@@ -420,7 +420,7 @@ def test_hostile_templates_are_refused_and_change_nothing() -> None:
             text.restore(state)
         except (ValueError, TypeError):
             assert json.dumps(text.state()) == good
-        else:  # what is accepted works
+        else:  # an accepted state works
             symbols(text, *random_lines(30, 6))
             text.restore(json.loads(good))
 
@@ -476,7 +476,7 @@ def test_a_field_of_the_journal_and_its_cursor() -> None:
     assert journal.options == {"symbol": "PRIORITY", "key": ["_PID"], "end": ["0"]}
     with pytest.raises(ValueError, match="no field '_PID'"):
         again.parse(entry(__CURSOR="s=a;i=2"))
-    assert again.state() == journal.state()  # what was refused was not read
+    assert again.state() == journal.state()  # a refused state is not used
     (event,) = parsed(again, entry(_PID=["8", "9"], PRIORITY="0", __CURSOR="s=a;i=2"))
     assert event == Event("0", "8", 1700000000.25, ends=True)
     assert again.state()["cursor"] == "s=a;i=2"

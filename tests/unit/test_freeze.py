@@ -1,4 +1,4 @@
-"""What is frozen predicts by the formula, starts where the filter stands, and never learns."""
+"""A frozen predictor follows the formula, starts at the filter's position, and never learns."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def probability(rows: Rows, emission: Rows, state: int, symbols: list[int | None
 
 
 def log_predictives(parts: list[tuple[float, Callable[[list[Any]], float]]], symbols: Any) -> Any:
-    """Log predictives of the mixture of what gives strings a probability, by weight."""
+    """Log predictives of a weighted mixture of models that give probabilities of strings."""
     mixed = [math.log(sum(w * p(symbols[:n]) for w, p in parts)) for n in range(len(symbols) + 1)]
     return np.diff(mixed)
 
@@ -111,7 +111,7 @@ def test_a_particle_becomes_the_hmm_of_its_posterior_means(
 
 
 def test_with_all_states_in_use_an_hmm_predicts_as_its_particle_does() -> None:
-    # At `max_states` no new state is offered, so that nothing is dropped.
+    # At `max_states` the model offers no new state, so that nothing is dropped.
     model = mdvpf.InfiniteHMM(V, beta=0.05, max_states=2)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles=8)
     pf.run(SYMBOLS, LENGTHS)
@@ -136,7 +136,7 @@ def test_a_frozen_filter_mixes_forward_filters_by_bayes(
             for k in order
         ]
 
-    # It goes on from the states of the particles, and a new sequence starts from S.
+    # It continues from the states of the particles, and a new sequence starts from S.
     here = log_predictives(parts(pf.states), TEST[:3])
     np.testing.assert_allclose(frozen.score(TEST[:3]), here, rtol=1e-10)
     begun = np.full(len(pf.states), -1)
@@ -311,7 +311,7 @@ def test_what_cannot_be_is_refused(name: str, change: Callable[[Any], Any], mess
 
 @every_maker
 def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
-    """Refused with the one error, or accepted as something that still works."""
+    """Expect a refusal with `CheckpointError`, or a predictor that works."""
     content = saved(MAKERS[maker]())
     rng = random.Random(6)
     for _ in range(int(1000 * torture_scale)):

@@ -1,7 +1,7 @@
-"""Filters with counts that fade, Mealy rows, the oracle of rows and stickiness, frozen.
+"""Frozen filters with real counts, Mealy rows, the oracle of rows and stickiness.
 
-What is frozen is compared with a slow twin: forward filtering, in plain Python, in each particle of
-the reference, whose own probabilities are asked for every row.
+They are compared with a plain twin: forward filtering in each particle of the reference, which
+gives the probabilities of every row.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def tolerance(pf: mdvpf.ParticleFilter) -> float:
 
 
 class Twin:
-    """One particle that no longer learns: its states are filtered forward."""
+    """A particle that no longer learns: its states are filtered forward."""
 
     def __init__(self, model: mdvpf.InfiniteHMM, particle: Particle) -> None:
         self.model = model
@@ -165,7 +165,7 @@ def test_the_heaviest_particles_can_be_kept_alone(name: str) -> None:
 
 
 def test_at_the_most_states_a_frozen_mealy_machine_predicts_as_its_filter_does() -> None:
-    # No new state is offered, so that nothing is dropped.
+    # The model offers no new state, so that nothing is dropped.
     pf, _ = filters("mealy, rows", [*PAST, 0, 1, 2, 2, 1] * 3, "VPA", max_states=2)
     assert set(pf.n_states.tolist()) == {2}
     np.testing.assert_allclose(pf.freeze().predict_proba(), pf.predict_proba(), rtol=1e-9)

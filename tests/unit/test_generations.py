@@ -25,7 +25,7 @@ def chain(n: int) -> mdvpf.Markov:
 
 
 def n_symbols_in(path: Path) -> int:
-    """Return how many symbols the chain in a file has seen, by what it makes of the next."""
+    """Return the number of symbols that the chain in a file has seen, from its prediction."""
     found = mdvpf.Markov.load(path)
     probability = float(found.predict_proba()[1])
     return next(n for n in range(50) if float(chain(n).predict_proba()[1]) == probability)
@@ -54,7 +54,7 @@ def test_a_lock_file_that_was_removed_is_made_anew(tmp_path: Path) -> None:
     first = FileLock(tmp_path / "kept").acquire()
     os.unlink(tmp_path / "kept.lock")
     second = FileLock(tmp_path / "kept").acquire()
-    first.release()  # removes the file of the second: only who has no lock may wonder
+    first.release()  # unlinks the file of the second
     second.release()
     assert os.listdir(tmp_path) == []
 

@@ -22,14 +22,14 @@ HEAD = 20  # bytes of the head: the number of symbols is the last four of them
 
 
 def resealed(data: bytes, n: int, rest: bytes | None = None) -> bytes:
-    """Return data that claim another number of symbols, with a checksum that holds."""
+    """Return data with another number of symbols and a valid checksum."""
     head = data[: HEAD - 4] + struct.pack("<I", n)
     content = data[HEAD + 4 :] if rest is None else rest
     return head + struct.pack("<I", zlib.crc32(head + content)) + content
 
 
 class Enough(Exception):
-    """So many symbols were decoded."""
+    """Raised after a number of decoded symbols."""
 
 
 class Counting(mdvpf.Markov):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "mdvpf"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-# The modules of version 0.1 whose names did not begin with an underscore, and names in them.
+# The public modules of version 0.1, and names in them.
 MODULES_OF_0_1 = {
     "adapters.pandas": ["state_column"],
     "adapters.river": ["SymbolFilter"],
@@ -86,7 +86,7 @@ def test_modules_of_0_1_can_be_imported(name: str) -> None:
 
 
 def test_a_pickle_of_0_1_names_what_still_exists() -> None:
-    # It names a class and a function by the modules that they were in.
+    # The pickle names a class and a function by their old modules.
     pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2), n_particles=3)
     content = pickle.dumps(pf, protocol=0)
     old = content.replace(b"mdvpf.checkpoint.saveable", b"mdvpf.checkpoint")

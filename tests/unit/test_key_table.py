@@ -1,4 +1,4 @@
-"""The table of keys: numbers, the order of use, and what ends when there would be too many."""
+"""The table of keys: numbers, the order of use, and the key that ends when there are too many."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ keys = st.lists(st.sampled_from([None, "a", "b", "c", 1, ("a", 1)]), max_size=30
 
 @given(keys, st.one_of(st.none(), st.integers(1, 4)))
 def test_the_key_used_longest_ago_ends(stream, most):
-    """An ordered dict of labels says which keys are in use, and which one ends."""
+    """An ordered dict of labels gives the keys in use and the key to end."""
     table = KeyTable(most)
     numbers, ended = table.assign(stream)
     used: OrderedDict[object, int] = OrderedDict()

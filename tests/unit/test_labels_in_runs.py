@@ -1,4 +1,4 @@
-"""Labels where symbols are expected: a predictor with a vocabulary takes them."""
+"""A predictor with a vocabulary accepts labels in place of symbols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of chains, trees, HMMs and frozen predictors: sequences apart, counts shared."""
+"""Keys of chains, trees, HMMs and frozen predictors: separate sequences, common counts."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_grouped_keys_are_as_lengths(make: Make) -> None:
     keys = np.repeat(["a", "b", "c", "d", "e"], lengths).tolist()
     plain, keyed = make(), make()
     if isinstance(plain, mdvpf.SoftHMM) and not plain.frozen:
-        # A sequence that ends counts what waits for its lag: so must the keys.
+        # The end of a sequence counts its waiting symbols: so must the end of a key.
         keyed.max_keys = 1
         keyed.new_sequence()
     expected = plain.run(symbols, lengths=lengths)
@@ -227,7 +227,7 @@ def test_files_without_keys_have_nothing_of_them(make: Make) -> None:
 
 
 def bytes_of_positions(predictor: Any) -> int:
-    """Return what the positions of keys take, of whatever kind they are."""
+    """Return the bytes of the positions of keys, whatever their type."""
     if hasattr(predictor, "_context"):
         assert predictor.memory().allocated >= predictor._context.memory()[1]
         return int(predictor._context.memory()[1])

@@ -1,4 +1,4 @@
-"""The literal readings of Algorithm 1, and the regret that Theorem 1 speaks of."""
+"""The literal readings of Algorithm 1, and the regret of Theorem 1."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_states_that_were_never_entered_are_as_likely_as_the_new_one(oracle: str
 
 
 def test_the_free_energy_with_the_next_symbol_chooses_by_that_symbol_alone() -> None:
-    # Two symbols, room for one particle: the second step's state is chosen by the third symbol.
+    # Two symbols, room for one particle: the third symbol chooses the state of the second step.
     pf = LiteralFilter(
         MODEL, 1, discount=0.0, carry_weights=True, normalizer="none", free_energy="lookahead"
     )

@@ -1,4 +1,4 @@
-"""The names of methods, what can be set about each, and the predictors that they stand for."""
+"""The names of methods, their settings, and the predictors that they make."""
 
 from __future__ import annotations
 

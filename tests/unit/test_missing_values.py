@@ -1,4 +1,4 @@
-"""What counts as a missing symbol: None, masked entries and nulls of data frames, and never NaN."""
+"""Missing symbols: None, masked entries and nulls of data frames, but never NaN."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_na_is_missing_in_update() -> None:
 
 
 class Nullable:
-    """An array with nulls as polars and Arrow have it: to NumPy they are NaN."""
+    """An array with nulls as polars and Arrow export it: NumPy sees NaN."""
 
     def __init__(self, values: list[int | None], way: str) -> None:
         self.values = values
@@ -115,7 +115,7 @@ def test_nothing_else_is_missing(value: Any) -> None:
 def test_a_series_of_floats_with_nan_is_an_error() -> None:
     pd = pytest.importorskip("pandas")
     with pytest.raises(TypeError, match="Int64"):
-        chain().run(pd.Series([0, None, 1]))  # which pandas makes floats
+        chain().run(pd.Series([0, None, 1]))  # which pandas converts to floats
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])

@@ -1,4 +1,4 @@
-"""Arguments of the model beyond the paper's: checked, and in files only if they are used."""
+"""Arguments of the extended model: checked, and in files only if they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of an open alphabet: each has a symbol of its own, whatever fails on the way."""
+"""Labels of an open alphabet: each has its own symbol, even after failures."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ END = "end"
 
 
 def growing_stream(seed: int, n: int, first: int = 0) -> tuple[Symbols, list[Any]]:
-    """Return symbols numbered by first appearance, after so many others, and keys."""
+    """Return symbols numbered by first appearance, after a number of others, and keys."""
     rng = np.random.default_rng(seed)
     symbols: Symbols = []
     known = first
@@ -74,7 +74,7 @@ def growing_stream(seed: int, n: int, first: int = 0) -> tuple[Symbols, list[Any
     return symbols, [KEYS[i] for i in rng.integers(len(KEYS), size=n)]
 
 
-# --- What is predicted
+# --- Predictions
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -293,7 +293,7 @@ SPOILS: list[Callable[[Any], Any]] = [
     lambda seen: seen * 0,
     lambda seen: seen[:-1],
     lambda seen: seen[:0],
-    lambda seen: np.append(seen, seen[:1]),  # one more, that was never counted
+    lambda seen: np.append(seen, seen[:1]),  # a further symbol, never counted
     lambda seen: seen[None],
     lambda seen: seen.astype(np.float64),
     lambda seen: seen.astype(np.int64),
@@ -314,7 +314,7 @@ def test_what_was_seen_must_agree_with_what_was_counted(make: Make) -> None:
         predictor.new_sequence(key)
     predictor.update(0)
     content = saved(predictor)
-    # Where counts fade, or contexts are forgotten, nobody knows exactly.
+    # Where counts fade, or contexts are forgotten, exact values are not defined.
     is_exact = getattr(predictor, "decay", 1.0) == 1.0
     if isinstance(predictor, mdvpf.PitmanYorTree):
         is_exact = predictor.max_nodes is None

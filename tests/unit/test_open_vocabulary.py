@@ -1,4 +1,4 @@
-"""Open vocabularies as users meet them: arguments, predictions, continuations, finite machines."""
+"""Open vocabularies in the interface: arguments, predictions, continuations, finite machines."""
 
 from __future__ import annotations
 
@@ -164,13 +164,13 @@ def test_frequencies_of_samples_are_the_predictions(setting: str) -> None:
         most = 5.0 * np.sqrt(forecast[i] * (1 - forecast[i]) / size) + 0.01 * i + 1e-3
         assert np.all(np.abs(found - forecast[i]) <= most)
         assert forecast[i].sum() == pytest.approx(1.0, abs=1e-5)
-    # A symbol that is new in a continuation is numbered after all that it knows.
+    # A new symbol of a continuation gets a number after all known ones.
     is_new = drawn[:, 0] == pf.n_symbols
     assert np.all(drawn[~is_new, 1] <= pf.n_symbols)
 
 
 def test_continuations_follow_the_model() -> None:
-    """The mean of the exact predictives after one step is that of one step of the filter."""
+    """The mean of the exact predictives after one step equals that of one step of the filter."""
     pf = mdvpf.ParticleFilter(make_model("plain"), mdvpf.VPA(), n_particles=1)
     pf.run([0, 1, 0, 1, 2])
     now = pf.predict_proba()

@@ -1,4 +1,4 @@
-"""Predictors of a user's own that do not return what they should: told at the first symbol."""
+"""A user's own predictor with a wrong return value raises an error at the first symbol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import mdvpf
 
 
 class Coin(mdvpf.Predictor):
-    """A fair coin, whose `update` returns whatever it is told to."""
+    """A fair coin whose `update` returns a given value."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer

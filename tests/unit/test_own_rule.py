@@ -1,4 +1,4 @@
-"""Rules of one's own: the reference runs them and checks them, the core refuses them."""
+"""A user's own rules: the reference runs and checks them, the core refuses them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SYMBOLS = [0, 1, None, 2, 0, 1, 1, 2, 0]
 
 
 class Best:
-    """VPA, written as a user would."""
+    """VPA as a user would write it."""
 
     def step(
         self,
@@ -38,7 +38,7 @@ class Best:
 
 
 class Drawn(Best):
-    """One candidate, drawn in proportion to its score; K copies of it are one particle."""
+    """One candidate, drawn in proportion to its score; its K copies are one particle."""
 
     def step(self, model, particles, symbol, n_particles, rng):  # type: ignore[no-untyped-def]
         candidates = reference.expand(model, particles, symbol)
@@ -49,7 +49,7 @@ class Drawn(Best):
 
 @dataclass
 class Changed:
-    """What the rule of VPA returns, spoilt by a function after some symbols."""
+    """The result of the rule of VPA, damaged by a function after some symbols."""
 
     spoil: Callable[[Advance], Any]
     left: int = 4

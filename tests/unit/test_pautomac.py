@@ -1,4 +1,4 @@
-"""PAutomaC: strings are read with their ends, and the automaton is the one of the solution."""
+"""PAutomaC: strings include their ends, and the automaton is that of the solution."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_hmm_of_an_automaton_has_its_strings(folder: Path) -> None:
     found = np.add.reduceat(logs, np.cumsum(lengths) - lengths)
     true = [math.log(SMALL.probability(string)) for string in TEST]
     np.testing.assert_allclose(found, true, rtol=1e-12)
-    # After an end another string starts, without being told.
+    # After an end another string starts without a call of `new_sequence`.
     np.testing.assert_allclose(known.score(np.concatenate(problem.test)), logs, rtol=1e-12)
     prefix = known.score([0, 3, 0])
     assert prefix.sum() == pytest.approx(math.log(SMALL.prefix_probability([0, 3, 0])), rel=1e-12)

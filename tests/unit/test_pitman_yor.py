@@ -30,7 +30,7 @@ def joined(parts: Sequence[Symbols]) -> tuple[list[int | None], list[int]]:
 
 
 def some_parts(n: int, n_symbols: int, seed: int) -> list[list[int | None]]:
-    """Sequences in which symbols come again after two others, with some of them missing."""
+    """Sequences in which symbols return after two others, with some of them missing."""
     rng = np.random.default_rng(seed)
     parts: list[list[int | None]] = []
     while sum(map(len, parts)) < n:
@@ -46,7 +46,7 @@ def some_parts(n: int, n_symbols: int, seed: int) -> list[list[int | None]]:
 def by_the_formula(
     parts: Sequence[Symbols], n_symbols: int, depth: int, discount: float, strength: float
 ) -> tuple[list[float], list[float]]:
-    """Log predictives of all symbols, and the distribution of the one after them."""
+    """Log predictives of all symbols, and the distribution of the next one."""
     slow = ReferencePitmanYorTree(n_symbols, depth, discount, strength)
     found = []
     for part in parts:
@@ -176,7 +176,7 @@ def test_a_grid_of_one_setting_is_that_tree(
 
 
 def test_a_setting_that_fell_far_behind_comes_back() -> None:
-    # By e^-1000 and more: the logs of the weights are kept, so nothing is lost.
+    # By e^-1000 and more: the code stores logs of the weights, so nothing underflows.
     mixture = mdvpf.PitmanYorMixture(2, [0, 1], [0.5], [0.5])
     rng = np.random.default_rng(0)
     symbols = [*rng.integers(0, 2, 20_000), *([0, 1] * 20_000)]
@@ -191,7 +191,7 @@ def test_a_setting_that_fell_far_behind_comes_back() -> None:
 
 
 class Forgetful(ReferencePitmanYorTree):
-    """The formula with at most so many contexts: that which occurred longest ago is forgotten."""
+    """The formula with a limited number of contexts, of which the oldest is forgotten."""
 
     def __init__(self, max_nodes: int, *arguments: float) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -371,7 +371,7 @@ def test_names_of_methods_make_them() -> None:
 
 
 def test_contexts_of_many_sequences_can_share_a_tree() -> None:
-    """What came before is kept outside of the tree, so sequences can be interleaved."""
+    """The context is stored outside of the tree, so sequences can be interleaved."""
     from mdvpf.baselines._tree import Context
 
     parts = [[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0]]

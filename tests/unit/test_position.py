@@ -1,4 +1,4 @@
-"""Lines out of bytes, and positions in an input: against the whole of it, however it is cut."""
+"""Lines from chunks of bytes, and positions in an input: chunk borders make no difference."""
 
 from __future__ import annotations
 

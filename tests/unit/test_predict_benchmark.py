@@ -1,4 +1,4 @@
-"""The comparison of predictors: the parts that a wrong figure could come from."""
+"""The comparison of predictors: the parts in which a mistake would give a wrong figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A predictor of one's own: what the protocol asks for is enough for everything built on it."""
+"""A user's own predictor: the protocol suffices for everything built on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.keyed_predictors import NumberedChain, OwnChain
 
 
 class Last(mdvpf.Predictor):
-    """Expects the last symbol again, with probability 3/4; the first of a sequence is even."""
+    """Predict the last symbol again with probability 3/4; uniform at the start of a sequence."""
 
     n_symbols = 2
 
@@ -60,7 +60,7 @@ def test_it_runs_and_scores() -> None:
 def test_mixtures_and_detectors_take_it() -> None:
     mixture = mdvpf.Mixture([Last(), Last()], restart=2)
     found = np.exp(mixture.run(SYMBOLS, LENGTHS).log_predictive)
-    # Copies born after the second symbol, with a mass of 0.02, have no past: they are even.
+    # Copies made after the second symbol, with a mass of 0.02, have no past: they are uniform.
     expected = [0.5, 0.75, 1.0, 0.98 * 0.25 + 0.02 * 0.5, 0.5]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     surprise = mdvpf.SurpriseDetector(Last()).run(SYMBOLS, LENGTHS).surprise
@@ -78,7 +78,7 @@ def test_without_key_it_works_while_no_key_is_given() -> None:
     assert predictor.last == 1
 
 
-KEYS = ["a", 0, "a", None, 0]  # 0 is a key as any other
+KEYS = ["a", 0, "a", None, 0]  # 0 is a key like any other
 
 
 @pytest.mark.parametrize("kind", [OwnChain, NumberedChain])

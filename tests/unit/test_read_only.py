@@ -1,4 +1,4 @@
-"""Public attributes: whatever is assigned to them, what is saved can be loaded."""
+"""Public attributes: whatever a user assigns, a saved predictor can be loaded."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def saved(thing: Saveable) -> bytes:
 
 
 def attributes(thing: Saveable) -> list[str]:
-    """Return the public attributes that are no methods, those of the object included."""
+    """Return the public attributes that are not methods, including those of the instance."""
     names = {name for name in [*dir(type(thing)), *vars(thing)] if not name.startswith("_")}
     return sorted(n for n in names if not inspect.isroutine(getattr(type(thing), n, None)))
 
 
 def test_every_class_that_can_be_saved_is_here() -> None:
     users = {name for name in saveable._CLASSES if not name.endswith("tests")}
-    # What only commands make, and the state of a key, which is looked at when it is restored.
+    # Classes that only commands make, and the state of a key, which is checked when it is restored.
     assert set(THINGS) == users - {"FilterRun", "ServiceStream", "KeyState"}
 
 

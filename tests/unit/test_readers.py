@@ -1,4 +1,4 @@
-"""Files as the commands read them: formats, keys, and files that are not what the options say."""
+"""Files as the commands read them: formats, keys, and files that contradict the options."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_evaluate_scores_every_key_as_a_sequence(
     found = json.loads(capsys.readouterr().out)
     down = [-i % 4 for i in range(100)]
     up = [i % 4 for i in range(100)]
-    # A chain that is frozen does not care in which order it learnt.
+    # For a frozen chain, the order of training makes no difference.
     expected = mdvpf.evaluate(mdvpf.Markov(4, order=2), [down, up], [down, up])
     assert found["n_sequences"] == 2
     assert found["nats"] == pytest.approx(expected.nats, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Whole files and frames as events: one meaning in all formats, and errors that name the place."""
+"""Whole files and frames as events: one meaning in all formats, and errors with the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code in the README and in the documentation runs as it stands there."""
+"""The code in the README and in the documentation runs and prints what the text shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PUBLIC = ("mdvpf", "mdvpf.datasets", "mdvpf.regret")
 
 
 def blocks(path: Path) -> list[str]:
-    """Return the Python blocks of a page, those inside of lists too."""
+    """Return the Python blocks of a page, including those in lists."""
     found = re.findall(
         r"^( *)```python\n(.*?)^\1```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -84,7 +84,7 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
         session = doctest.DocTestParser().get_doctest(block, names, path.name, str(path), 0)
         assert session.examples
         doctest.DocTestRunner().run(session, out=report.write, clear_globs=False)
-        names = session.globs  # a copy of those that it was given
+        names = session.globs  # a copy of the given names
     assert not report.getvalue(), report.getvalue()
 
 
@@ -113,7 +113,7 @@ def test_every_public_name_is_in_the_reference(module: str) -> None:
 
 
 def listed_names() -> list[str]:
-    """Return what the API reference lists, each name with its module."""
+    """Return the names in the API reference, each with its module."""
     found, module = [], ""
     for line in (DOCS / "api.rst").read_text(encoding="utf-8").splitlines():
         if line.startswith(".. currentmodule:: "):

@@ -1,7 +1,7 @@
-"""The slow, plain filters against calculations by hand and by enumeration of all paths.
+"""The reference filters against calculations by hand and by enumeration of all paths.
 
-Expected values are fractions worked out from the formulas of the model, or sums over every
-path of states; none comes from an earlier run of the code under test.
+Expected values are fractions from the formulas of the model, or sums over every path of states;
+none comes from an earlier run of the code under test.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def never() -> float:
 
 
 def follow(path: list[int], symbols: list[int | None], log_weight: float = 0.0) -> Particle:
-    """Return the particle that went along `path` and emitted `symbols`."""
+    """Return the particle with states `path` that emitted `symbols`."""
     particle = Particle()
     for state, symbol in zip(path, symbols, strict=True):
         particle = move(particle, state, symbol, parent=0, log_weight=log_weight)
@@ -261,7 +261,7 @@ def test_optimal_draws_nothing_when_the_heavy_ones_fill_the_budget() -> None:
     # The tail after the two largest underflows to nothing, so A = K.
     survivors = select_optimal([0.0, -1.0, -2000.0, -3000.0], 2, never)
     assert [survivor.candidate for survivor in survivors] == [0, 1]
-    # Even if the kept ones themselves are nothing beside the first: stable order decides.
+    # Even if the kept candidates themselves are negligible beside the first, stable order decides.
     survivors = select_optimal([-2000.0, 0.0, -3000.0], 2, never)
     assert [survivor.candidate for survivor in survivors] == [0, 1]
     assert survivors[0].log_weight == pytest.approx(-2000.0)
@@ -283,7 +283,7 @@ def test_mean_weight_of_the_optimal_rule_is_the_share(n_particles: int) -> None:
 
 
 def test_thinning_gives_points_lost_to_rounding_to_the_last_free_items() -> None:
-    # u = 1 cannot be drawn, but stands for one that rounds to it: both points lie one too far.
+    # u = 1 cannot be drawn, but represents a draw that rounds to it: both points are one too high.
     assert thin([3, 5, 8], [1.0, 1.0, 1.0], 3, 1.0) == [3, 5, 8]
     # Two points on the wide first item: the second one goes to its neighbour.
     assert thin([3, 5, 8], [2.0, 0.5, 0.5], 2, 0.0) == [3, 5]
@@ -404,7 +404,7 @@ def test_mean_evidence_of_the_drawing_filters_is_the_marginal_likelihood(
 
 
 def test_mean_evidence_of_optimal_resampling_is_exact_on_a_grid() -> None:
-    # Three symbols and K = 1: one uniform, at the second of them, decides everything.
+    # Three symbols and K = 1: one uniform, for the second of them, decides everything.
     model = InfiniteHMM(2, beta=0.5)
     first = ReferenceFilter(model, OptimalResampling(), 1)
     first.update(0)
@@ -695,7 +695,7 @@ def test_mdvpa_without_discount_is_vpa_bit_for_bit() -> None:
 
 
 def test_mdvpa_shows_a_set_that_has_not_seen_the_lookahead() -> None:
-    """The shown set is the committed one advanced by the plain rule."""
+    """The visible set is the committed one advanced by the plain rule."""
     model = InfiniteHMM(3, beta=0.5)
     pf = ReferenceFilter(model, MDVPA(discount=0.5), 4)
     for n, symbol in enumerate([0, 1, 2, 0, 1]):

@@ -1,4 +1,4 @@
-"""Keys in the reference: who is ended by `max_keys`, and where MD-VPA looks ahead."""
+"""Keys in the reference: the key that `max_keys` ends, and the look-ahead of MD-VPA."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_prediction_is_no_use_of_a_key_and_ended_keys_leave_room() -> None:
     pf.new_sequence("b")
     pf.update(2, "c")  # there was room
     assert pf.n_keys == 2
-    pf.update(2, "b")  # "a" goes, though it was predicted last
+    pf.update(2, "b")  # "a" ends, although it was predicted last
     assert list(pf._keys) == ["c", "b"]
 
 
@@ -64,11 +64,11 @@ def test_ending_any_key_completes_the_pending_step() -> None:
     assert pf.n_steps == 0
     pf.new_sequence("never used")
     assert pf.n_steps == 1
-    assert [particle.state for particle in pf.particles] == [0]  # "a" goes on
+    assert [particle.state for particle in pf.particles] == [0]  # "a" continues
 
 
 def test_last_symbol_of_a_key_is_part_of_its_position() -> None:
-    # Of a Mealy machine: a 1 of another key in between does not change the row that "a" leaves.
+    # In a Mealy machine, a 1 of another key in between does not change the row of "a".
     pf = ReferenceFilter(mdvpf.InfiniteHMM(2, machine="mealy"), mdvpf.VPA(), 50)
     for symbol, key in [(0, "a"), (1, "b"), (0, "a")]:
         pf.update(symbol, key)

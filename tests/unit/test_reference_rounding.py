@@ -88,7 +88,7 @@ def added(sums: dict[Any, float], key: Any, weight: float, step: int) -> None:
 def counted(
     memory: Memory, path: list[int], symbols: list[Symbol]
 ) -> tuple[dict[Any, float], dict[Any, float], dict[int, float]]:
-    """Counts of transitions, emissions and states, from sums of weights that nothing rescales."""
+    """Counts of transitions, emissions and states, from sums of weights without rescaling."""
     transition: dict[Any, float] = {}
     emission: dict[Any, float] = {}
     into: dict[int, float] = {}
@@ -149,7 +149,7 @@ def test_counts_are_rounded_sums_of_weights_over_the_weight_of_the_next_step(
             assert emission_probability(model, particle, c, 1) == pytest.approx(probability)
             n_rounded += observed != math.fsum(expected)
         assert math.fsum(transition_probabilities(model, particle)) == pytest.approx(1.0)
-    if fading != "half-life 0.5":  # there they are powers of two
+    if fading != "half-life 0.5":  # the weights there are powers of two
         assert n_rounded > 0
     if fading in ("forget 20", "half-life 0.5"):
         assert len(particle.into) < particle.n_states  # some were released
@@ -217,7 +217,7 @@ def test_log_predictives_are_those_of_real_numbers_to_1e_4(model: str, algorithm
         assert rounded.update(symbol).log_predictive == pytest.approx(expected, rel=0, abs=1e-4)
         n_compared += 1
         if [p.path for p in rounded.particles] != [p.path for p in exact.particles]:
-            break  # a tie fell differently
+            break  # a tie was broken differently
         if type(exact.algorithm) is mdvpf.MDVPA and (
             [p.path for p in rounded.committed] != [p.path for p in exact.committed]
         ):

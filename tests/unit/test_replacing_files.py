@@ -1,4 +1,4 @@
-"""Files that are replaced: who may read them, what lies in the way, and names that are long."""
+"""Replaced files: permissions, obstacles, and long names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LITTER = ".file.0123456789abcdef.tmp"
 
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Fail what waits for ever."""
+    """Fail instead of waiting for ever."""
 
     def fail(number: int, frame: object) -> None:
         raise TimeoutError("it waits")

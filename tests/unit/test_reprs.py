@@ -1,4 +1,4 @@
-"""Text about objects: short, however large they are, and in full where it identifies them."""
+"""Text about objects: short for large ones, complete where it identifies them."""
 
 from __future__ import annotations
 

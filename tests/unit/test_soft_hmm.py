@@ -1,4 +1,4 @@
-"""`SoftHMM`: what it promises as a predictor, frozen, as a finite HMM, and in a file."""
+"""`SoftHMM` as a predictor, frozen, as a finite HMM, and in a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ events_of_a_stream = st.lists(st.sampled_from([0, 1, 2, 3, 3, None, BREAK]), max
 
 
 def learnt(maker: str, n: int = 3000) -> mdvpf.SoftHMM:
-    """A learner that has seen many sequences of an HMM."""
+    """A learner after many sequences of an HMM."""
     learner = MAKERS[maker]()
     hmm = mdvpf.datasets.random_hmm(3, V, transition=0.3, emission=0.3, rng=2)
     learner.run(mdvpf.datasets.sample_hmms([hmm], [n], rng=3).symbols, lengths=[20] * (n // 20))
@@ -91,7 +91,7 @@ def test_one_state_that_forgets_weighs_counts_by_a_power_of_their_age() -> None:
 
 
 def test_it_learns_what_a_markov_chain_cannot() -> None:
-    """Which of two states lasts can only be told from many symbols."""
+    """Only many symbols can tell which of two states persists."""
     hmm = mdvpf.datasets.HMM([0.5, 0.5], [[0.98, 0.02], [0.02, 0.98]], [[0.8, 0.2], [0.2, 0.8]])
     symbols = mdvpf.datasets.sample_hmms([hmm], [20_000], rng=1).symbols
     learner = mdvpf.SoftHMM(2, 4, "moore", rng=0, n_seeds=4)
@@ -112,7 +112,7 @@ def test_seeds_reproduce_and_differ() -> None:
 def test_what_a_step_reports() -> None:
     learner = mdvpf.SoftHMM(3, 5, lag=0, rng=1, n_seeds=4)
     step = learner.update(2)
-    # One symbol was counted, in one state of each seed; nothing tells the seeds apart.
+    # One symbol was counted, in one state of each seed; the seeds are equally likely.
     assert step == (pytest.approx(-math.log(3)), pytest.approx(1), pytest.approx(4), 4, 0.0)
     missing = learner.update(None)
     assert missing.log_predictive == 0.0
@@ -278,7 +278,7 @@ def test_pickle_and_copies_carry_everything() -> None:
 
 @every_maker
 def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
-    """Refused with the one error, or accepted as something that still works."""
+    """Expect a refusal with `CheckpointError`, or a predictor that works."""
     learner = MAKERS[maker]()
     feed(learner, [0, 1, 2, None, 3, BREAK, 1, 1, 0, 2, 3, 3, 0])
     content = saved(learner)
@@ -391,7 +391,7 @@ def test_one_pass_over_an_automaton_comes_close_to_it(pautomac_dir: Path) -> Non
         true = np.array(file.read().split()[1:], dtype=float)
     log2 -= np.log2(np.exp2(log2).sum())
     divergence = true @ (np.log2(true) - log2)
-    # A Markov chain of order 3 has 0.008.
+    # A Markov chain of order 3 reaches 0.008.
     assert 0.0 < divergence < 0.004
 
 

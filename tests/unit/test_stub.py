@@ -1,4 +1,4 @@
-"""The typed stubs say what the compiled modules have, and no more."""
+"""The typed stubs agree with the compiled modules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_NUMBERS = {"channels": None, "fading": None, "functions": None}  # a model ov
 
 
 def declared(names: Any) -> set[str]:
-    """Return the names that a programmer wrote: Python and Cython add those with underscores."""
+    """Return the names from the source: Python and Cython add names with underscores."""
     return {name for name in names if not name.startswith("__")}
 
 
@@ -68,7 +68,7 @@ def test_parameters(name: str) -> None:
 
 
 def test_parameters_of_init() -> None:
-    """A type's ``__init__`` has no signature to look at: call it with the names in the stub."""
+    """A type's ``__init__`` has no signature to inspect: call it with the names in the stub."""
     arguments = METHODS["__init__"].args
     assert parameters(METHODS["__init__"])[0] == "self"
     assert len(arguments.args) == 1

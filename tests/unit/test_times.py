@@ -1,4 +1,4 @@
-"""Times of records: ISO 8601, or numbers whose unit is given."""
+"""Times of records: ISO 8601, or numbers with an explicit unit."""
 
 from __future__ import annotations
 

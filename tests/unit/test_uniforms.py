@@ -1,4 +1,4 @@
-"""Uniforms that were drawn ahead and not used go back to the generator."""
+"""Uniforms drawn ahead and not used return to the generator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdvpf.filter.uniforms import drawn_uniforms
 
 
 class Interrupted:
-    """A generator that is interrupted just after it has drawn, once."""
+    """A generator that is interrupted once, just after it has drawn."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator

@@ -1,4 +1,4 @@
-"""Vocabularies: labels to symbols and back, what is unknown, and what goes into a checkpoint."""
+"""Vocabularies: labels to symbols and back, unknown labels, and checkpoints."""
 
 from __future__ import annotations
 
