@@ -15,7 +15,7 @@ pytest.importorskip("typer")
 @pytest.mark.parametrize(
     "content", [b"it was the best of times\r\n", b"3\n1\n4\n1\n", b"\xff\x00\xff", b""]
 )
-def test_there_and_back(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_round_trip(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(content)
     assert main(["compress", str(file), "--particles", "100"]) == 0
@@ -55,7 +55,9 @@ def test_a_failure_leaves_no_part_of_a_file(
     assert main(["compress", str(file), "--particles", "100"]) == 0
 
 
-def test_what_cannot_be_decompressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_cannot_be_decompressed_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.mdvpf"
     file.write_bytes(b"abc")
     assert main(["decompress", str(file)]) == 1

@@ -106,7 +106,7 @@ def test_a_curve_needs_both_kinds() -> None:
 # -- the runs ------------------------------------------------------------------------------------
 
 
-def test_without_learning_blocks_are_what_score_says(data: mdvpf.datasets.Masquerade) -> None:
+def test_without_learning_blocks_have_the_scores_of_score(data: mdvpf.datasets.Masquerade) -> None:
     run = next(r for r in MASQUERADE.plan(small()) if r.group == "fixed")
     predictor = run.predictor()
     learnt = predictor.run(data.symbols[0, :LEARNT]).log_predictive
@@ -189,7 +189,7 @@ def test_users_of_a_group_share_a_background(monkeypatch: pytest.MonkeyPatch) ->
     assert [len(others) for others in shared] == [10 * LEARNT]  # of users 11 to 20
 
 
-def test_who_is_told_of_right_alarms_goes_on_to_give_them() -> None:
+def test_a_detector_that_is_told_of_right_alarms_keeps_giving_them() -> None:
     rng = np.random.default_rng(3)
     levels = rng.normal(size=(1, 200))
     strange = np.zeros((1, 180), dtype=bool)
@@ -311,7 +311,7 @@ def test_on_the_real_data(tmp_path: Path, data_dir: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.torture
 @pytest.mark.usefixtures("full_torture", "commands")
-def test_the_page_shows_what_the_command_gives(tmp_path: Path, data_dir: Path) -> None:
+def test_the_page_shows_the_output_of_the_command(tmp_path: Path, data_dir: Path) -> None:
     others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # most of an hour
     options = ["--method", ",".join(others), "--out", str(tmp_path)]
     assert main(["--debug", "reproduce", "masquerade", *options]) == 0

@@ -82,7 +82,7 @@ def test_a_setting_reaches_every_filter_that_has_it(setting: str) -> None:
     assert changed == expected
 
 
-def test_the_predictor_has_what_the_method_says() -> None:
+def test_the_predictor_has_the_settings_of_the_method() -> None:
     (run, *_) = ARTIFICIAL.plan(ARTIFICIAL.defaults.changed(seeds=1, length=20))
     method = filters(SMALL.changed(**TOGETHER))["MD-VPA"]
     pf = method.predictor(run.data, np.random.SeedSequence(0))
@@ -201,7 +201,7 @@ def test_methods_with_commas_or_the_option_again_or_the_old_name(
         assert list(configured(out)) == ["SMC", "VPA", "MD-VPA", "Markov 1"]
 
 
-def test_compare_runs_and_shows_what_is_set(
+def test_compare_runs_and_shows_the_settings(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -229,7 +229,7 @@ def test_compare_runs_and_shows_what_is_set(
     assert shown.tolist() == pf.run(symbols).log_predictive.tolist()
 
 
-def test_reproduce_runs_what_is_set_and_resumes_nothing_else(tmp_path: Path) -> None:
+def test_reproduce_runs_the_settings_and_resumes_only_equal_runs(tmp_path: Path) -> None:
     pytest.importorskip("typer")
     pytest.importorskip("matplotlib")
     size = ["--seeds", "1", "--length", "20", "-K", "5", "--most-particles", "5"]

@@ -32,7 +32,7 @@ def test_a_task_that_kills_its_process_is_found_and_the_others_are_not_lost() ->
     assert "died" in failure.error
 
 
-def test_what_is_recalled_is_not_done_again() -> None:
+def test_recalled_results_are_not_computed_again() -> None:
     done: dict[str, int] = {"7": 70}
     kept = {}
     results = Executor().map(

@@ -173,7 +173,7 @@ def test_a_rerun_is_the_same_and_resuming_repeats_nothing(
     assert done == []
 
 
-def test_what_failed_is_left_out_of_the_means(
+def test_failed_runs_are_left_out_of_the_means(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     execute = experiments.execute

@@ -56,7 +56,7 @@ def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
 
 @every_algorithm
 @every_extension
-def test_files_and_copies_go_on_bit_for_bit(extension: str, algorithm: str) -> None:
+def test_files_and_copies_continue_bit_for_bit(extension: str, algorithm: str) -> None:
     pf = make_filter(extension, algorithm)
     twins: list[mdvpf.ParticleFilter] = []
     for n, event in enumerate(mixed_events(100)):
@@ -80,7 +80,7 @@ def test_files_and_copies_go_on_bit_for_bit(extension: str, algorithm: str) -> N
 
 
 @every_extension
-def test_a_file_without_histories_and_with_a_large_alphabet_goes_on_bit_for_bit(
+def test_a_file_without_histories_and_with_a_large_alphabet_continues_bit_for_bit(
     extension: str,
 ) -> None:
     model = mdvpf.InfiniteHMM(300, beta=0.05, **EXTENSIONS[extension])

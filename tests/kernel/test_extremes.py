@@ -188,7 +188,7 @@ def test_thousands_of_candidates_whose_states_have_emitted_less_than_they_were_e
 
 
 @pytest.mark.parametrize(("beta", "max_states"), [(0.01, None), (0.3, 9)])
-def test_light_candidates_are_thinned_as_if_all_were_at_hand(
+def test_light_candidates_are_thinned_as_if_all_were_collected(
     beta: float, max_states: int | None
 ) -> None:
     # Enough states that most were neither reached from the present one nor emitted the symbol.
@@ -287,7 +287,7 @@ def test_masses_of_ties_are_broken_by_order_over_longer_streams(
 
 
 @pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA(0.5)], ids=repr)
-def test_counts_past_what_is_tabled_and_spreads_computed_afresh(algorithm: Algorithm) -> None:
+def test_counts_beyond_the_tables_and_recomputed_spreads(algorithm: Algorithm) -> None:
     # Quotients of counts below 1,024 come from tables; spreads are renewed every 4,096 steps.
     model = mdvpf.InfiniteHMM(3, beta=0.4, max_states=2)
     pair = Pair(model, algorithm, n_particles=3, history=None, verify=False)

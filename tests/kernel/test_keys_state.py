@@ -109,7 +109,7 @@ def test_the_number_of_a_key_does_not_matter(algorithm: str, model: str) -> None
 
 
 @every_algorithm
-def test_a_copy_goes_on_as_the_original_does(algorithm: str) -> None:
+def test_a_copy_continues_as_the_original_does(algorithm: str) -> None:
     keyed = make(algorithm, MANY)
     before = seen(keyed)
     twin = KeyedFilter(keyed.pf.copy())
@@ -168,7 +168,7 @@ def test_settling_changes_nothing_that_is_seen(algorithm: str, model: str) -> No
 @every_algorithm
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("events", [FEW, MANY], ids=["few", "many"])
-def test_a_restored_core_goes_on_as_the_original_does(
+def test_a_restored_core_continues_as_the_original_does(
     events: list[Use | End], model: str, algorithm: str
 ) -> None:
     keyed = make(algorithm, events, model=model)
@@ -376,7 +376,7 @@ def test_a_negative_number_is_refused() -> None:
     assert core.n_steps == 0
 
 
-def test_the_text_of_a_state_says_where_keys_stand() -> None:
+def test_the_text_of_a_state_shows_the_positions_of_keys() -> None:
     text = make("VPA", [Use(0, "a"), Use(1, "b"), Use(0, "a")]).core.state_text()
     assert "2 keys, 1 is active" in text
     assert "key 1 in state" in text

@@ -87,7 +87,7 @@ ALGORITHMS = ["VPA", "MDVPA", "OptimalResampling", "SMC", "ParticleLearning"]
     ("algorithm", "history"),
     [*((name, None) for name in ALGORITHMS), ("VPA", "full"), ("VPA", 50), ("SMC", "full")],
 )
-def test_after_a_run_both_figures_are_what_the_process_has_grown_by(
+def test_after_a_run_both_figures_match_the_growth_of_the_process(
     algorithm: str, history: int | str | None
 ) -> None:
     found = measure(algorithm, 300, "run", history)

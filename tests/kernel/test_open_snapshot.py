@@ -179,7 +179,7 @@ def test_corrupted_checkpoints(torture_scale: float) -> None:
 
 
 @pytest.mark.parametrize("n", range(len(SEEDS)))
-def test_lies_about_the_alphabet_are_refused_or_do_no_harm(n: int, torture_scale: float) -> None:
+def test_false_alphabets_are_refused_or_harmless(n: int, torture_scale: float) -> None:
     content = make_seed(n)
     rng = random.Random(n)
     for _ in range(max(60, int(2000 * torture_scale))):

@@ -50,7 +50,7 @@ def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
 
 @every_algorithm
 @every_setting
-def test_files_and_copies_go_on_bit_for_bit(setting: str, algorithm: str) -> None:
+def test_files_and_copies_continue_bit_for_bit(setting: str, algorithm: str) -> None:
     pf = make_filter(setting, algorithm)
     twins: list[mdvpf.ParticleFilter] = []
     for n, event in enumerate(growing_events(80, 0.3)):
@@ -74,7 +74,7 @@ def test_files_and_copies_go_on_bit_for_bit(setting: str, algorithm: str) -> Non
 
 @pytest.mark.parametrize("algorithm", ["MD-VPA", "MD-VPA optimal", "VPA", "SMC"])
 @pytest.mark.parametrize("setting", ["plain", "mealy", "mealy, rows, sticky, half-life 4"])
-def test_a_file_saved_at_any_border_of_the_trees_goes_on_bit_for_bit(
+def test_a_file_saved_at_any_border_of_the_trees_continues_bit_for_bit(
     setting: str, algorithm: str
 ) -> None:
     pf = make_filter(setting, algorithm, history=None)

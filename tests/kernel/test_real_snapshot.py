@@ -45,7 +45,7 @@ def make_filter(
 @every_algorithm
 @every_extension
 @every_history
-def test_a_loaded_filter_goes_on_bit_for_bit(
+def test_a_loaded_filter_continues_bit_for_bit(
     algorithm: str, extension: str, history: int | str | None
 ) -> None:
     for n_symbols in (5, 300):
@@ -110,7 +110,7 @@ def test_only_files_with_real_counts_have_version_2() -> None:
         assert unsealed(content).values()["core"]["counts"] == "real"
 
 
-def test_what_holds_such_a_filter_has_version_2() -> None:
+def test_containers_of_such_a_filter_have_version_2() -> None:
     file = io.BytesIO()
     mdvpf.SurpriseDetector(make_filter("VPA", "kappa")).save(file)
     assert version_of(file.getvalue()) == 2
@@ -238,7 +238,7 @@ def test_steps_that_cannot_be_are_refused(n_steps: int) -> None:
         loaded(sealed(opened, version=2))
 
 
-def test_nodes_that_name_each_other_are_no_work_without_end() -> None:
+def test_nodes_with_repeated_children_are_refused_in_bounded_time() -> None:
     """Sixteen children at each of eight levels: billions of paths over a few records."""
     model = mdvpf.InfiniteHMM(2**31 - 2, beta=1e-9, machine="mealy", half_life=100.0)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 3)
@@ -252,7 +252,7 @@ def test_nodes_that_name_each_other_are_no_work_without_end() -> None:
             loaded(sealed(opened, version=2))
 
 
-def test_a_particle_without_a_way_to_go_on_is_refused() -> None:
+def test_a_particle_without_a_successor_is_refused() -> None:
     """The only state may not be offered, and there is no room for a new one."""
     model = mdvpf.InfiniteHMM(2, oracle="rows", half_life=5.0, max_states=1)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 1)

@@ -268,7 +268,7 @@ def assert_equal_without_tables(pf: mdvpf.ParticleFilter, twin: mdvpf.ParticleFi
     assert pf.rng.bit_generator.state == twin.rng.bit_generator.state
 
 
-def test_other_threads_go_on_during_a_run() -> None:
+def test_other_threads_continue_during_a_run() -> None:
     # One call of the core: a thread that waited for it would see only its start and its end.
     pf = make_filter(mdvpf.VPA(), 1000, history=None)
     assert pf._chunk >= 200
@@ -460,7 +460,7 @@ def test_live_bytes_of_one_population_fall_when_few_of_it_survive() -> None:
     assert fewest <= 4
 
 
-def test_a_path_of_the_filter_is_told_for_every_particle() -> None:
+def test_every_particle_has_a_path() -> None:
     symbols = random_symbols(22, 30, V, missing=0.1)
     pf = make_filter("MD-VPA")
     pf.run(symbols)

@@ -48,7 +48,7 @@ def test_a_filter_that_settles_after_every_event_is_the_same_filter(
 
 
 @every_algorithm
-def test_settling_gives_back_what_only_steps_need(algorithm: str) -> None:
+def test_settling_frees_the_work_space_of_steps(algorithm: str) -> None:
     pf = make_filter(algorithm, n_particles=1000, history=None)
     feed(pf, events(100))
     before = pf.memory()

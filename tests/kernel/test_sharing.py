@@ -35,7 +35,7 @@ def n_rows(group: Group) -> int:
 @pytest.mark.parametrize(
     ("n_symbols", "n_particles"), [(5, 10), (5, 50), (27, 200), (400, 60), (5000, 60)]
 )
-def test_groups_that_came_about_in_the_same_way_are_one(n_symbols: int, n_particles: int) -> None:
+def test_groups_with_the_same_origin_are_one(n_symbols: int, n_particles: int) -> None:
     model = mdvpf.InfiniteHMM(n_symbols, beta=0.1)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles, history="full")
     rng = np.random.default_rng(0)
@@ -190,7 +190,7 @@ def test_after_a_step_one_place_is_settled_or_all_records_move_once(algorithm: A
 
 @pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA(), mdvpf.ParticleLearning()])
 @pytest.mark.parametrize("n_symbols", [5, 400])
-def test_what_is_merged_does_not_depend_on_saving(n_symbols: int, algorithm: Any) -> None:
+def test_merging_does_not_depend_on_saving(n_symbols: int, algorithm: Any) -> None:
     model = mdvpf.InfiniteHMM(n_symbols, beta=0.1, max_states=6)
     rng = np.random.default_rng(1)
     stream = rng.integers(n_symbols, size=200) * (rng.random(200) < 0.5)

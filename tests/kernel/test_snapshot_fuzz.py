@@ -317,7 +317,7 @@ def test_corrupted_checkpoints(torture_scale: float) -> None:
 
 
 @pytest.mark.parametrize("n_nodes", [1, 6])
-def test_a_tree_that_meets_itself_is_refused(n_nodes: int) -> None:
+def test_a_tree_with_repeated_children_is_refused(n_nodes: int) -> None:
     """A few nodes that name each other sixteen times would keep a naive reader busy for ever."""
     model = mdvpf.InfiniteHMM(2**31 - 2, beta=1e-9)
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), 3)
@@ -336,7 +336,7 @@ def some_particles(n_symbols: int) -> mdvpf.ParticleFilter:
     return pf
 
 
-def test_a_group_that_stands_in_two_places_is_refused() -> None:
+def test_a_group_in_two_places_is_refused() -> None:
     pf = some_particles(20)
     opened = unsealed(saved(pf))
     columns = opened.arrays["columns"].reshape(len(pf.weights), -1)

@@ -243,7 +243,7 @@ def test_extreme_parameters_give_finite_numbers(
         ((np.full(1, -2, np.int32), np.full(1, -1, np.int32), np.zeros((1, 6))), "alphabet"),
     ],
 )
-def test_the_boundary_checks_what_it_is_given(arguments: tuple[Any, ...], message: str) -> None:
+def test_the_boundary_checks_its_arguments(arguments: tuple[Any, ...], message: str) -> None:
     tables = mdvpf.SoftHMM(3, 2)._tables
     with pytest.raises(ValueError, match=message):
         tables.advance(*arguments)

@@ -76,7 +76,7 @@ def test_a_record_has_as_many_references_as_holders_are_listed() -> None:
     assert any(int(refs) > 1 for _, refs in records)
 
 
-def test_particles_that_share_a_block_say_so() -> None:
+def test_the_text_marks_particles_that_share_a_block() -> None:
     pf = make_filter(mdvpf.SMC())
     found = particles(pf._core.state_text())
     slots = [re.findall(r"slot (\d+)", particle)[0] for particle in found]

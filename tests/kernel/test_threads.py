@@ -90,7 +90,7 @@ def test_more_threads_than_particles():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 # Python warns of forks in a process that has threads: that is what is tested here.
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_child_goes_on_serially_with_the_same_bits():
+def test_a_forked_child_continues_serially_with_the_same_bits():
     pf = mdvpf.ParticleFilter(
         mdvpf.InfiniteHMM(6, beta=0.1), mdvpf.MDVPA(), n_particles=N_PARTICLES, n_threads=3
     )

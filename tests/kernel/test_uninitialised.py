@@ -66,9 +66,7 @@ CALLS = {
         ("learners._soft_hmm", "SoftTables", ""),
     ],
 )
-def test_what_was_never_initialised_raises_and_does_not_crash(
-    module: str, name: str, more: str
-) -> None:
+def test_uninitialised_objects_raise_and_do_not_crash(module: str, name: str, more: str) -> None:
     script = textwrap.dedent(SCRIPT)
     script = script.format(module=module, name=name, more=more, calls=CALLS[name].strip())
     done = subprocess.run(

@@ -114,9 +114,7 @@ def test_probabilities_of_all_strings_sum_to_one(
 
 @pytest.mark.parametrize("oracle", ORACLES)
 @pytest.mark.parametrize("max_states", [None, 2])
-def test_missing_symbol_is_the_sum_over_what_it_could_have_been(
-    oracle: str, max_states: int | None
-) -> None:
+def test_a_missing_symbol_is_the_sum_over_all_symbols(oracle: str, max_states: int | None) -> None:
     # Dirichlet-multinomial emissions are consistent, and transitions do not see symbols.
     rule = by_hand(oracle, max_states)
     for hidden in range(4):

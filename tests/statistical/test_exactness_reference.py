@@ -260,7 +260,7 @@ def test_a_count_of_exactly_one_in_1024_is_not_gone() -> None:
     assert transition_probabilities(mdvpf.InfiniteHMM(2, half_life=1.0), older)[0] == 0.0
 
 
-def test_a_faded_transition_starts_anew_and_opens_a_row_again() -> None:
+def test_a_faded_transition_restarts_and_opens_its_row_again() -> None:
     # 0 -> 1 at step 2, then from 1 only; state 1 stays alive. At step 13, 0 -> 1 is gone.
     particle = walk(Memory(half_life=1.0), [0, 1] + [1] * 9 + [0, 1], [0] * 13)
     assert particle.transition[0, 1] == pytest.approx(0.5)
@@ -269,7 +269,7 @@ def test_a_faded_transition_starts_anew_and_opens_a_row_again() -> None:
     assert particle.into[1] == pytest.approx(sum(2.0**-age for age in (12, *range(3, 12), 1)))
 
 
-def test_rows_are_counted_afresh_before_step_64() -> None:
+def test_rows_are_recounted_before_step_64() -> None:
     path = [0, 1] + [1] * 9 + [0, 1] + [1] * 49
     memory = Memory(half_life=1.0)
     before = walk(memory, path, [0] * 62)

@@ -121,7 +121,7 @@ def test_evidence_is_the_sum_of_log_predictives_but_for_smc(algorithm: str) -> N
 
 
 @every_algorithm
-def test_particles_stand_in_s_before_a_sequence(algorithm: str) -> None:
+def test_particles_are_in_s_before_a_sequence(algorithm: str) -> None:
     pf = make_filter(algorithm)
     copies = K if isinstance(EVERY_ALGORITHM[algorithm], DUPLICATING) else 1
     assert pf.states.tolist() == [-1] * copies

@@ -513,7 +513,7 @@ def test_lengths_in_any_form(lengths: Any) -> None:
     assert log_predictives(SYMBOLS, lengths=iter(lengths)) == expected
 
 
-def test_without_lengths_the_sequence_goes_on() -> None:
+def test_without_lengths_the_sequence_continues() -> None:
     pf = small_filter()
     parts = [pf.run(SYMBOLS[:4]).log_predictive, pf.run(SYMBOLS[4:]).log_predictive]
     assert np.concatenate(parts).tolist() == log_predictives(SYMBOLS)
@@ -581,7 +581,7 @@ def test_a_discount_is_kept_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("make", [ParticleFilter.copy, copy.copy, copy.deepcopy])
-def test_a_copy_goes_on_alike_and_alone(
+def test_a_copy_continues_alike_and_alone(
     pf: ParticleFilter, make: Callable[[ParticleFilter], ParticleFilter]
 ) -> None:
     twin = make(pf)

@@ -105,7 +105,7 @@ def test_pickle_holds_the_bytes_of_the_file() -> None:
 
 @every_way
 @every_algorithm
-def test_every_way_of_copying_goes_on_alike(algorithm: str, way: str) -> None:
+def test_every_way_of_copying_continues_alike(algorithm: str, way: str) -> None:
     pf = fed_filter(algorithm, history="full")
     pf.vocabulary = mdvpf.Vocabulary("abcde")
     twin = WAYS[way](pf)
@@ -221,7 +221,7 @@ def test_everything_that_was_passed_is_there() -> None:
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
-def test_every_bit_generator_goes_on_and_spawns_alike(kind: str) -> None:
+def test_every_bit_generator_continues_and_spawns_alike(kind: str) -> None:
     seed = np.random.SeedSequence(3, spawn_key=(1, 2))
     rng = np.random.Generator(getattr(np.random, kind)(seed))
     rng.integers(0, 9, 3, dtype=np.uint32)  # leaves half a number in the buffer
@@ -265,7 +265,7 @@ def test_sharing_survives(algorithm: str, history: str | None, n_symbols: int) -
     ("algorithm", "n_particles", "n"),
     [("MD-VPA", 1000, 1500), ("VPA", 1000, 600), ("SMC", 1000, 600), ("MD-VPA", 10_000, 150)],
 )
-def test_the_file_is_no_larger_than_what_is_in_memory(
+def test_the_file_is_no_larger_than_the_predictor_in_memory(
     algorithm: str, n_particles: int, n: int, data_dir: Path
 ) -> None:
     text = mdvpf.datasets.books(n_characters=n).symbols[:n]
@@ -556,7 +556,7 @@ def test_an_error_is_a_value_error() -> None:
         (pickle.dumps([1, 2, 3] * 20), "not a checkpoint"),
     ],
 )
-def test_what_is_no_checkpoint(content: bytes, message: str) -> None:
+def test_invalid_checkpoints_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(mdvpf.CheckpointError, match=message):
         loaded(content)
 
@@ -614,7 +614,7 @@ class Tagged(mdvpf.ParticleFilter):
     """A user's own class."""
 
 
-def test_a_predictor_that_is_not_registered_says_so() -> None:
+def test_an_unregistered_predictor_raises_an_error() -> None:
     class Constant(mdvpf.Predictor):
         n_symbols = 2
 

@@ -165,7 +165,7 @@ def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_what_cannot_be_is_refused(
+def test_impossible_contents_are_refused(
     maker: str, name: str, change: Callable[[Any], Any], message: str
 ) -> None:
     predictor = MAKERS[maker]()

@@ -58,7 +58,7 @@ def path_of(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_file_of_version_2_goes_on_as_if_never_interrupted(name: str) -> None:
+def test_a_file_of_version_2_continues_as_if_never_interrupted(name: str) -> None:
     """Weights of steps come from the mathematical library, whose rounding may differ."""
     pf, expected = mdvpf.ParticleFilter.load(path_of(name)), begun(name)
     assert (pf.model, pf.algorithm, pf.n_particles, pf.history) == (

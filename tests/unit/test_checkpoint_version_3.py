@@ -43,7 +43,7 @@ def path_of(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_file_of_version_3_goes_on_as_if_never_interrupted(name: str) -> None:
+def test_a_file_of_version_3_continues_as_if_never_interrupted(name: str) -> None:
     pf, expected = mdvpf.ParticleFilter.load(path_of(name)), begun(name)
     assert (pf.model, pf.algorithm) == (expected.model, expected.algorithm)
     np.testing.assert_allclose(pf.log_evidence, expected.log_evidence, rtol=1e-6)

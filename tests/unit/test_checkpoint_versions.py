@@ -66,7 +66,7 @@ def written(name: str) -> mdvpf.ParticleFilter:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_file_of_version_1_goes_on_as_if_never_interrupted(name: str) -> None:
+def test_a_file_of_version_1_continues_as_if_never_interrupted(name: str) -> None:
     pf = mdvpf.ParticleFilter.load(DATA / f"version-1-{name}.mdvpf")
     generator = np.random.default_rng(17)
     slow = ReferenceFilter(**arguments(name), rng=generator)
@@ -130,7 +130,7 @@ BASELINES: dict[str, Callable[[], mdvpf.Predictor]] = {
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_a_comparator_of_version_1_goes_on_as_if_never_interrupted(name: str) -> None:
+def test_a_comparator_of_version_1_continues_as_if_never_interrupted(name: str) -> None:
     predictor = mdvpf.Predictor.load(DATA / f"version-1-{name}.mdvpf")
     expected = BASELINES[name]()
     stream = events("mdvpa")
@@ -167,7 +167,7 @@ def judgements(detector: mdvpf.SurpriseDetector, stream: list[Event]) -> list[tu
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_a_detector_of_version_1_goes_on_as_if_never_interrupted(name: str) -> None:
+def test_a_detector_of_version_1_continues_as_if_never_interrupted(name: str) -> None:
     detector = mdvpf.SurpriseDetector.load(DATA / f"version-1-{name}.mdvpf")
     expected = DETECTORS[name]()
     stream = events("mdvpa")
@@ -190,7 +190,7 @@ MONITOR = "version-1-monitor.mdvpf"
 LINES = ["ls", "7", '["cd", {"bytes": "78"}]', "rm", "NA", "make", "", "7", "ls"] * 4
 
 
-def test_a_monitor_of_version_1_goes_on_as_if_never_interrupted() -> None:
+def test_a_monitor_of_version_1_continues_as_if_never_interrupted() -> None:
     monitor, expected = mdvpf.Monitor.load(DATA / MONITOR), begun_monitor()
     for line in LINES:
         expected.read(line)

@@ -55,7 +55,7 @@ def test_a_result_that_cannot_be_written_is_an_error(command: str, files: dict[s
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_not_needed_may_be_closed(command: str, files: dict[str, Path]) -> None:
+def test_unused_streams_may_be_closed(command: str, files: dict[str, Path]) -> None:
     done = run(command, "<&- 2>&-", files)
     assert done.returncode == 0
     assert done.stdout and not done.stderr

@@ -186,7 +186,7 @@ def test_a_line_without_end_is_cut(run: Run) -> None:
     assert f"line 2: expected at most {LONGEST_LINE} bytes" in complaint
 
 
-def test_a_label_that_nobody_knows(run: Run, tmp_path: Path) -> None:
+def test_an_unknown_label_is_refused(run: Run, tmp_path: Path) -> None:
     vocabulary = tmp_path / "labels"
     vocabulary.write_text("a\nb\n")
     code, _, complaint = run("a\nc\n", "--vocabulary", str(vocabulary))
@@ -216,7 +216,7 @@ def test_resuming_is_as_if_never_interrupted(
     assert found == expected
 
 
-def test_a_checkpoint_made_in_python_goes_on(run: Run, tmp_path: Path) -> None:
+def test_a_checkpoint_made_in_python_continues(run: Run, tmp_path: Path) -> None:
     pf, kept = begun(), tmp_path / "kept"
     pf.run(stream())
     pf.save(kept)
@@ -291,7 +291,9 @@ def test_options_that_contradict_a_mixture(run: Run, tmp_path: Path) -> None:
     assert "method='auto': the checkpoint has None" in complaint
 
 
-def test_a_checkpoint_that_can_never_be_written_is_told_at_once(run: Run, tmp_path: Path) -> None:
+def test_a_checkpoint_that_can_never_be_written_is_an_error_at_once(
+    run: Run, tmp_path: Path
+) -> None:
     code, reports, complaint = run("0\n", *MODEL, "--checkpoint", str(tmp_path / "no" / "kept"))
     assert (code, reports) == (1, [])
     assert "No such file or directory" in complaint

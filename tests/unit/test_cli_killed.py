@@ -99,7 +99,7 @@ def test_a_rotated_file_is_finished_though_the_new_one_begins_alike(
     assert capsys.readouterr().out == ""
 
 
-def test_a_file_that_was_written_anew_goes_on_beside_its_backup(
+def test_a_file_that_was_written_anew_continues_beside_its_backup(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, kept = tmp_path / "stream", tmp_path / "kept"

@@ -173,7 +173,7 @@ def test_a_rotated_file_without_a_new_one(command: Command) -> None:
     assert command() == expected(LINES)[20:]
 
 
-def test_a_packed_file_goes_on(command: Command) -> None:
+def test_a_compressed_file_resumes(command: Command) -> None:
     command.source.write_bytes(gzip.compress("".join(LINES[:20]).encode()))
     assert command() == expected(LINES[:20])
     command.source.write_bytes(gzip.compress("".join(LINES).encode()))
@@ -202,7 +202,7 @@ def test_a_pipe_that_comes_again_is_noticed(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
-def test_a_file_as_standard_input_goes_on_where_it_stood(tmp_path: Path) -> None:
+def test_a_file_as_standard_input_resumes_at_its_position(tmp_path: Path) -> None:
     source = tmp_path / "stream"
     options = [*COMMAND, *MODEL, "--checkpoint", str(tmp_path / "kept"), "--resume"]
     found = b""
@@ -375,7 +375,7 @@ def test_labels_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 # --- Checkpoints
 
 
-def test_a_second_process_is_refused_and_told_of_the_first(command: Command) -> None:
+def test_a_second_process_is_refused_with_the_number_of_the_first(command: Command) -> None:
     command.write(LINES)
     with FileLock(command.kept):
         assert command(code=1) == []
@@ -430,7 +430,7 @@ def test_both_damaged_is_an_error_that_names_the_file(command: Command) -> None:
     assert "not a checkpoint" in command.complaint
 
 
-def test_a_missing_checkpoint_is_not_begun_anew_by_mistake(command: Command) -> None:
+def test_a_missing_checkpoint_is_not_recreated_by_mistake(command: Command) -> None:
     command.write(LINES)
     command()
     command.kept.rename(previous_of(command.kept))
@@ -487,7 +487,7 @@ def test_inspect_shows_both_ends_of_the_stream(
     assert facts["reports still to be written"] == "0"
 
 
-def test_lag_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_is_reported(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     command.write(LINES * 1000)
     clock = iter(range(10**9))
     monkeypatch.setattr("mdvpf.cli.lag.time.monotonic", lambda: next(clock) / 1000)

@@ -119,7 +119,7 @@ def test_detect_is_the_predictor_of_python(
 
 
 @pytest.mark.parametrize(("arguments", "predictor"), CASES, ids=IDS)
-def test_resuming_with_the_same_options_goes_on(
+def test_resuming_with_the_same_options_continues(
     arguments: list[str], predictor: mdvpf.Predictor, run: Run, tmp_path: Path
 ) -> None:
     options = ["--symbols", "4", *arguments, "--checkpoint", str(tmp_path / "kept"), "--resume"]
@@ -202,7 +202,7 @@ def test_options_are_compared_with_the_checkpoint(
     assert kept.read_bytes() == before
 
 
-def test_a_filter_that_no_name_stands_for_is_shown_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_an_unnamed_filter_is_shown_by_its_settings(run: Run, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     pf = filter_of(mdvpf.SMC(resampling="systematic"))
     Monitor(pf).save(kept)

@@ -89,14 +89,14 @@ def test_long_streams_and_large_alphabets_keep_to_a_thousandth(n_symbols: int) -
     assert_array_equal(coding.decompress(data, fixed), symbols)
 
 
-def test_what_is_nearly_certain_costs_nearly_nothing() -> None:
+def test_nearly_certain_symbols_cost_nearly_nothing() -> None:
     symbols = np.zeros(20_000, dtype=int)
     fixed = Fixed(np.array([1 - 1e-6, *np.full(999, 1e-6 / 999)]))
     data = coding.compress(symbols, fixed)
     assert len(data) <= 1.001 * ideal(symbols, fixed) + SLACK
 
 
-def test_what_is_held_impossible_is_coded_all_the_same() -> None:
+def test_symbols_of_probability_zero_are_coded_too() -> None:
     hmm = mdvpf.datasets.HMM([1, 0], [[0, 1], [1, 0]], np.eye(2, 40))
     predictor = mdvpf.KnownHMM(hmm, n_symbols=40)
     symbols = [0, 1, 0, 39, 17, 1]
@@ -108,7 +108,7 @@ def test_none_at_all() -> None:
     assert coding.decompress(data, mdvpf.Markov(3)).tolist() == []
 
 
-def test_a_predictor_goes_on_from_its_state() -> None:
+def test_a_predictor_continues_from_its_state() -> None:
     chain = mdvpf.Markov(4, beta=0.01)
     chain.run([0, 1, 2, 3] * 50)
     data = coding.compress([0, 1, 2, 3] * 20, chain)
@@ -140,7 +140,7 @@ def test_any_damage_is_found() -> None:
         ("_identity", b"ab", "another predictor"),
     ],
 )
-def test_what_was_compressed_elsewhere_is_refused(
+def test_data_compressed_elsewhere_are_refused(
     name: str, value: Any, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:

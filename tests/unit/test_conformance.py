@@ -454,7 +454,7 @@ def test_a_checkpoint_that_lacks_something_is_named(monkeypatch: pytest.MonkeyPa
         mdvpf.check_predictor(mdvpf.Markov(3))
 
 
-def test_the_twin_of_the_tests_is_what_it_says() -> None:
+def test_the_twin_follows_its_definition() -> None:
     counted = Counted(1.0)
     assert counted.distribution("a").tolist() == [1 / 3] * 3
     counted.absorb(2, "a")

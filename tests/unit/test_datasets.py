@@ -108,7 +108,7 @@ def test_samples_have_the_frequencies_of_the_matrices() -> None:
         assert np.all(np.abs(counts - expected) < 5 * np.sqrt(expected + 1))
 
 
-def test_what_is_impossible_is_never_drawn() -> None:
+def test_impossible_symbols_are_never_drawn() -> None:
     # The last symbols are impossible, and the cumulative sums of the first do not reach 1.
     emission = [[0.1] * 9 + [1 - 0.1 * 9, 0, 0]]
     hmm = HMM([1], [[1]], emission)
@@ -302,7 +302,7 @@ def test_the_default_books(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert late.text()[600:1200] == text[600:1200]
 
 
-def test_ones_own_book_among_the_defaults(
+def test_an_own_book_among_the_defaults(
     texts: list[Path], data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDVPF_DATA", str(data_dir))
@@ -397,7 +397,7 @@ def test_a_link_to_nothing_in_an_archive_is_passed_over(tmp_path: Path, few_clic
 
 @pytest.mark.parametrize("target", ["nothing", "/nowhere/at/all", "../../outside", "folder/link"])
 @pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE])
-def test_whatever_is_no_file_in_an_archive_is_passed_over(
+def test_archive_members_that_are_not_files_are_skipped(
     kind: bytes, target: str, tmp_path: Path, few_clicks: bytes
 ) -> None:
     member = tarfile.TarInfo("folder/link")

@@ -125,7 +125,7 @@ def test_symbols_alone_are_one_sequence() -> None:
     assert found.n_sequences == 1
 
 
-def test_a_test_can_go_on_where_the_training_ended() -> None:
+def test_a_test_can_continue_where_the_training_ended() -> None:
     pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(V, beta=0.1), mdvpf.VPA(), n_particles=20)
     whole = [0, 1, 2, 3] * 6
     found = mdvpf.evaluate(pf, whole[:18], whole[18:], frozen=False, continued=True)

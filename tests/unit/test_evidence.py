@@ -28,7 +28,7 @@ def test_weights_are_posteriors_of_the_members() -> None:
     assert evidence.max() - log_predictive.sum() <= math.log(5)
 
 
-def test_a_seed_repeats_it_and_a_file_goes_on(tmp_path: object) -> None:
+def test_a_seed_repeats_it_and_a_file_continues(tmp_path: object) -> None:
     first, second = (mdvpf.by_evidence(8, n_seeds=2, n_particles=20, rng=7) for _ in range(2))
     symbols = stream(300)
     one, two = first.run(symbols[:200]), second.run(symbols[:200])

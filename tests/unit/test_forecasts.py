@@ -147,7 +147,7 @@ def frequencies(pairs: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("settings", EVERY_MODEL, ids=str)
-def test_a_continuation_goes_on_as_the_reference_does(settings: dict[str, Any]) -> None:
+def test_a_continuation_continues_as_the_reference_does(settings: dict[str, Any]) -> None:
     model = make_model(settings)
     rng = np.random.default_rng(0)
     twins = reference_particles(model)[:3]
@@ -191,7 +191,7 @@ def test_pairs_are_drawn_as_often_as_they_should(settings: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("oracle", ["unvisited", "any", "rows"])
-def test_an_entry_that_had_faded_away_starts_anew(oracle: str) -> None:
+def test_a_faded_entry_restarts_from_zero(oracle: str) -> None:
     model = make_model({"oracle": oracle, "half_life": 1.0})
     particle = Particle(memory=Memory.of(model))
     for state in (0, 0, 0, 1, 2):

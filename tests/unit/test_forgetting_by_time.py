@@ -182,7 +182,7 @@ def test_the_clock_counts_at_most_64_half_lives_of_a_silence():
 
 
 @pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.ParticleLearning()], ids=repr)
-def test_rows_are_counted_afresh_at_the_time_of_the_step(algorithm):
+def test_rows_are_recounted_at_the_time_of_the_step(algorithm):
     """Before every 64th step the oracle of rows forgets what has faded by the time of that step."""
     model = mdvpf.InfiniteHMM(3, oracle="rows", half_life=timedelta(seconds=3))
     pf = mdvpf.ParticleFilter(model, algorithm, 10, rng=1)

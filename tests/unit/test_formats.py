@@ -322,7 +322,7 @@ def test_the_symbol_is_the_template_as_it_was_at_first() -> None:
 
 @pytest.mark.usefixtures("drain")
 @pytest.mark.parametrize("most", [5, 100_000])
-def test_restored_templates_go_on_as_if_nothing_had_happened(most: int) -> None:
+def test_restored_templates_continue_as_if_nothing_had_happened(most: int) -> None:
     lines = random_lines(3000, 1)
     text = make_format("text", {"max_templates": most})
     symbols(text, *lines[:1500])
@@ -534,7 +534,7 @@ FIELDS = {"symbol": "s", "key": "k", "time": "t", "pass_fields": ["u"]}
     ],
 )
 @given(lines=st.lists(any_line, max_size=12), cut=st.integers(0, 12))
-def test_any_bytes_are_an_event_or_refused_and_a_state_goes_on(
+def test_any_bytes_are_an_event_or_refused_and_a_state_continues(
     name: str, options: dict[str, Any], lines: list[bytes], cut: int
 ) -> None:
     if "symbol" not in options and name != "lines":

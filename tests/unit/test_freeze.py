@@ -208,7 +208,7 @@ def test_a_run_is_its_updates(maker: str) -> None:
 
 
 @every_maker
-def test_copies_and_checkpoints_go_on_alike(maker: str) -> None:
+def test_copies_and_checkpoints_continue_alike(maker: str) -> None:
     frozen = MAKERS[maker]()
     frozen.vocabulary = mdvpf.Vocabulary("abc")
     frozen.run([0, None, 1])
@@ -230,7 +230,7 @@ def test_freezing_leaves_the_filter_as_it_was() -> None:
     np.testing.assert_array_equal(pf.run(TEST).log_predictive, twin.run(TEST).log_predictive)
 
 
-def test_the_mixture_goes_on_by_bayes_without_share() -> None:
+def test_the_mixture_continues_by_bayes_without_share() -> None:
     mixture = mdvpf.Mixture([filled("VPA"), filled("SMC")], share=0.3)
     mixture.run([0, 1, 2, 2])
     frozen = mixture.freeze()
@@ -259,7 +259,7 @@ def test_a_member_that_cannot_be_frozen_is_named() -> None:
         mdvpf.Mixture([Even(2), Even(2)]).freeze()
 
 
-def test_an_impossible_symbol_says_nothing() -> None:
+def test_an_impossible_symbol_carries_no_information() -> None:
     zeros = HMM([1.0], [[1.0]], [[1.0, 0.0, 0.0]])
     ones = HMM([1.0], [[1.0]], [[0.0, 1.0, 0.0]])
     frozen = FrozenFilter([zeros, ones], [3.0, 1.0])
@@ -302,7 +302,9 @@ def test_bad_arguments(call: Callable[[], Any], error: type[Exception], message:
         ("log_weight", lambda a: a[:1], "log_weight of type"),
     ],
 )
-def test_what_cannot_be_is_refused(name: str, change: Callable[[Any], Any], message: str) -> None:
+def test_impossible_contents_are_refused(
+    name: str, change: Callable[[Any], Any], message: str
+) -> None:
     opened = unsealed(saved(filled().freeze()))
     opened.arrays[name] = np.ascontiguousarray(change(opened.arrays[name]))
     with pytest.raises(mdvpf.CheckpointError, match=message):

@@ -148,7 +148,7 @@ def test_a_frozen_filter_is_its_particles_filtered_forward(name: str, end: list[
 
 @pytest.mark.parametrize("algorithm", ["VPA", "SMC", "ParticleLearning", "OptimalResampling"])
 @pytest.mark.parametrize("name", ["rows, sticky, forget 2", "mealy, rows, sticky, half-life 4"])
-def test_of_every_algorithm_what_is_shown_is_frozen(name: str, algorithm: str) -> None:
+def test_the_visible_set_of_every_algorithm_is_frozen(name: str, algorithm: str) -> None:
     pf, slow = filters(name, algorithm=algorithm)
     expected = twin_scores(pf.model, slow.particles, TEST, new=False)
     np.testing.assert_allclose(pf.freeze().score(TEST), expected, rtol=0.0, atol=tolerance(pf))
@@ -180,7 +180,7 @@ def test_no_symbol_is_impossible(name: str) -> None:
     assert np.all(np.isfinite(frozen.score([2, 2, 0, 2])))
 
 
-def test_a_particle_stands_where_its_last_symbol_leads() -> None:
+def test_a_particle_is_in_the_state_of_its_last_symbol() -> None:
     pf, _ = filters("mealy, rows", [0, 1, None, BREAK, 0, 1, 2, 1])
     core = pf._core
     assert (core.pending, core.last_symbol) == (True, 1)

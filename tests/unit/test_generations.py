@@ -50,7 +50,7 @@ def test_a_link_has_the_lock_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a lock file that is held cannot be removed")
-def test_a_lock_file_that_was_removed_is_made_anew(tmp_path: Path) -> None:
+def test_a_removed_lock_file_is_created_again(tmp_path: Path) -> None:
     first = FileLock(tmp_path / "kept").acquire()
     os.unlink(tmp_path / "kept.lock")
     second = FileLock(tmp_path / "kept").acquire()

@@ -47,7 +47,7 @@ class Counting(mdvpf.Markov):
         return super().update(symbol)
 
 
-def test_memory_goes_by_what_was_decoded_and_not_by_what_is_claimed() -> None:
+def test_memory_depends_on_the_decoded_symbols_not_on_the_header() -> None:
     data = resealed(coding.compress([0, 1, 0], Counting(2)), 2**32 - 1)
     assert len(data) < 60
     Counting.left = 2000

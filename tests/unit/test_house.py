@@ -62,7 +62,7 @@ def test_files_are_short() -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_every_file_says_what_belongs_there(path: Path) -> None:
+def test_every_file_has_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
@@ -85,7 +85,7 @@ def test_modules_of_0_1_can_be_imported(name: str) -> None:
         assert hasattr(module, public)
 
 
-def test_a_pickle_of_0_1_names_what_still_exists() -> None:
+def test_names_in_a_pickle_of_0_1_still_exist() -> None:
     # The pickle names a class and a function by their old modules.
     pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2), n_particles=3)
     content = pickle.dumps(pf, protocol=0)

@@ -37,7 +37,7 @@ def test_the_key_used_longest_ago_ends(stream, most):
 
 
 @given(keys, keys)
-def test_a_saved_table_goes_on_as_it_would_have(before, after):
+def test_a_saved_table_continues_as_it_would_have(before, after):
     table = KeyTable(3)
     table.assign(before)
     if before:

@@ -80,7 +80,7 @@ def test_a_setting_reaches_the_predictor_or_is_an_error(name: str, setting: str)
     assert changed == {setting}
 
 
-def test_which_settings_there_are() -> None:
+def test_every_method_lists_its_settings() -> None:
     model = {"particles", "alpha", "gamma", "beta", "oracle", "max_states"}
     model |= {"machine", "kappa", "forget", "half_life"}
     own = {"discount", "normalizer", "carry_weights", "selection"}
@@ -106,7 +106,7 @@ def test_particles_and_hyper_parameters_are_checked_alike(name: str, setting: st
         make_predictor(name, 4, **{setting: 5})
 
 
-def test_a_setting_that_nobody_knows() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(TypeError, match=r"unknown settings: \['decay'\]"):
         make_predictor("Markov 1", 4, decay=0.9)
 
@@ -140,5 +140,5 @@ def test_the_name_of_a_predictor_does_not_depend_on_its_settings(name: str) -> N
     ],
     ids=lambda predictor: repr(predictor)[:40],
 )
-def test_what_no_name_stands_for_has_none(predictor: mdvpf.Predictor) -> None:
+def test_unnamed_predictors_have_no_name(predictor: mdvpf.Predictor) -> None:
     assert method_of(predictor) is None

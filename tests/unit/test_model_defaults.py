@@ -29,7 +29,7 @@ def test_beta_is_one_observation_spread_over_the_symbols(n_symbols: int) -> None
     assert model == mdvpf.InfiniteHMM(n_symbols, beta=1 / n_symbols)
 
 
-def test_the_number_in_force_is_what_everything_sees() -> None:
+def test_every_reader_sees_the_number_in_force() -> None:
     model = mdvpf.InfiniteHMM(3)
     assert eval(repr(model), vars(mdvpf)) == model
     assert "beta=0.3333333333333333" in repr(model)
@@ -99,13 +99,13 @@ def test_methods_of_the_commands_take_the_new_default() -> None:
         assert found_settings(make_predictor(name, 5, beta=0.3))["beta"] == 0.3
 
 
-def test_a_comparison_on_a_stream_of_ones_own_takes_the_new_default() -> None:
+def test_a_comparison_on_an_own_stream_uses_the_new_default() -> None:
     data = Data("mine", mdvpf.datasets.switching_hmm(rng=0).symbols, 8)
     assert compare.completed(compare.DEFAULTS, data).beta == 1 / 8
     given = compare.DEFAULTS.changed(beta=0.3)
     assert compare.completed(given, data) == given
 
 
-def test_beta_that_is_no_number_is_refused_and_none_is_named() -> None:
+def test_a_bad_beta_is_refused_with_a_message_that_names_none() -> None:
     with pytest.raises(ValueError, match=r"beta=nan: expected a number in .*, or None"):
         mdvpf.InfiniteHMM(3, beta=math.nan)

@@ -180,7 +180,7 @@ def test_symbols_that_skip_a_number_are_refused_and_change_nothing(make: Make) -
 
 
 @every
-def test_a_run_may_name_what_came_in_a_chunk_before(make: Make) -> None:
+def test_a_run_may_use_symbols_of_an_earlier_chunk(make: Make) -> None:
     symbols: Symbols = [*range(300), None, *range(300)]
     run, stepped = make(), make()
     result = run.run(symbols)
@@ -198,7 +198,7 @@ def test_other_alphabets_are_refused(n_symbols: Any) -> None:
             kind(n_symbols)
 
 
-def test_a_soft_hmm_refuses_and_says_what_takes_open_alphabets() -> None:
+def test_a_soft_hmm_refuses_an_open_alphabet_with_a_remedy() -> None:
     with pytest.raises(ValueError, match=r"n_symbols=None.*PitmanYorTree\(None\)"):
         mdvpf.SoftHMM(None)  # type: ignore[arg-type]
 
@@ -307,7 +307,7 @@ EXACT_SPOILS: list[Callable[[Any], Any]] = [
 
 
 @every
-def test_what_was_seen_must_agree_with_what_was_counted(make: Make) -> None:
+def test_seen_symbols_must_agree_with_the_counts(make: Make) -> None:
     predictor = make()
     predictor.run([0] * 3 + [0, 1, 2, 1, 3, 0, None, 1], keys=["a"] * 11)
     for key in (None, "a"):

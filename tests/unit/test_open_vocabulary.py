@@ -88,7 +88,7 @@ def test_a_model_of_an_open_alphabet_is_a_value_like_others() -> None:
     assert not model.has_real_counts
 
 
-def test_what_cannot_be_done_with_an_open_alphabet_says_so() -> None:
+def test_methods_without_open_alphabets_raise_an_error() -> None:
     model = mdvpf.InfiniteHMM(emission=OPEN)
     pf = mdvpf.ParticleFilter(model, n_particles=5)
     with pytest.raises(ValueError, match="emission="):

@@ -51,13 +51,15 @@ USES: dict[str, Callable[[mdvpf.Predictor], Any]] = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("answer", [-0.7, np.float64(-0.7), None, (-0.7,), [-0.7, 1, 1, 1, 0]])
-def test_an_update_that_returns_no_step_is_told_at_the_first_symbol(use: str, answer: Any) -> None:
+def test_an_update_that_returns_no_step_is_an_error_at_the_first_symbol(
+    use: str, answer: Any
+) -> None:
     with pytest.raises(TypeError, match=r"Coin\.update returned .*: expected a Step"):
         USES[use](Coin(answer))
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_step_and_its_fields_alone_will_do(use: str) -> None:
+def test_a_step_or_a_tuple_of_its_fields_is_accepted(use: str) -> None:
     step = mdvpf.Step(float(np.log(0.5)), 1.0, 1.0, 1, 0.0)
     USES[use](Coin(step))
     USES[use](Coin(tuple(step)))

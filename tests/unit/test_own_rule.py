@@ -61,7 +61,7 @@ class Changed:
         return found if self.left >= 0 else self.spoil(found)
 
 
-def test_a_rule_that_is_that_of_vpa_gives_what_vpa_gives() -> None:
+def test_a_custom_copy_of_the_vpa_rule_gives_the_results_of_vpa() -> None:
     own, vpa = (ReferenceFilter(MODEL, rule, 6) for rule in (Best(), mdvpf.VPA()))
     for symbol in SYMBOLS:
         assert own.update(symbol) == vpa.update(symbol)
@@ -159,7 +159,7 @@ class Sub(mdvpf.MDVPA):
 
 
 @pytest.mark.parametrize("algorithm", [NoStep(), Sub(), Best, mdvpf.VPA, "VPA", 5], ids=range(6))
-def test_what_has_no_step_is_refused_with_the_way_to_write_one(algorithm: Any) -> None:
+def test_an_object_without_a_step_is_refused_with_a_remedy(algorithm: Any) -> None:
     with pytest.raises(TypeError, match="expected an instance of MDVPA, VPA, SMC") as caught:
         ReferenceFilter(MODEL, algorithm)
     message = str(caught.value)
@@ -177,6 +177,6 @@ def test_the_core_refuses_subclasses_and_says_what_runs_them(kind: type) -> None
     assert "docs/howto/own-rule.md" in str(caught.value)
 
 
-def test_the_core_refuses_rules_of_ones_own() -> None:
+def test_the_core_refuses_custom_rules() -> None:
     with pytest.raises(TypeError, match="the core has these five rules and no others"):
         mdvpf.ParticleFilter(MODEL, Best())  # type: ignore[arg-type]

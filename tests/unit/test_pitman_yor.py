@@ -322,7 +322,7 @@ def test_a_frozen_hmm_stays_with_the_present_one() -> None:
     assert np.exp(predictor.freeze().run([0] * 5).log_predictive) == pytest.approx([0.2] * 5)
 
 
-def test_what_cannot_be_frozen_says_so() -> None:
+def test_predictors_that_cannot_be_frozen_raise_an_error() -> None:
     class Own(mdvpf.Markov):
         freeze = mdvpf.Predictor.freeze  # type: ignore[assignment]
 

@@ -72,7 +72,7 @@ def test_a_line_that_never_ends_takes_no_memory() -> None:
 
 
 @given(st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b"") + b"\n"), max_size=40))
-def test_a_position_that_was_saved_goes_on(lines: list[bytes]) -> None:
+def test_a_position_that_was_saved_continues(lines: list[bytes]) -> None:
     whole, parts = Progress(), Progress()
     for line in lines:
         whole.add(line, len(line))

@@ -66,7 +66,7 @@ def test_every_class_that_can_be_saved_is_here() -> None:
 
 
 @pytest.mark.parametrize("kind", THINGS)
-def test_what_is_saved_after_any_assignment_can_be_loaded(kind: str) -> None:
+def test_a_file_saved_after_any_assignment_can_be_loaded(kind: str) -> None:
     names = attributes(THINGS[kind]())
     assert names
     for name in names:
@@ -83,7 +83,7 @@ def test_what_is_saved_after_any_assignment_can_be_loaded(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", THINGS)
-def test_what_was_passed_cannot_be_set_nor_deleted(kind: str) -> None:
+def test_arguments_cannot_be_set_or_deleted(kind: str) -> None:
     thing = THINGS[kind]()
     for name in (
         "model",

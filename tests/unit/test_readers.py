@@ -109,7 +109,7 @@ def test_files_of_different_formats_share_an_alphabet(tmp_path: Path) -> None:
     assert [stream.symbols.tolist() for stream in streams] == [[1, 2], [0, 2]]
 
 
-def test_packed_files_are_simply_read(tmp_path: Path) -> None:
+def test_compressed_files_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", gzip.compress(b"ab\n\nba\n"))
     assert read_file(path).symbols.tolist() == [0, 1]
     assert read_file(path, text=True).symbols.tolist() == [0, 1, 1, 0]

@@ -88,7 +88,7 @@ def test_lines_give_the_events_of_live_lines(tmp_path: Path) -> None:
     assert list(read_events(path, missing="?")) == [live.parse(line) for line in lines]
 
 
-def test_a_cell_may_go_on_in_the_next_line_of_a_whole_file(tmp_path: Path) -> None:
+def test_a_cell_may_continue_in_the_next_line_of_a_whole_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", '\ufeffuser,page\nann,"two\nlines"\nbob,x\n')
     assert [event.symbol for event in read_events(path, symbol="page")] == ["two\nlines", "x"]
 
@@ -348,7 +348,7 @@ def test_times_of_a_frame() -> None:
         list(read_events(pd.DataFrame({"s": [1], "at": [pd.NaT]}), symbol="s", time="at"))
 
 
-def test_what_is_no_frame() -> None:
+def test_other_objects_are_not_frames() -> None:
     pytest.importorskip("narwhals")
     for source in (7, [1, 2], None, b"path"):
         with pytest.raises(TypeError, match="source of type"):
@@ -380,7 +380,7 @@ def test_parquet(packed: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"a,b\n"])
-def test_what_is_no_parquet_file(content: bytes, tmp_path: Path) -> None:
+def test_invalid_parquet_files_are_refused(content: bytes, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     path = write(tmp_path / "a.parquet", content)
     with pytest.raises(ValueError, match=r"a\.parquet: expected a Parquet file"):

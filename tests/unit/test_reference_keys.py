@@ -33,7 +33,7 @@ def test_max_keys_ends_the_key_that_was_updated_longest_ago() -> None:
         assert np.array_equal(bounded.predict_proba(key), ended.predict_proba(key))
 
 
-def test_prediction_is_no_use_of_a_key_and_ended_keys_leave_room() -> None:
+def test_predictions_do_not_count_as_use_of_a_key_and_ended_keys_free_room() -> None:
     pf = ReferenceFilter(MODEL, mdvpf.VPA(), 20, max_keys=2)
     pf.update(0, "a")
     pf.update(1, "b")

@@ -184,7 +184,7 @@ def test_bad_input(call: object, message: str) -> None:
         call()  # type: ignore[operator]
 
 
-def test_what_is_not_numbers_is_a_type_error() -> None:
+def test_non_numbers_are_a_type_error() -> None:
     with pytest.raises(TypeError, match="log_predictive='abc': expected an array"):
         regret("abc", [0])
     with pytest.raises(TypeError, match=r"regrets=\[\[1, 2\], \[1\]\]: expected an array"):

@@ -123,7 +123,7 @@ def test_a_new_file_goes_by_the_umask(tmp_path: Path) -> None:
     assert mode_of(tmp_path / "file") == 0o640
 
 
-def test_what_is_replaced_does_not_run_as_its_owner(tmp_path: Path) -> None:
+def test_a_replaced_file_does_not_run_as_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(0o6755)

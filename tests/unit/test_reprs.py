@@ -56,7 +56,7 @@ def test_a_repr_is_short_and_names_the_class(kind: str) -> None:
     assert len(text) <= LONGEST
 
 
-def test_what_is_small_is_shown_in_full() -> None:
+def test_small_objects_are_shown_in_full() -> None:
     chains = [mdvpf.Markov(3), mdvpf.ContextTree(3)]
     text = repr(mdvpf.Mixture(chains))
     assert text == f"Mixture([{chains[0]!r}, {chains[1]!r}], share=0.01, restart=None)"

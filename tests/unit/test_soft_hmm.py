@@ -90,7 +90,7 @@ def test_one_state_that_forgets_weighs_counts_by_a_power_of_their_age() -> None:
         assert found[n - 1] == pytest.approx(expected, rel=0.0, abs=1e-10)
 
 
-def test_it_learns_what_a_markov_chain_cannot() -> None:
+def test_it_learns_a_source_that_a_markov_chain_cannot() -> None:
     """Only many symbols can tell which of two states persists."""
     hmm = mdvpf.datasets.HMM([0.5, 0.5], [[0.98, 0.02], [0.02, 0.98]], [[0.8, 0.2], [0.2, 0.8]])
     symbols = mdvpf.datasets.sample_hmms([hmm], [20_000], rng=1).symbols
@@ -109,7 +109,7 @@ def test_seeds_reproduce_and_differ() -> None:
     assert first.log_predictive.tolist() != other.log_predictive.tolist()
 
 
-def test_what_a_step_reports() -> None:
+def test_fields_of_a_step() -> None:
     learner = mdvpf.SoftHMM(3, 5, lag=0, rng=1, n_seeds=4)
     step = learner.update(2)
     # One symbol was counted, in one state of each seed; the seeds are equally likely.
@@ -224,7 +224,7 @@ def test_frozen_seeds_start_every_sequence_with_the_same_weights() -> None:
     assert frozen.weights.tolist() == weights.tolist() == learner.weights.tolist()
 
 
-def test_other_predictors_say_that_they_cannot_be_frozen() -> None:
+def test_other_predictors_raise_an_error_on_freezing() -> None:
     class Never(mdvpf.Markov):
         freeze = mdvpf.Predictor.freeze
 
@@ -328,7 +328,9 @@ def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_what_cannot_be_is_refused(name: str, change: Callable[[Any], Any], message: str) -> None:
+def test_impossible_contents_are_refused(
+    name: str, change: Callable[[Any], Any], message: str
+) -> None:
     learner = MAKERS["mealy"]()
     feed(learner, [0, 1, 2, 3, 1, 2, 0, 0])
     opened = unsealed(saved(learner))
@@ -341,7 +343,7 @@ def test_what_cannot_be_is_refused(name: str, change: Callable[[Any], Any], mess
     ("name", "value"),
     [("n_steps", -1), ("n_steps", 2**63), ("n_steps", 1), ("shift", 300), ("frozen", 1)],
 )
-def test_values_that_cannot_be_are_refused(name: str, value: Any) -> None:
+def test_impossible_values_are_refused(name: str, value: Any) -> None:
     learner = MAKERS["mealy"]()
     feed(learner, [0, 1, 2, 3, 1, 2])
     opened = unsealed(saved(learner))
@@ -357,7 +359,7 @@ def test_sizes_are_not_believed_without_arrays() -> None:
         mdvpf.SoftHMM.load(io.BytesIO(sealed(opened)))
 
 
-def test_the_stub_names_what_the_compiled_class_has() -> None:
+def test_the_stub_agrees_with_the_compiled_class() -> None:
     path = Path(_soft_hmm.__file__).parent / "_soft_hmm.pyi"
     body = ast.parse(path.read_text()).body
     stubs = {node.name: node for node in body if isinstance(node, ast.ClassDef)}

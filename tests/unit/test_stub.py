@@ -80,7 +80,7 @@ def test_parameters_of_init() -> None:
             ParticleSystem(**{other: given[other] for other in given if other != name})
 
 
-def test_types_of_what_is_returned() -> None:
+def test_return_types() -> None:
     given = {a.arg: 1 for a in METHODS["__init__"].args.kwonlyargs}
     core = ParticleSystem(**given | OF_NUMBERS)
     returned = {

@@ -81,7 +81,7 @@ def test_numbers_are_rounded_once(unit: str, whole: int, fraction: int) -> None:
         ("1700000000000000", "ms", "check the unit 'ms'"),
     ],
 )
-def test_what_is_no_time(value: Any, unit: str, message: str) -> None:
+def test_invalid_times_are_refused(value: Any, unit: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         seconds(value, unit)
     assert len(str(caught.value)) < 300

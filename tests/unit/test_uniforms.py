@@ -35,7 +35,7 @@ def test_an_interrupt_while_drawing_leaves_the_generator_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("used", [0, 3, 100])
-def test_what_was_not_used_is_put_back(used: int) -> None:
+def test_unused_uniforms_are_returned(used: int) -> None:
     generator = np.random.default_rng(4)
     with drawn_uniforms(generator, 100) as (uniforms, progress):
         assert len(uniforms) == 100

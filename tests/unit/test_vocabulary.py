@@ -25,7 +25,7 @@ MIXED: list[Any] = ["a", "1", 1, -7, b"1", b"", "", ("a", 1), ("a", (b"x", ())),
     given_labels=st.lists(labels, min_size=1, max_size=20, unique=True),
     data=st.data(),
 )
-def test_there_and_back(given_labels: list[Any], data: st.DataObject) -> None:
+def test_round_trip(given_labels: list[Any], data: st.DataObject) -> None:
     vocabulary = Vocabulary(given_labels)
     symbols = data.draw(st.lists(st.integers(0, len(given_labels) - 1), max_size=30))
     decoded = vocabulary.decode(symbols)
@@ -83,7 +83,7 @@ def test_labels_of_different_kinds_are_different() -> None:
     ]
 
 
-def test_what_numpy_makes_of_labels_is_the_same_label() -> None:
+def test_numpy_scalars_are_the_same_labels() -> None:
     vocabulary = Vocabulary(np.array(["b", "a"]))
     assert type(vocabulary.labels[0]) is str
     assert vocabulary.encode(np.array(["a", "b"])).tolist() == [1, 0]
@@ -115,7 +115,7 @@ def test_nothing_to_encode() -> None:
 @pytest.mark.parametrize(
     "label", [True, 1.5, None, ["a"], {"a"}, ("a", 1.5), ("a", None), object()]
 )
-def test_what_is_no_label(label: Any) -> None:
+def test_invalid_labels_are_refused(label: Any) -> None:
     with pytest.raises(TypeError, match=r"labels\[1\]=.*: expected a str, an int, bytes"):
         Vocabulary(["a", label])
     with pytest.raises(TypeError, match=r"label=.*: expected a str"):
@@ -145,7 +145,7 @@ def test_labels_come_once() -> None:
 
 
 @pytest.mark.parametrize("symbols", [[2], [-1], [True], [0.5], "ab"])
-def test_what_is_no_symbol(symbols: Any) -> None:
+def test_invalid_symbols_are_refused(symbols: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="symbols"):
         Vocabulary("ab").decode(symbols)
 
@@ -221,7 +221,7 @@ def test_the_unknown_may_come_by_its_own_name_first():
 
 
 @pytest.mark.parametrize("labels", [[], ["a"], ["a", "x", "y"], ["OTHER", "a", "b", "c"]])
-def test_an_open_vocabulary_survives_pickling_and_goes_on(labels):
+def test_an_open_vocabulary_survives_pickling_and_continues(labels):
     vocabulary = Vocabulary.open(max_labels=2, unknown="OTHER")
     for label in labels:
         vocabulary.add(label)
