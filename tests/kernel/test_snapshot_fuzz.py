@@ -1,9 +1,9 @@
-"""Corrupted checkpoints: refused, or accepted only where everything still agrees.
+"""Corrupted checkpoints: refused, or accepted only if their contents agree.
 
-Some are corrupted as disks and networks do it, and no checksum holds. Others as someone does who
-knows the format: the content is changed and every checksum made to hold again. Whatever comes of
-it, there is no crash, no other error, and no memory beyond a multiple of the file. With
-``MDVPF_TORTURE=full make sanitize`` there are 20,000 of them, under sanitizers.
+Some have random damage, as by disks and networks, and wrong checksums. Others are forged: their
+contents are changed and their checksums recomputed. Neither may cause a crash, another error, or
+memory beyond a multiple of the file. ``MDVPF_TORTURE=full make sanitize`` tries 20,000 files under
+sanitizers.
 """
 
 from __future__ import annotations
@@ -218,6 +218,24 @@ MEANINGS: list[Callable[[Opened, random.Random], None]] = [
     rename_a_section,
     many_states,
 ]
+
+
+def accepted_forgeries(content: bytes, n_files: int) -> Iterator[mdvpf.Predictor]:
+    """Yield what loads from forged files; all others, and damaged files, must be refused."""
+    rng = random.Random(6)
+    for _ in range(n_files):
+        spoilt = rng.choice([flipped, truncated, shifted])(content, rng)
+        if spoilt != content:
+            with pytest.raises(mdvpf.CheckpointError):
+                loaded(spoilt)
+        opened = unsealed(content)
+        with suppress(AttributeError, LookupError, TypeError, ValueError):
+            rng.choice(MEANINGS)(opened, rng)
+        try:
+            predictor = loaded(sealed(opened))
+        except mdvpf.CheckpointError:
+            continue
+        yield predictor
 
 
 def forged(content: bytes, rng: random.Random) -> bytes:
