@@ -43,7 +43,7 @@ def reports_states(predictor: Predictor) -> bool:
 class MixtureBase(Combined):
     """A predictor that mixes members which learn, all of them at the same symbol."""
 
-    _states_are_known = False  # whether steps report what `mean_states` says
+    _states_are_known = False  # whether steps report the mean number of states of the filters
 
     _members: Members
     recipe: Checked[dict[str, Any] | None] = Checked(read_recipe)

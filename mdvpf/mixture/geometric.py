@@ -458,7 +458,7 @@ class GeometricMixture(MixtureBase):
     def _mean_of_filters(
         self, weights: NDArray[np.float64], states: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return what `mean_states` says after each symbol, from rows of weights and of states."""
+        """Return the mean number of states of the filters, by row of weights and of states."""
         total, mass = np.zeros(len(weights)), np.zeros(len(weights))
         for i, member in enumerate(self.members):
             if isinstance(member, ParticleFilter):

@@ -319,6 +319,14 @@ def test_it_keeps_all_promises_of_a_predictor() -> None:
     mdvpf.check_predictor(mixture())
 
 
+def test_a_step_reports_the_states_of_the_filters_alone() -> None:
+    members = [MEMBERS[kind]() for kind in ("tree", "MD-VPA", "SMC")]
+    mixture = mdvpf.GeometricMixture(members)
+    found = mixture.run(np.random.default_rng(3).integers(4, size=70)).mean_states
+    assert found[-1] == pytest.approx(mixture.mean_states(), rel=1e-12)
+    assert mixture.update(2).mean_states == pytest.approx(mixture.mean_states(), rel=1e-12)
+
+
 def test_an_open_alphabet() -> None:
     members = [
         mdvpf.PitmanYorMixture(None, depths=[0, 1]),
