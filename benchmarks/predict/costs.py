@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ WARM_UP = 2000
 WINDOW = 100
 ROUNDS = 20
 MEMORY_SYMBOLS = 1000  # size of the alphabet of the memory run
+_SIZES = ("resident", "allocated", "checkpoint")
 
 
 def kept(part: str) -> dict[str, Any]:
@@ -96,6 +98,8 @@ def _measure(label: str, n: int, V: int) -> list[dict[str, float]]:
                 "checkpoint": checkpoint,
             }
         )
+        sizes = ", ".join(f"{name} {found[-1][name] / MB:.1f}" for name in _SIZES)
+        print(f"{label}, {point:,} symbols, MB: {sizes}", file=sys.stderr, flush=True)
     return found
 
 
@@ -111,7 +115,6 @@ def memory(labels: Sequence[str], n: int, V: int = MEMORY_SYMBOLS) -> str:
             found = pool.apply(_measure, (label, n, V))
             _keep("memory", {label: found})
             for row in found:
-                sizes = [row[name] / MB for name in ("resident", "allocated", "checkpoint")]
-                cells = " | ".join(f"{size:.1f}" for size in sizes)
+                cells = " | ".join(f"{row[name] / MB:.1f}" for name in _SIZES)
                 lines.append(f"| {label} | {row['symbols']:,.0f} | {cells} |")
     return "\n".join(lines)

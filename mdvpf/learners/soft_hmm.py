@@ -16,7 +16,7 @@ from mdvpf.datasets.hmm_sources import HMM
 from mdvpf.learners._soft_hmm import SoftTables
 from mdvpf.learners.finite_hmm import mealy_hmm, moore_hmm
 from mdvpf.learners.saved_state import exported, exported_positions, read_keys, restored
-from mdvpf.predictor import NO_KEY, Label, Predictor, Step, Stream, read_symbol
+from mdvpf.predictor import NO_KEY, Label, MemoryReport, Predictor, Step, Stream, read_symbol
 
 _CHUNK_OF_SEEDS = 16384  # symbols absorbed between two looks at the progress bar, over the seeds
 _MOST_STATES = 10_000
@@ -253,6 +253,23 @@ class SoftHMM(Predictor):
         self._tables.advance(stream.symbols, stream.ended, reports, stream.numbers, out[0])
 
     # -- what was learnt -------------------------------------------------------------------
+
+    def memory(self) -> MemoryReport:
+        """Return where the memory goes: tables of all seeds, and positions of keys.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> learner = mdvpf.SoftHMM(n_symbols=4, n_states=10, rng=0)
+        >>> _ = learner.run([0, 1, 2, 3] * 20)
+        >>> 1_000 < learner.memory().live < 100_000
+        True
+        """
+        tables = sum(array.nbytes for array in self._exported().values())
+        used = tables + self._tables.memory()
+        n_rows = self.n_states * (self._n_symbols + 1 if self.machine == "mealy" else 1)
+        dense = 4 * self.n_seeds * self.n_states * (n_rows + self._n_symbols)
+        return MemoryReport(used, used, dense, self._tables.sizes[0], 0, 0)
 
     def freeze(self) -> Self:
         """Return a learner that predicts as this one does now, and no longer learns.

@@ -7,6 +7,7 @@ a few filters are the members of a `GeometricMixture`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mdvpf._support import validate
@@ -25,12 +26,18 @@ BUDGETS = ("fast", "default", "best")
 MAX_BYTES = 200_000_000
 MAX_STATES = 50  # of a filter
 
+# How the bytes are divided. The rest is for filters and learners, which do not grow.
 _LEAST_BYTES = 10_000_000
-_TREE_PART = 0.5  # of the bytes
+_TREE_PART = 0.5
 _RECALL_PART = 0.15
-_N_COPIES = 15  # of the learner in `Recall`: six slots twice, a newcomer and two backups
+_KEYS_PART = 0.25
+_N_COPIES = 15  # of the tree in `Recall`: six slots twice, a newcomer and two backups
 _BYTES_OF_NODE = 200  # of a tree at the limit, with the entries that go with it
 _ENTRIES_OF_NODE = 2
+# Of the position of a key, measured.
+_BYTES_OF_KEY = 3_000  # in trees, chains and filters
+_BYTES_OF_KEY_IN_LEARNER = 2_000
+_BYTES_OF_KEY_IN_RECALL = 45_000
 _LARGE_ALPHABET = 200  # for tables over pairs of symbols, or of states and symbols
 _HUGE_ALPHABET = 5_000  # for more than a few distributions
 
@@ -110,16 +117,19 @@ def auto(
 
     - Pitman-Yor trees of depths 0 to 7, discounts 0.5 and 0.8, strengths 0.3 and 2, on one tree
       of counts;
-    - Markov chains of orders 0 and 1 that forget;
-    - `SoftHMM`, Mealy and Moore machines with several seeds;
+    - Markov chains of order 0, with and without decay, and one of order 1 with decay;
+    - `SoftHMM`, Mealy and Moore machines, two of each that differ in their seeds;
+    - `Recall`, which keeps a copy of a small mixture for each regime;
     - filters: OptimalResampling with a half-life of 100 symbols, MD-VPA, OptimalResampling with
       ``forget=4`` as a Moore and as a Mealy machine.
 
-    For large alphabets there are fewer of them. An open alphabet has no `SoftHMM`.
+    Larger alphabets have fewer members: from 201 symbols on, no `Recall` and no Mealy machines;
+    from 5,001 on, no `SoftHMM`. Open alphabets have neither `Recall` nor `SoftHMM`.
 
-    Memory is bounded for ever: the tree forgets the contexts used longest ago, and filters have at
-    most `max_states` states. Only what is known of the symbols themselves grows with an open
-    alphabet, and the positions of keys with their number, unless there are `max_keys`.
+    Memory is bounded. The tree forgets the contexts used longest ago, filters have at most
+    `max_states` states, and `max_keys` of the predictor is set: when another key comes, the key
+    used longest ago ends. With an open alphabet, memory still grows with the number of different
+    symbols.
 
     Parameters
     ----------
@@ -129,10 +139,12 @@ def auto(
         How many particles there are at the most, in all filters together; by default what the
         budget pays for.
     budget : {"fast", "default", "best"}, default "default"
-        How much time a symbol may take: "fast" has one small filter, "best" four times the
-        particles and twice the learners.
+        How much time a symbol may take: "fast" has one small filter, half the learners and no
+        `Recall`; "best" has four times the particles and twice the learners.
     max_bytes : int, default 200,000,000
-        About the most memory that it may take, at least 10 million.
+        The most memory that it may take, about; at least 10 million. It also sets `max_keys`: with
+        the defaults 892, and 7,142 with the budget "fast". You can set `max_keys` of the
+        predictor to another number, or to None for no limit.
     version : {2, 1}, default 2
         1 is the mixture of version 0.1, for comparison: 84 filters, chains and context trees. It
         has no budget, no bound on its memory and no open alphabets.
@@ -182,6 +194,7 @@ def auto(
         members += _recall(n_symbols, max_bytes, generator)
     members += _filters(n_symbols, budget, n_particles, max_states, generator)
     mixture = GeometricMixture(members, n_threads=n_threads)
+    mixture.max_keys = _max_keys(members, max_bytes)
     mixture.recipe = {
         "name": "auto",
         "version": 2,
@@ -192,6 +205,14 @@ def auto(
         "max_states": max_states,
     }
     return mixture
+
+
+def _max_keys(members: Sequence[Predictor], max_bytes: int) -> int:
+    """Return how many keys fit into their part of the bytes."""
+    bytes_of_key = _BYTES_OF_KEY
+    bytes_of_key += _BYTES_OF_KEY_IN_LEARNER * sum(isinstance(each, SoftHMM) for each in members)
+    bytes_of_key += _BYTES_OF_KEY_IN_RECALL * sum(isinstance(each, Recall) for each in members)
+    return int(_KEYS_PART * max_bytes) // bytes_of_key
 
 
 def _trees(n_symbols: int | None, max_bytes: int) -> list[Predictor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from typing import Any
 
@@ -26,8 +26,24 @@ from mdvpf.predictor import (
 )
 
 
+def memory_of_all(predictors: Iterable[Predictor], own: int = 0) -> MemoryReport:
+    """Return `own` bytes and the sum of the reports of all predictors that have one."""
+    reports = [astuple(MemoryReport(own, own, 0, 0, 0, 0))]
+    reports += [astuple(each.memory()) for each in predictors if hasattr(each, "memory")]
+    return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
+
+
+def reports_states(predictor: Predictor) -> bool:
+    """Tell whether the steps of a predictor report how many states its filters have."""
+    if isinstance(predictor, MixtureBase):
+        return predictor._states_are_known
+    return isinstance(predictor, ParticleFilter)
+
+
 class MixtureBase(Combined):
     """A predictor that mixes members which learn, all of them at the same symbol."""
+
+    _states_are_known = False  # whether steps report the mean number of states of the filters
 
     _members: Members
     recipe: Checked[dict[str, Any] | None] = Checked(read_recipe)
@@ -79,7 +95,9 @@ class MixtureBase(Combined):
         return sum(w * pf._mean_states() for w, pf in filters) / mass if mass > 0.0 else None
 
     def memory(self) -> MemoryReport:
-        """Return where the memory of all living filters goes: the sum of what they report.
+        """Return where the memory goes: the sum of what all living members report.
+
+        Predictors of your own count only if they have a `memory` too.
 
         Examples
         --------
@@ -87,13 +105,7 @@ class MixtureBase(Combined):
         >>> mdvpf.Mixture.grid(2, n_particles=10).memory().rows
         0
         """
-        reports = [astuple(MemoryReport(0, 0, 0, 0, 0, 0))]
-        reports += [
-            astuple(member.memory())
-            for member in self.living
-            if isinstance(member, (ParticleFilter, MixtureBase))
-        ]
-        return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
+        return memory_of_all(self.living)
 
     # -- the protocol ----------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple
 from typing import Any, Self
 
 import numpy as np
@@ -21,8 +20,9 @@ from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
 from mdvpf._support.shown import shown_members
 from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.filter import ParticleFilter
 from mdvpf.mixture._mixing import Mixer
-from mdvpf.mixture.base import MixtureBase
+from mdvpf.mixture.base import MixtureBase, memory_of_all
 from mdvpf.mixture.members import Members, read_members
 from mdvpf.mixture.weights import Rate, rate_at, read_rate, weighted_fields
 from mdvpf.predictor import (
@@ -212,7 +212,7 @@ class GeometricMixture(MixtureBase):
         return not self._learns
 
     def memory(self) -> MemoryReport:
-        """Return where the memory goes: that of all members that can tell, and of the weights.
+        """Return where the memory goes: the sum of what the members report, and the weights.
 
         Examples
         --------
@@ -222,13 +222,7 @@ class GeometricMixture(MixtureBase):
         True
         """
         own = sum(array.nbytes for array in self._mixer.export().values())
-        reports = [astuple(MemoryReport(own, own, 0, 0, 0, 0))]
-        reports += [
-            astuple(report())
-            for report in (getattr(member, "memory", None) for member in self.members)
-            if report is not None
-        ]
-        return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
+        return memory_of_all(self.members, own)
 
     def regret_bound(self, stop: int, n_switches: int = 0) -> float:
         """Return how far the mixture can fall behind its distributions, whatever the symbols.
@@ -448,8 +442,29 @@ class GeometricMixture(MixtureBase):
         by_member = self._by_member(weights)
         reports[:, 0] = reports[:, 1] = log_predictive
         reports[:, 2:N_FIELDS] = weighted_fields(by_member[:, np.newaxis], found)
+        if self._states_are_known:
+            after = np.vstack([by_member[1:], self.weights])
+            reports[:, 2] = self._mean_of_filters(after, found[:, 0, :, 2])
         reports[:, N_FIELDS : N_FIELDS + len(members)] = by_member
         reports[:, N_FIELDS + len(members) :] = found[:, 0, :, 0]
+
+    @property
+    def _states_are_known(self) -> bool:  # type: ignore[override]
+        """Whether all filters are members, and none is a member of a member."""
+        members = self.members
+        is_flat = not any(isinstance(member, MixtureBase) for member in members)
+        return is_flat and any(isinstance(member, ParticleFilter) for member in members)
+
+    def _mean_of_filters(
+        self, weights: NDArray[np.float64], states: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the mean number of states of the filters, by row of weights and of states."""
+        total, mass = np.zeros(len(weights)), np.zeros(len(weights))
+        for i, member in enumerate(self.members):
+            if isinstance(member, ParticleFilter):
+                total += weights[:, i] * states[:, i]
+                mass += weights[:, i]
+        return np.asarray(total / mass)
 
     def _widths(self, stream: Stream) -> NDArray[np.int64]:
         """Return how many symbols the distribution before each symbol has."""

@@ -16,6 +16,7 @@ from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
 from mdvpf.checkpoint import State, register, require, taken
 from mdvpf.mixture._mixing import Mixer
+from mdvpf.mixture.base import memory_of_all
 from mdvpf.mixture.frozen import FrozenMixture
 from mdvpf.predictor import (
     MISSING,
@@ -23,6 +24,7 @@ from mdvpf.predictor import (
     NO_KEY,
     NONE_ENDS,
     Label,
+    MemoryReport,
     Predictor,
     Step,
     Stream,
@@ -214,6 +216,13 @@ class Recall(Predictor):
         frozen._key_table = self._table.copy()
         frozen.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()
         return frozen
+
+    def memory(self) -> MemoryReport:
+        """Return where the memory goes: the sum of what all copies report."""
+        sleepers = [each for each in self._sleepers if each is not None]
+        every = [self._template, self._newcomer, self._older, self._newer]
+        every += [*self._learners, *sleepers]
+        return memory_of_all({id(each): each for each in every}.values())
 
     # -- one run ---------------------------------------------------------------------------
 

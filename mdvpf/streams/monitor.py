@@ -18,8 +18,7 @@ from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.detect import Detection, SurpriseDetector
-from mdvpf.filter import ParticleFilter
-from mdvpf.mixture.base import MixtureBase
+from mdvpf.mixture.base import MixtureBase, reports_states
 from mdvpf.model.clock import read_time
 from mdvpf.predictor import Label, Predictor, Step, read_step
 from mdvpf.predictor.keys import read_key
@@ -62,7 +61,8 @@ class Monitor(checkpoint.Saveable):
     format : LineFormat, optional
         What `read` makes events of lines with; it is the monitor's from now on.
     max_keys : int, default 10,000
-        At most so many keys are in use: another one ends that which was used longest ago.
+        At most so many keys are in use: another one ends that which was used longest ago. A limit
+        of the predictor, such as that of `auto`, is kept unless another one is passed here.
     key_ttl : float, optional
         Time to live of keys: one that was not used for longer ends. In seconds, by the times of
         events; where they have none, in lines.
@@ -248,8 +248,8 @@ class Monitor(checkpoint.Saveable):
                 self._ages.end(old)
         if time is not None:
             self.detector.tell_time(time)
-        if key is not None and reader.max_keys is None:
-            reader.max_keys = self.max_keys
+        if key is not None:
+            self._limit_keys(reader)
         probabilities = self._predict(reader, key)
         expected: Expected = ()
         if probabilities is not None:
@@ -269,6 +269,11 @@ class Monitor(checkpoint.Saveable):
         return self._report(
             event, key, time, shown, log_predictive, mean_states, expected, detection
         )
+
+    def _limit_keys(self, reader: Predictor) -> None:
+        """Bound the keys of the predictor, unless it has a limit and none was passed."""
+        if reader.max_keys is None or self.max_keys != MAX_KEYS:
+            reader.max_keys = self.max_keys
 
     def _report(
         self,
@@ -470,9 +475,9 @@ def _is_open(detector: Any) -> bool:
 
 
 def _mean_states(predictor: Predictor, step: Step) -> float | None:
-    if isinstance(predictor, MixtureBase):
-        return predictor.mean_states()
-    return step.mean_states if isinstance(predictor, ParticleFilter) else None
+    if reports_states(predictor):
+        return step.mean_states
+    return predictor.mean_states() if isinstance(predictor, MixtureBase) else None
 
 
 def _likeliest(

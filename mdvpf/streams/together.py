@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from mdvpf.detect.expectation import UNKNOWN, summarize
-from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.base import MixtureBase, reports_states
 from mdvpf.model.clock import read_time
 from mdvpf.predictor import MISSING, Label, Predictor, Stream
 from mdvpf.predictor.distributions import run_distributions
@@ -29,8 +29,9 @@ def absorb_together(
     """Absorb events in one run of the predictor, if that makes no difference.
 
     It takes less time than `Monitor.absorb` on each. It needs a detector that learns from
-    everything, a predictor with a closed alphabet that is no mixture, no time to live of keys, and
-    events that end no sequence.
+    everything, a predictor with a closed alphabet, no time to live of keys, and events that end no
+    sequence. Of mixtures it takes those whose runs report the states of their filters, as `auto`,
+    while no key ends because there are too many.
 
     Parameters
     ----------
@@ -62,8 +63,10 @@ def absorb_together(
     stream = _stream(monitor, reader, events)
     if stream is None:
         return None
-    if stream.keys is not None and reader.max_keys is None:
-        reader.max_keys = monitor.max_keys
+    if stream.keys is not None:
+        monitor._limit_keys(reader)
+        if isinstance(reader, MixtureBase) and _ends_keys(reader, stream.keys):
+            return None  # one by one, a key ends after the prediction; members may notice
     reports: list[Report] = []
     n_rows = max(1, MOST_PROBABILITIES // reader.n_symbols)
     for first in range(0, len(events), n_rows):
@@ -83,10 +86,16 @@ def _may_run(monitor: Monitor, reader: Predictor) -> bool:
         monitor.detector.learn != "all"
         or reader._may_reject
         or monitor._ages is not None
-        or hasattr(reader, "mean_states")  # a mixture: its mean number is that of the moment
+        or (hasattr(reader, "mean_states") and not reports_states(reader))
         or reader.is_open
         or (vocabulary is not None and vocabulary.is_open)
     )
+
+
+def _ends_keys(reader: Predictor, keys: Sequence[Label | None]) -> bool:
+    """Tell whether keys would end because there are too many."""
+    _, ended = reader._table.copy().assign(keys)
+    return bool((ended != NONE_ENDS).any())
 
 
 def _stream(monitor: Monitor, reader: Predictor, events: Sequence[Event]) -> Stream | None:
@@ -117,7 +126,7 @@ def _stream(monitor: Monitor, reader: Predictor, events: Sequence[Event]) -> Str
 def _absorb(monitor: Monitor, events: Sequence[Event], stream: Stream) -> Iterator[Report]:
     """Absorb the events of a stream, and report each."""
     detector, reader = monitor.detector, monitor.detector.reader
-    is_filter = isinstance(reader, ParticleFilter)
+    is_told = reports_states(reader)
     expected: list[Expected] = [()] * len(stream)
     summaries = [UNKNOWN] * len(stream)
     if monitor._n_named(reader) or detector.wants_entropy:
@@ -140,7 +149,7 @@ def _absorb(monitor: Monitor, events: Sequence[Event], stream: Stream) -> Iterat
             time,
             None if code == MISSING else monitor._texts.label(code, reader),
             log_predictive,
-            mean_states if is_filter else None,
+            mean_states if is_told else None,
             expected[i],
             detection,
         )

@@ -133,6 +133,26 @@ def test_what_makes_a_difference_is_left_alone(event: Event) -> None:
     assert b"".join(encoded(one)) == b"".join(encoded(other))
 
 
-def test_mixtures_are_left_alone() -> None:
-    mixture = mdvpf.Mixture([mdvpf.Markov(V), mdvpf.Markov(V, order=2)])
-    assert absorb_together(mdvpf.Monitor(mixture, n_expected=0), [Event(1)]) is None
+@pytest.mark.parametrize("budget", ["fast", "default"])
+def test_auto(budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With keys and missing symbols, over parts of a run; also what states its filters have."""
+    monkeypatch.setattr(module, "MOST_PROBABILITIES", 37 * V)
+    one, other = (
+        mdvpf.Monitor(
+            mdvpf.SurpriseDetector(mdvpf.auto(V, 20, budget=budget, rng=0), false_incidents=500.0),
+            max_keys=6,
+        )
+        for _ in range(2)
+    )
+    rng = random.Random(5)
+    events = [Event(rng.randrange(V), f"k{rng.randrange(6)}") for _ in range(100)]
+    events[40] = Event(None, "k1")
+    together = assert_same(one, other, events)
+    assert all(len(report.expected) == 3 for report in together)
+    assert absorb_together(one, [Event(0, "a seventh")]) is None
+
+
+def test_mixtures_that_do_not_report_states_are_left_alone() -> None:
+    chains = mdvpf.Mixture([mdvpf.Markov(V), mdvpf.Markov(V, order=2)])
+    for mixture in (chains, mdvpf.GeometricMixture([chains])):
+        assert absorb_together(mdvpf.Monitor(mixture, n_expected=0), [Event(1)]) is None

@@ -155,6 +155,61 @@ def test_memory_stays_within_its_bound_on_noise() -> None:
     assert len(file.getvalue()) <= max_bytes
 
 
+def test_keys_are_limited_by_the_bytes() -> None:
+    """Without a limit, a million users would take 50 GB."""
+    predictor = mdvpf.auto(3, max_bytes=10_000_000, rng=0)
+    assert predictor.max_keys == 44
+    predictor.run([0] * 60, keys=list(range(60)))
+    assert predictor.n_keys == 44
+    assert mdvpf.auto(3).max_keys > mdvpf.auto(3, budget="best").max_keys
+    assert mdvpf.auto(None).max_keys > mdvpf.auto(300).max_keys > mdvpf.auto(3).max_keys
+    predictor.max_keys = None
+    predictor.run([0] * 60, keys=list(range(60)))
+    assert predictor.n_keys == 60
+
+
+def test_the_report_on_memory_has_all_that_grows() -> None:
+    predictor = mdvpf.auto(4, 10, rng=0)
+    kinds = {type(member).__name__: member for member in predictor.members}
+    symbols = np.random.default_rng(0).integers(4, size=200)
+    before = {name: member.memory().live for name, member in kinds.items()}
+    predictor.run(symbols, keys=list(range(200)))
+    for name in ("PitmanYorMixture", "SoftHMM", "Recall", "ParticleFilter"):
+        assert kinds[name].memory().live > before[name], name
+    assert kinds["Recall"].memory().live - before["Recall"] > 200 * 5_000  # positions of keys
+    assert predictor.memory().live > sum(each.memory().live for each in kinds.values())
+
+
+@pytest.mark.parametrize("n_symbols", [1, 5_001])
+def test_extreme_alphabets(n_symbols: int) -> None:
+    symbols = [0, n_symbols - 1, None, 0, 0, None]
+    predictor = mdvpf.auto(n_symbols, 10, rng=0)
+    result = predictor.run(symbols)
+    assert np.isfinite(result.log_predictive).all()
+    assert result.log_predictive[[2, 5]].tolist() == [0.0, 0.0]
+    if n_symbols == 1:
+        np.testing.assert_allclose(result.log_predictive, 0.0, atol=1e-12)
+    probabilities = predictor.freeze().predict_proba()
+    assert probabilities.shape == (n_symbols,)
+    assert probabilities.sum() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_an_open_alphabet_goes_on_after_a_checkpoint() -> None:
+    predictor = mdvpf.auto(rng=0)
+    predictor.vocabulary = mdvpf.Vocabulary.open()
+    words = ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog", "sat"]
+    predictor.run(words, keys=["x", "y"] * 5)
+    file = io.BytesIO()
+    predictor.save(file)
+    file.seek(0)
+    loaded = mdvpf.GeometricMixture.load(file)
+    runs = [each.run(["the", "bird", "sat"]).log_predictive for each in (predictor, loaded)]
+    assert_array_equal(runs[0], runs[1])
+    assert loaded.vocabulary is not None
+    assert loaded.vocabulary.labels[-1] == "bird"
+    assert loaded.freeze().predict_proba().sum() == pytest.approx(1.0, abs=1e-9)
+
+
 # -- version 1
 
 

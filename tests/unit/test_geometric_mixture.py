@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -279,12 +281,50 @@ def test_chunks_deliver_what_the_member_predicts(kind: str) -> None:
     assert_array_equal(member._predict(1), twin._predict(1))
 
 
+def python_calls(act: Callable[[], object]) -> int:
+    """Return how many Python functions are called."""
+    n = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal n
+        n += event == "call"
+
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return n
+
+
+@pytest.mark.parametrize("kind", sorted(set(MEMBERS) - {"mixture", "recall"}))
+def test_a_chunk_takes_no_python_call_for_each_symbol(kind: str) -> None:
+    symbols = np.random.default_rng(8).integers(4, size=120).astype(np.int32)
+    counts = []
+    for n in (60, 120):
+        member = MEMBERS[kind]()
+        stream = mdvpf.predictor.Stream(symbols[:n], np.full(n, -1, dtype=np.int32))
+        found, reports = np.empty((member._n_distributions, n, 4)), np.empty((n, 6))
+        plan = member._plan(stream)
+        act = partial(member._absorb_distributions, stream, plan, reports, found)
+        counts.append(python_calls(act))
+    assert counts[0] == counts[1]
+
+
 def mixture() -> mdvpf.GeometricMixture:
     return mdvpf.GeometricMixture([make() for make in MEMBERS.values()])
 
 
 def test_it_keeps_all_promises_of_a_predictor() -> None:
     mdvpf.check_predictor(mixture())
+
+
+def test_a_step_reports_the_states_of_the_filters_alone() -> None:
+    members = [MEMBERS[kind]() for kind in ("tree", "MD-VPA", "SMC")]
+    mixture = mdvpf.GeometricMixture(members)
+    found = mixture.run(np.random.default_rng(3).integers(4, size=70)).mean_states
+    assert found[-1] == pytest.approx(mixture.mean_states(), rel=1e-12)
+    assert mixture.update(2).mean_states == pytest.approx(mixture.mean_states(), rel=1e-12)
 
 
 def test_an_open_alphabet() -> None:

@@ -226,10 +226,10 @@ def test_memory_is_that_of_the_living() -> None:
     inner = mdvpf.Mixture.grid(3, alpha=[1], gamma=[1], n_particles=10, restart=8)
     mixture = mdvpf.Mixture([inner, mdvpf.Markov(3)])
     mixture.run([0, 1, 2] * 20)
-    filters = [member for member in mixture.members[0].living]
-    assert len(filters) == 3 * 4
+    inner, chain = mixture.members
+    assert len(inner.living) == 3 * 4
     for field in ("live", "allocated", "rows"):
-        total = sum(getattr(pf.memory(), field) for pf in filters)
+        total = sum(getattr(each.memory(), field) for each in (*inner.living, chain))
         assert getattr(mixture.memory(), field) == total > 0
 
 

@@ -289,3 +289,13 @@ def test_reports_are_one_line_whatever_is_in_them() -> None:
         "",
         "true",
     )
+
+
+def test_a_limit_on_keys_that_is_passed_wins_over_that_of_the_predictor() -> None:
+    for most, expected in ((2, 2), (10_000, 3)):  # the second is the default
+        predictor = mdvpf.Markov(3)
+        predictor.max_keys = 3
+        monitor = mdvpf.Monitor(predictor, max_keys=most)
+        for i in range(5):
+            monitor.absorb(Event(0, key=f"k{i}"))
+        assert predictor.n_keys == expected

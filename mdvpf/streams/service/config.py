@@ -131,7 +131,8 @@ class StreamConfig:
         fields.setdefault("symbol", "symbol")
         if "key" in fields:
             # Set now, so that a checkpoint tells that no key was used yet.
-            predictor.max_keys = options.get("max_keys", MAX_KEYS)
+            most = predictor.max_keys or MAX_KEYS
+            predictor.max_keys = options.get("max_keys", most)
         return Monitor(
             SurpriseDetector(predictor, **_alarms(options)),
             format=make_format("json", fields),
