@@ -1,4 +1,4 @@
-"""`mdvpf detect`: what is strange in a file, and how good that is found if it has labels."""
+"""`mdvpf detect`: what is strange in a file, and how well that is found if the file has labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import label_of, plain
 
 COLUMNS = (Column("what"), Column("value"))
-CHUNK = 256  # symbols between two looks at the progress bar
+CHUNK = 256  # symbols between two updates of the progress bar
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
@@ -48,10 +48,10 @@ def detect(
     delimiter: reading.Delimiter = None,
     label: Annotated[
         str | None,
-        typer.Option(help="With --column: this field says 1 where a symbol is strange, else 0."),
+        typer.Option(help="With --column: the field that is 1 where a symbol is strange, else 0."),
     ] = None,
     train: Annotated[
-        int, typer.Option(min=0, help="Learn so many symbols before the first is judged.")
+        int, typer.Option(min=0, help="Number of symbols to learn before the first is judged.")
     ] = 0,
     background: Annotated[
         Path | None,
@@ -70,15 +70,15 @@ def detect(
         bool,
         typer.Option(
             "--each-key",
-            help="A detector for each key, over the background that they share. Without it one "
-            "detector judges all keys together.",
+            help="Use a detector for each key, over one shared background. Without it one detector "
+            "judges all keys together.",
         ),
     ] = False,
     max_keys: Annotated[
         int | None,
         typer.Option(
-            help="With --each-key: at most so many keys have a detector; the one used longest ago "
-            f"makes room. \\[default: {MAX_KEYS:,}]"
+            help="With --each-key: the most keys with a detector. One more drops the key used "
+            f"longest ago. \\[default: {MAX_KEYS:,}]"
         ),
     ] = None,
     per: Annotated[
@@ -91,25 +91,26 @@ def detect(
     block: Annotated[
         int | None,
         typer.Option(
-            help="Judge blocks of so many symbols. \\[default: 8; with --false-alarms each symbol]"
+            help="Number of symbols in a block, which is judged as one. \\[default: 8; with "
+            "--false-alarms each symbol is judged]"
         ),
     ] = None,
     smoothing: Annotated[
         float | None,
-        typer.Option(help="With --false-alarms, without --block: average over about so many."),
+        typer.Option(help="With --false-alarms, without --block: average over this many symbols."),
     ] = None,
     learn: Annotated[
         str,
         typer.Option(
-            help="Learn from all, unflagged or none of the blocks; with --background also own: "
-            "those that the background does not explain better."
+            help="Which blocks to learn: all, unflagged (those without an alarm) or none. With "
+            "--background also own: those that the background does not explain better."
         ),
     ] = "all",
     false_incidents: shared.FalseIncidents = None,
     cooldown: shared.Cooldown = None,
     false_alarms: shared.FalseAlarms = None,
     words: Annotated[
-        bool, typer.Option("--words", help="Say what happened in words instead of JSON.")
+        bool, typer.Option("--words", help="Print incidents in words instead of JSON.")
     ] = False,
     picture: Annotated[
         Path | None,
@@ -134,13 +135,13 @@ def detect(
 ) -> int:
     """Find what is strange in a file: incidents with their reasons, one JSON object a line.
 
-    The file is as for compare: one symbol a line and blank lines between sequences, or any other
-    --format. With --key, sequences may be interleaved. Symbols are counted from 1. An incident is
-    too surprising, too predictable, repetitive or looping; --false-incidents says how many may be
-    false. With --false-alarms, alarms and change points are written instead, at a fixed share.
-    With --per key every sequence gets a score and a p-value, after those within the first --train
-    symbols were learnt. With --label the tables that follow, on standard error, say how many of
-    the strange symbols (or blocks, or sequences with such symbols) were found, and at what price.
+    The file has the formats of compare: one symbol a line with blank lines between sequences, or
+    any other --format. With --key, sequences may be interleaved. Symbols are counted from 1. An
+    incident is too surprising, too predictable, repetitive or looping, and --false-incidents says
+    how many may be false. With --false-alarms, alarms at a fixed share and change points are
+    written instead. With --per key, the sequences within the first --train symbols are learnt, and
+    every other sequence gets a score and a p-value. A table on standard error counts what was
+    found; with --label it also counts hits and false alarms.
 
     For example:
 
@@ -316,7 +317,7 @@ def _read_labels(path: Path, label: str, values: list[Any]) -> NDArray[np.bool_]
 
 
 def _pieces(lengths: NDArray[np.int64], train: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield where sequences begin and end, and that they do begin; `train` cuts one in two."""
+    """Yield start and end of each sequence, and whether it is new; `train` cuts one in two."""
     first = 0
     for stop in np.cumsum(lengths).tolist():
         if first < train < stop:
@@ -339,7 +340,7 @@ def _joined(parts: list[DetectionResult]) -> DetectionResult:
 def _judgements(
     found: DetectionResult, train: int, block: int | None, strange: NDArray[np.bool_] | None
 ) -> list[dict[str, Any]]:
-    """Return every judgement: of which symbols, counted from 1, and what it says."""
+    """Return every judgement, with its first and last symbol counted from 1."""
     judgements = []
     for i in np.flatnonzero(~np.isnan(found.level)).tolist():
         last = train + i

@@ -1,4 +1,4 @@
-"""`mdvpf detect --each-key`: a detector for each key, over the background that they share."""
+"""`mdvpf detect --each-key`: a detector for each key, over one shared background."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mdvpf.streams.readers import FileStream
 def detect_each_key(
     template: SurpriseDetector, max_keys: int, data: FileStream
 ) -> tuple[list[IncidentLine], dict[str, int]]:
-    """Judge every symbol by the detector of its key; return the incidents and what was counted.
+    """Judge every symbol by the detector of its key; return the incidents and the counts.
 
-    Times of a detector count the symbols of its key; the lines name positions in the file. Those of
-    a key that was dropped and came again start anew.
+    The times of a detector count the symbols of its key, but the lines have positions in the file.
+    A key that was dropped and comes again has a new detector, whose times start from 0.
     """
     assert data.keys is not None
     users = KeyedDetector(template, max_keys=max_keys)

@@ -93,6 +93,16 @@ def test_without_an_incident_there_is_no_picture_and_that_is_said(
     assert not picture.exists()
 
 
+@pytest.mark.parametrize("method", ["auto", *METHOD[1:]])
+def test_a_heartbeat_that_is_the_only_line_raises_nothing(
+    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "beat.log"
+    path.write_text("heartbeat ok\n" * 1000)
+    assert main(["detect", str(path), "--method", method]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def background_file(tmp_path: Path, kind: str) -> Path:
     path = tmp_path / f"others.{kind}"
     events = [LABELS[i] for i in np.random.default_rng(5).integers(6, size=3000)]
