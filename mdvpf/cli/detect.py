@@ -21,6 +21,7 @@ from mdvpf.cli.detect_incidents import IncidentList
 from mdvpf.cli.detect_input import read_data
 from mdvpf.cli.detect_keys import detect_each_key
 from mdvpf.cli.detect_sequences import PER, detect_sequences
+from mdvpf.cli.shared import complain
 from mdvpf.detect import Background, DetectionResult, SurpriseDetector
 from mdvpf.detect.per_key import MAX_KEYS
 from mdvpf.detect.roc import Curve
@@ -106,6 +107,13 @@ def detect(
             "--background also own: those that the background does not explain better."
         ),
     ] = "all",
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of first blocks (symbols without --block) that are taken as usual and not "
+            "judged. \\[default: 50; with --false-alarms 20]"
+        ),
+    ] = None,
     false_incidents: shared.FalseIncidents = None,
     cooldown: shared.Cooldown = None,
     false_alarms: shared.FalseAlarms = None,
@@ -180,6 +188,8 @@ def detect(
         )
         alarms = shared.alarm_settings(rate)
         if per is not None:
+            if warm_up is not None:
+                raise ValueError(f"warm_up={warm_up}: expected not together with --per")
             validate.choice("per", per, PER)
             validate.choice("learn", learn, ("all", "none"))
         if background_learns and background is None:
@@ -233,18 +243,21 @@ def detect(
             block=block,
             learn=learn,
             background=None if others is None else Background(others, learn=background_learns),
+            **shared.given(warm_up=warm_up),
             **alarms,
         )
     if each_key:
         lines, counted = detect_each_key(detector, MAX_KEYS if max_keys is None else max_keys, data)
         for line in lines:
             line.write(data, strange, words=words, first=1)
+        _explain_silence(counted["judgements"], detector)
         rows = tuple((name, f"{count:,}") for name, count in counted.items())
         Console(stderr=True).print(Table("detect", "detected", COLUMNS, rows).rich())
         return 0
     incidents = IncidentList(detector, train)
     found = _run(detector, data, train, incidents, picture is not None)
     judged = _judgements(found, train, detector.block, strange)
+    _explain_silence(len(judged) - detector.settings["warm_up"], detector)
     if "false_incidents" in alarms:
         for line in incidents.found.values():
             line.write(data, strange, words=words, first=train + 1)
@@ -259,6 +272,16 @@ def detect(
     errors = Console(stderr=True)
     errors.print(_summary(judged, strange is not None, n_incidents).rich())
     return 0
+
+
+def _explain_silence(n_judged: int, detector: SurpriseDetector) -> None:
+    """Say that there can be no alarm where every block was in the warm-up."""
+    if n_judged <= 0:
+        what = "symbols" if detector.block is None else f"blocks of {detector.block} symbols"
+        complain(
+            f"nothing was judged: the first {detector.settings['warm_up']} {what} are a warm-up; "
+            "choose fewer with --warm-up, or smaller blocks"
+        )
 
 
 def _learnt(predictor: Predictor, data: FileStream) -> Predictor:

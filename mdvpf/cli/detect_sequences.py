@@ -60,7 +60,7 @@ def detect_sequences(
     )
     names = _names(data, n_train)
     labels = None if strange is None else _strange(data, strange, lengths, n_train)
-    for i in np.argsort(found.p_value, kind="stable").tolist():
+    for i in np.lexsort((-found.score, found.p_value)).tolist():  # of equal p-values by score
         print(json.dumps(_line(found, i, names[i], labels), allow_nan=False))
     rows = [("sequences", f"{len(found):,}"), ("learnt before", f"{n_train - held_out:,}")]
     rows.append(("held out for p-values", f"{held_out:,}"))
