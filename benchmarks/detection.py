@@ -1,16 +1,16 @@
 """Detection: injected anomalies, calibration by length, crash loops and false incidents.
 
-``python -m benchmarks.detection [anomalies|lengths|loops|rates]``: everything by default. Seeds 1
-to 3. No setting was chosen by its results: defaults, and all windows of STIDE that were tried, are
-shown. Peers that are not installed are named as such. Masquerades have a command of their own,
-``mdvpf reproduce masquerade``.
+``python -m benchmarks.detection [anomalies|lengths|loops|short|rates]`` prints the named tables, or
+all of them. Seeds are 1 to 3. No setting was chosen by its results: methods have their defaults,
+and every window of STIDE that was tried is shown. A peer that is not installed is shown as such.
+Masquerades have a command of their own, ``mdvpf reproduce masquerade``.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import mdvpf
 from mdvpf import datasets
 from mdvpf.datasets.log_anomalies import KINDS, SpoiledLog, spoil
+from mdvpf.detect import DetectionResult
 from mdvpf.detect.roc import Curve
 from mdvpf.detect.sequences import SequenceScores, score_sequences
 from mdvpf.detect.stide import Stide
@@ -25,7 +26,8 @@ from mdvpf.streams.methods import make_predictor
 
 SEEDS = (1, 2, 3)
 N_CASES = 1000  # of each of the three logs: to learn, as a reference, and to score
-N_USUAL, N_LOOP = 2400, 100  # lines before a crash loop, and of it
+N_USUAL, N_LOOP = 2400, 100  # lines before a crash loop, and lines of the loop
+PROMISED = 20  # lines of a loop within which it should be an incident
 BINS = (10, 20, 50, 200, 1000, 4001)
 
 Floats = NDArray[np.float64]
@@ -43,7 +45,7 @@ def predictors(n: int) -> dict[str, mdvpf.Predictor]:
 
 
 def strangeness(found: SequenceScores) -> Floats:
-    """Return ranks by p-value, those of equal ones by score: the larger, the stranger."""
+    """Return ranks by p-value, ties broken by score: a larger rank is stranger."""
     ranks = np.empty(len(found))
     ranks[np.lexsort((found.score, -found.p_value))] = np.arange(len(found))
     return ranks
@@ -70,13 +72,13 @@ def half_space_trees(train: Groups, test: Groups, n: int) -> Floats | None:
     return np.array([trees.score_one(dict(enumerate(row.tolist()))) for row in rows])
 
 
-def pysad_forest(train: Groups, test: Groups, n: int) -> Floats | None:
+def x_stream(train: Groups, test: Groups, n: int) -> Floats | None:
     """Return the scores of PySAD's xStream on histograms; None if it is not installed."""
     try:
         from pysad.models import xStream
     except ImportError:
         return None
-    model = xStream()
+    model = xStream(window_size=100, random_state=0)
     for row in histograms(*train, n):
         model.fit_partial(row)
     return np.array([float(model.score_partial(row)) for row in histograms(*test, n)])
@@ -94,7 +96,7 @@ def areas(scores: Floats, spoiled: SpoiledLog) -> list[float]:
 
 def score_log(seed: int) -> dict[str, list[float] | None]:
     """Return the areas of all methods on one log, by kind of anomaly."""
-    # one log, cut by cases, so that all parts have the same labels
+    # The parts are cut from one log, so that they have the same labels.
     whole = datasets.help_desk(3 * N_CASES, rng=seed)
     number = np.array([int(key.split()[1]) // N_CASES for key in whole.keys])
     parts = [
@@ -118,7 +120,7 @@ def score_log(seed: int) -> dict[str, list[float] | None]:
     for window in (2, 3, 6):
         stide = Stide(window).learn(*train).score(*test)
         found[f"STIDE {window}"] = areas(stide.mismatch_share, spoiled)
-    for name, peer in (("HalfSpaceTrees (river)", half_space_trees), ("PySAD", pysad_forest)):
+    for name, peer in (("HalfSpaceTrees (river)", half_space_trees), ("xStream (PySAD)", x_stream)):
         values = peer(train, test, n)
         found[name] = None if values is None else areas(values, spoiled)
     return found
@@ -159,7 +161,7 @@ def draw_sequences(
 
 
 def lengths_table(n: int = 200) -> None:
-    """Print by length how many usual sequences have p-values below 0.05."""
+    """Print by length the share of usual sequences with p-values below 0.05."""
     from scipy.stats import spearmanr
 
     ways: dict[str, list[SequenceScores]] = {"reference": [], "no reference": []}
@@ -191,24 +193,30 @@ def lengths_table(n: int = 200) -> None:
 Lines = tuple[NDArray[np.int64], list[str] | None]
 
 
-def crash_loop(seed: int, n_processes: int) -> tuple[Lines, int]:
-    """Return a log that ends in a loop of one line, as symbols and keys, and its alphabet.
+def crash_loop(seed: int, n_processes: int, n_usual: int = N_USUAL) -> tuple[Lines, int]:
+    """Return a log that ends in a loop of one line, as symbols and keys, and its alphabet size.
 
-    Which line of the log it is, and whose, is drawn; so is where in a block the loop begins.
+    The looping line is drawn from the log, with its process. The offset of the loop in its block is
+    drawn too.
     """
     rng = np.random.default_rng(1000 + seed)
-    log = datasets.processes(N_USUAL, n_processes=n_processes, rng=seed)
-    place, stop = int(rng.integers(N_USUAL)), N_USUAL - int(rng.integers(8))
+    log = datasets.processes(n_usual, n_processes=n_processes, rng=seed)
+    place, stop = int(rng.integers(n_usual)), n_usual - int(rng.integers(8))
     symbols = np.append(log.symbols[:stop], np.full(N_LOOP, log.symbols[place]))
     keys = [*log.keys[:stop], *[log.keys[place]] * N_LOOP]
     return (symbols, keys if n_processes > 1 else None), log.n_symbols
 
 
-def own_alarms(method: str, particles: int | None, lines: Lines, n: int) -> list[int]:
-    """Return where incidents of our detector were noticed, at 1 false one per 10,000 lines."""
+def judge(method: str, particles: int | None, lines: Lines, n: int) -> DetectionResult:
+    """Return what our detector finds at 1 false incident per 10,000 lines."""
     predictor = make_predictor(method, n, particles, seed=0)
     detector = mdvpf.SurpriseDetector(predictor, false_incidents=1.0)
-    result = detector.run(lines[0], keys=lines[1])
+    return detector.run(lines[0], keys=lines[1])
+
+
+def own_alarms(method: str, particles: int | None, lines: Lines, n: int) -> list[int]:
+    """Return the first alarm of each incident of our detector."""
+    result = judge(method, particles, lines, n)
     first: dict[int, int] = {}
     for i in np.flatnonzero(result.alarm).tolist():
         first.setdefault(result.incident[i].number, i)
@@ -216,7 +224,7 @@ def own_alarms(method: str, particles: int | None, lines: Lines, n: int) -> list
 
 
 def drift_alarms(name: str, lines: Lines, n: int) -> list[int] | None:
-    """Return the alarms of a drift detector of river's on the surprise of a tree."""
+    """Return the alarms of one of river's drift detectors on the surprise of a tree."""
     try:
         from river import drift
     except ImportError:
@@ -234,7 +242,7 @@ def drift_alarms(name: str, lines: Lines, n: int) -> list[int] | None:
 def tree_alarms(lines: Lines, n: int) -> list[int] | None:
     """Return the alarms of river's HalfSpaceTrees on the counts of the last 8 lines.
 
-    Its QuantileFilter is set to one of 10,000 lines.
+    A QuantileFilter passes 1 of 10,000 lines.
     """
     try:
         from river import anomaly
@@ -261,7 +269,7 @@ def crash_loops() -> None:
     }
     for name in ("Markov 1", "ContextTree 2", "PitmanYorTree 3"):
         methods[name] = lambda lines, n, name=name: own_alarms(name, None, lines, n)
-    methods["auto"] = lambda lines, n: own_alarms("auto", 84, lines, n)
+    methods["auto"] = lambda lines, n: own_alarms("auto", None, lines, n)
     for name in ("ADWIN", "PageHinkley", "KSWIN"):
         methods[f"{name} (river)"] = lambda lines, n, name=name: drift_alarms(name, lines, n)
     methods["HalfSpaceTrees (river)"] = tree_alarms
@@ -282,8 +290,27 @@ def crash_loops() -> None:
         print()
 
 
+def short_logs() -> None:
+    """Print how many crash loops are noticed within 20 lines, by the length of the log before."""
+    sizes, seeds = (450, 500, 550, 600, 800, 1000), range(6)
+    print(f"crash loops noticed within {PROMISED} lines, of {len(seeds)} each with 1 process and")
+    print("with 8, by how many lines came before:\n" + " " * 26, end="")
+    print("".join(f"{size:7}" for size in sizes))
+    for name, particles in (("auto", None), ("MD-VPA", 100), ("PitmanYorTree 3", None)):
+        print(f"  {name:24}", end="")
+        for size in sizes:
+            n_found = 0
+            for n_processes, seed in product((1, 8), seeds):
+                lines, n = crash_loop(seed, n_processes, size)
+                start = len(lines[0]) - N_LOOP
+                alarm = judge(name, particles, lines, n).alarm
+                n_found += bool(alarm[start : start + PROMISED].any())
+            print(f"{n_found:7}", end="", flush=True)
+        print(f"  of {2 * len(seeds)}")
+
+
 def false_incidents(n: int = 40_000, rate: float = 25.0) -> None:
-    """Print how many false incidents there are on streams of one HMM, where 100 are expected."""
+    """Print the number of false incidents on streams of one HMM, where 100 are expected."""
     print(f"{n:,} symbols of one HMM, {rate * n / 10_000:.0f} false incidents expected, by seed:")
     for name, particles in (("Markov 1", None), ("PitmanYorTree 3", None), ("VPA", 20)):
         print(f"  {name:24}", end="")
@@ -303,6 +330,7 @@ def main() -> None:
         "anomalies": anomalies,
         "lengths": lengths_table,
         "loops": crash_loops,
+        "short": short_logs,
         "rates": false_incidents,
     }
     for name in sys.argv[1:] or tables:

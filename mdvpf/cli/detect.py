@@ -1,4 +1,4 @@
-"""`mdvpf detect`: what is strange in a file, and how good that is found if it has labels."""
+"""`mdvpf detect`: what is strange in a file, and how well that is found if the file has labels."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from mdvpf.cli.detect_incidents import IncidentList
 from mdvpf.cli.detect_input import read_data
 from mdvpf.cli.detect_keys import detect_each_key
 from mdvpf.cli.detect_sequences import PER, detect_sequences
+from mdvpf.cli.shared import complain
 from mdvpf.detect import Background, DetectionResult, SurpriseDetector
 from mdvpf.detect.per_key import MAX_KEYS
 from mdvpf.detect.roc import Curve
@@ -30,7 +31,7 @@ from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import label_of, plain
 
 COLUMNS = (Column("what"), Column("value"))
-CHUNK = 256  # symbols between two looks at the progress bar
+CHUNK = 256  # symbols between two updates of the progress bar
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
@@ -48,10 +49,10 @@ def detect(
     delimiter: reading.Delimiter = None,
     label: Annotated[
         str | None,
-        typer.Option(help="With --column: this field says 1 where a symbol is strange, else 0."),
+        typer.Option(help="With --column: the field that is 1 where a symbol is strange, else 0."),
     ] = None,
     train: Annotated[
-        int, typer.Option(min=0, help="Learn so many symbols before the first is judged.")
+        int, typer.Option(min=0, help="Number of symbols to learn before the first is judged.")
     ] = 0,
     background: Annotated[
         Path | None,
@@ -70,15 +71,15 @@ def detect(
         bool,
         typer.Option(
             "--each-key",
-            help="A detector for each key, over the background that they share. Without it one "
-            "detector judges all keys together.",
+            help="Use a detector for each key, over one shared background. Without it one detector "
+            "judges all keys together.",
         ),
     ] = False,
     max_keys: Annotated[
         int | None,
         typer.Option(
-            help="With --each-key: at most so many keys have a detector; the one used longest ago "
-            f"makes room. \\[default: {MAX_KEYS:,}]"
+            help="With --each-key: the most keys with a detector. One more drops the key used "
+            f"longest ago. \\[default: {MAX_KEYS:,}]"
         ),
     ] = None,
     per: Annotated[
@@ -91,25 +92,33 @@ def detect(
     block: Annotated[
         int | None,
         typer.Option(
-            help="Judge blocks of so many symbols. \\[default: 8; with --false-alarms each symbol]"
+            help="Number of symbols in a block, which is judged as one. \\[default: 8; with "
+            "--false-alarms each symbol is judged]"
         ),
     ] = None,
     smoothing: Annotated[
         float | None,
-        typer.Option(help="With --false-alarms, without --block: average over about so many."),
+        typer.Option(help="With --false-alarms, without --block: average over this many symbols."),
     ] = None,
     learn: Annotated[
         str,
         typer.Option(
-            help="Learn from all, unflagged or none of the blocks; with --background also own: "
-            "those that the background does not explain better."
+            help="Which blocks to learn: all, unflagged (those without an alarm) or none. With "
+            "--background also own: those that the background does not explain better."
         ),
     ] = "all",
+    warm_up: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of first blocks (symbols without --block) that are taken as usual and not "
+            "judged. \\[default: 50; with --false-alarms 20]"
+        ),
+    ] = None,
     false_incidents: shared.FalseIncidents = None,
     cooldown: shared.Cooldown = None,
     false_alarms: shared.FalseAlarms = None,
     words: Annotated[
-        bool, typer.Option("--words", help="Say what happened in words instead of JSON.")
+        bool, typer.Option("--words", help="Print incidents in words instead of JSON.")
     ] = False,
     picture: Annotated[
         Path | None,
@@ -134,13 +143,13 @@ def detect(
 ) -> int:
     """Find what is strange in a file: incidents with their reasons, one JSON object a line.
 
-    The file is as for compare: one symbol a line and blank lines between sequences, or any other
-    --format. With --key, sequences may be interleaved. Symbols are counted from 1. An incident is
-    too surprising, too predictable, repetitive or looping; --false-incidents says how many may be
-    false. With --false-alarms, alarms and change points are written instead, at a fixed share.
-    With --per key every sequence gets a score and a p-value, after those within the first --train
-    symbols were learnt. With --label the tables that follow, on standard error, say how many of
-    the strange symbols (or blocks, or sequences with such symbols) were found, and at what price.
+    The file has the formats of compare: one symbol a line with blank lines between sequences, or
+    any other --format. With --key, sequences may be interleaved. Symbols are counted from 1. An
+    incident is too surprising, too predictable, repetitive or looping, and --false-incidents says
+    how many may be false. With --false-alarms, alarms at a fixed share and change points are
+    written instead. With --per key, the sequences within the first --train symbols are learnt, and
+    every other sequence gets a score and a p-value. A table on standard error counts what was
+    found; with --label it also counts hits and false alarms.
 
     For example:
 
@@ -179,6 +188,8 @@ def detect(
         )
         alarms = shared.alarm_settings(rate)
         if per is not None:
+            if warm_up is not None:
+                raise ValueError(f"warm_up={warm_up}: expected not together with --per")
             validate.choice("per", per, PER)
             validate.choice("learn", learn, ("all", "none"))
         if background_learns and background is None:
@@ -232,18 +243,21 @@ def detect(
             block=block,
             learn=learn,
             background=None if others is None else Background(others, learn=background_learns),
+            **shared.given(warm_up=warm_up),
             **alarms,
         )
     if each_key:
         lines, counted = detect_each_key(detector, MAX_KEYS if max_keys is None else max_keys, data)
         for line in lines:
             line.write(data, strange, words=words, first=1)
+        _explain_silence(counted["judgements"], detector)
         rows = tuple((name, f"{count:,}") for name, count in counted.items())
         Console(stderr=True).print(Table("detect", "detected", COLUMNS, rows).rich())
         return 0
     incidents = IncidentList(detector, train)
     found = _run(detector, data, train, incidents, picture is not None)
     judged = _judgements(found, train, detector.block, strange)
+    _explain_silence(len(judged) - detector.settings["warm_up"], detector)
     if "false_incidents" in alarms:
         for line in incidents.found.values():
             line.write(data, strange, words=words, first=train + 1)
@@ -258,6 +272,16 @@ def detect(
     errors = Console(stderr=True)
     errors.print(_summary(judged, strange is not None, n_incidents).rich())
     return 0
+
+
+def _explain_silence(n_judged: int, detector: SurpriseDetector) -> None:
+    """Say that there can be no alarm where every block was in the warm-up."""
+    if n_judged <= 0:
+        what = "symbols" if detector.block is None else f"blocks of {detector.block} symbols"
+        complain(
+            f"nothing was judged: the first {detector.settings['warm_up']} {what} are a warm-up; "
+            "choose fewer with --warm-up, or smaller blocks"
+        )
 
 
 def _learnt(predictor: Predictor, data: FileStream) -> Predictor:
@@ -316,7 +340,7 @@ def _read_labels(path: Path, label: str, values: list[Any]) -> NDArray[np.bool_]
 
 
 def _pieces(lengths: NDArray[np.int64], train: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield where sequences begin and end, and that they do begin; `train` cuts one in two."""
+    """Yield start and end of each sequence, and whether it is new; `train` cuts one in two."""
     first = 0
     for stop in np.cumsum(lengths).tolist():
         if first < train < stop:
@@ -339,7 +363,7 @@ def _joined(parts: list[DetectionResult]) -> DetectionResult:
 def _judgements(
     found: DetectionResult, train: int, block: int | None, strange: NDArray[np.bool_] | None
 ) -> list[dict[str, Any]]:
-    """Return every judgement: of which symbols, counted from 1, and what it says."""
+    """Return every judgement, with its first and last symbol counted from 1."""
     judgements = []
     for i in np.flatnonzero(~np.isnan(found.level)).tolist():
         last = train + i

@@ -1,4 +1,4 @@
-"""The incidents of `mdvpf detect`: collected on the way with their reasons, written at the end."""
+"""The incidents of `mdvpf detect`: collected with their reasons, and written at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdvpf.streams.records import plain
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """An incident, why it is one, and where its symbols are in the file.
+    """An incident, its explanation, and the positions of its symbols in the file.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class IncidentLine:
     def write(
         self, data: FileStream, strange: NDArray[np.bool_] | None, *, words: bool, first: int
     ) -> None:
-        """Print one JSON object, or a paragraph for people; `first` is the number of time 0."""
+        """Print one JSON object, or a paragraph in words; `first` is the number of time 0."""
         origin = _origin(data, self.peak)
         if words:
             key = origin.get("key")
@@ -61,15 +61,15 @@ class IncidentLine:
 
 
 class IncidentList:
-    """The incidents of a run, each with its explanation while the trace still has it.
+    """The incidents of a run, each explained while the trace still has its symbols.
 
     Attributes
     ----------
     detector : SurpriseDetector
     train : int
-        Symbols before the first that was judged.
+        Number of symbols before the first that was judged.
     found : dict of int to IncidentLine
-        By the numbers of the incidents.
+        The incidents by their numbers.
     """
 
     def __init__(self, detector: SurpriseDetector, train: int) -> None:
@@ -79,7 +79,7 @@ class IncidentList:
         self._figure: tuple[float, Any] | None = None
 
     def add(self, result: DetectionResult, picture: bool) -> None:
-        """Take in the detections of some symbols."""
+        """Add the incidents of a result."""
         for incident in result.incidents:
             explanation = self.detector.explain(incident)
             places = (self.train + each for each in (incident.start, incident.end, incident.peak))

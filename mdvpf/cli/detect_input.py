@@ -1,4 +1,4 @@
-"""What `mdvpf detect` reads: the file, and the background that it is compared with."""
+"""The input of `mdvpf detect`: the file, and the background that it is compared with."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from mdvpf.streams.readers import FileStream, read_file, read_files
 def read_data(
     file: Path, background: Path | None, **options: Any
 ) -> tuple[FileStream, FileStream | Predictor | None]:
-    """Return the stream of a file and the background: a stream over the same alphabet, or a model.
+    """Return the stream of a file, and its background: a stream over the same alphabet, or a model.
 
-    A background that is a checkpoint is a predictor, and the symbols of the file become those of
-    its alphabet.
+    If the background is the checkpoint of a predictor, the symbols of the file are numbered by its
+    alphabet. A file may repeat one line only, as a heartbeat does.
     """
+    options["least_labels"] = 1
     if background is None:
         return read_file(file, **options), None
     with background.open("rb") as start:
         is_checkpoint = start.read(len(MAGIC)) == MAGIC
     if not is_checkpoint:
         passed = {**options, "pass_fields": None}
-        if options.get("pass_fields"):  # the background need not have them
+        if options.get("pass_fields"):  # the file of the background need not have these fields
             data = read_file(file, **options)
             own, other = read_files([file, background], **passed)
             return replace(own, fields=data.fields), other
@@ -40,7 +41,7 @@ def read_data(
 
 
 def _renumbered(data: FileStream, predictor: Predictor, path: Path) -> FileStream:
-    """Return a stream with the numbers that a predictor has for its labels, or raise."""
+    """Return a stream with its labels numbered as in the predictor, or raise."""
     vocabulary = predictor.vocabulary
     if vocabulary is None:
         texts = [label_text(label) for label in data.labels]

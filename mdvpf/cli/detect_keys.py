@@ -1,7 +1,8 @@
-"""`mdvpf detect --each-key`: a detector for each key, over the background that they share."""
+"""`mdvpf detect --each-key`: a detector for each key, over one shared background."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mdvpf._support.progress import progress_bar
@@ -14,24 +15,25 @@ from mdvpf.streams.readers import FileStream
 def detect_each_key(
     template: SurpriseDetector, max_keys: int, data: FileStream
 ) -> tuple[list[IncidentLine], dict[str, int]]:
-    """Judge every symbol by the detector of its key; return the incidents and what was counted.
+    """Judge every symbol by the detector of its key; return the incidents and the counts.
 
-    Times of a detector count the symbols of its key; the lines name positions in the file. Those of
-    a key that was dropped and came again start anew.
+    The times of a detector count the symbols of its key, but the lines have positions in the file.
+    A key that was dropped and comes again has a new detector, whose times start from 0.
     """
     assert data.keys is not None
     users = KeyedDetector(template, max_keys=max_keys)
     positions: dict[Label | None, list[int]] = {}
     found: dict[tuple[int, int], IncidentLine] = {}
-    n_keys, n_alarms = 0, 0
+    n_detectors, n_judged, n_alarms = 0, 0, 0
     with progress_bar(True, len(data.symbols), "detect") as advance:
         for i, key in enumerate(data.keys):
             given: dict[str, Any] = {} if data.times is None else {"times": [data.times[i]]}
             detection = users.run(data.symbols[i : i + 1], [key], **given)[0]
             if detection.time == 0:
                 positions[key] = []
-                n_keys += 1
+                n_detectors += 1
             positions[key].append(i)
+            n_judged += not math.isnan(detection.p_value)
             advance(1)
             if detection.incident is None:
                 continue
@@ -40,5 +42,8 @@ def detect_each_key(
             explanation = users.of(key).explain(incident)
             places = (own[incident.start], own[incident.end], own[incident.peak])
             found[own[0], incident.number] = IncidentLine(incident, explanation, *places)
-    counted = {"keys": n_keys, "alarms": n_alarms, "incidents": len(found)}
+    counted = {"keys": len(positions), "judgements": n_judged, "alarms": n_alarms}
+    counted["incidents"] = len(found)
+    if n_detectors > len(positions):
+        counted["detectors that started anew, see --max-keys"] = n_detectors - len(positions)
     return list(found.values()), counted

@@ -1,4 +1,4 @@
-"""`mdvpf detect --per key`: one score a sequence instead of alarms on the way."""
+"""`mdvpf detect --per key`: one score for each sequence instead of incidents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import plain
 
 PER = ("key", "sequence")
-LEAST_REFERENCE = 20  # usual sequences that p-values are ranks among
+LEAST_REFERENCE = 20  # fewest usual sequences for p-values by rank
 
 
 def detect_sequences(
@@ -29,10 +29,10 @@ def detect_sequences(
     learn: bool,
     strange: NDArray[np.bool_] | None,
 ) -> int:
-    """Learn the first symbols, score the sequences that follow, print them, the strangest first.
+    """Learn the first sequences, score those that follow, and print them, the strangest first.
 
-    Whole sequences are learnt, as far as they end within the first `train` symbols. The last third
-    of those is held out, if that is 20 sequences or more: p-values are ranks among them.
+    The sequences that end within the first `train` symbols are learnt. If the last third of them is
+    at least 20 sequences, it is held out, and p-values are ranks among its scores.
     """
     grouped = data.grouped() if data.keys is not None else data
     lengths = grouped.lengths
@@ -60,7 +60,7 @@ def detect_sequences(
     )
     names = _names(data, n_train)
     labels = None if strange is None else _strange(data, strange, lengths, n_train)
-    for i in np.argsort(found.p_value, kind="stable").tolist():
+    for i in np.lexsort((-found.score, found.p_value)).tolist():  # of equal p-values by score
         print(json.dumps(_line(found, i, names[i], labels), allow_nan=False))
     rows = [("sequences", f"{len(found):,}"), ("learnt before", f"{n_train - held_out:,}")]
     rows.append(("held out for p-values", f"{held_out:,}"))
@@ -74,7 +74,7 @@ def detect_sequences(
 
 
 def _names(data: FileStream, n_train: int) -> list[object]:
-    """Return what the scored sequences are called: their keys, or their numbers from 1."""
+    """Return the names of the scored sequences: their keys, or their numbers from 1."""
     if data.keys is None:
         n = 1 if data.lengths is None else len(data.lengths)
         return [i + 1 for i in range(n_train, n)]
@@ -84,7 +84,7 @@ def _names(data: FileStream, n_train: int) -> list[object]:
 def _strange(
     data: FileStream, strange: NDArray[np.bool_], lengths: NDArray[np.int64], n_train: int
 ) -> NDArray[np.bool_]:
-    """Return whether each of the scored sequences has a symbol that is strange."""
+    """Return whether each of the scored sequences has a strange symbol."""
     if data.keys is None:
         which = np.repeat(np.arange(len(lengths)), lengths)
     else:

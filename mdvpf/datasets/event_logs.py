@@ -1,7 +1,7 @@
-"""Logs in which sequences are interleaved: tickets of a help desk, lines of several processes.
+"""Logs of interleaved sequences: tickets of a help desk, lines of several processes.
 
-Both are drawn. In time order the events of many cases lie between each other, as they do in real
-logs; the case, or the process, is the key by which they come apart.
+Both are drawn at random. In time order the events of many cases are interleaved, as in real logs.
+The case, or the process, is the key that separates them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def help_desk(n_cases: int = 1000, *, rng: Any = None) -> EventLog:
     """Draw the log of a help desk: tickets that are opened, assigned, resolved and closed.
 
     Some ten tickets are open at a time, so nearly every event is followed by one of another case.
-    The process is made up, in the likeness of the public help desk log of process mining.
+    The process is invented, and resembles the public help desk log of process mining.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def processes(
 ) -> EventLog:
     """Draw the log of several processes, each with a line every second or so.
 
-    A process goes through routines, one after the other: each is a fixed sequence of 3 to 8
-    templates of lines, now and then with a line left out. Every process has its favourites among
-    the routines, and new routines, with new templates, turn up all along the log.
+    A process runs one routine after the other. A routine is a fixed sequence of 3 to 8 templates of
+    lines; now and then a line is left out. Every process has its favourite routines. New routines,
+    with new templates, turn up all along the log.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def processes(
     n_processes : int, default 8
         Number of processes.
     n_routines : int, default 12
-        Number of routines at the end of the log; a third of them is there from the start.
+        Number of routines at the end of the log. A third of them exists from the start.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers.
 
@@ -171,7 +171,7 @@ def processes(
 
 
 def _draw_routines(generator: Generator, n: int) -> list[list[str]]:
-    """Return sequences of templates; about a third of the lines of a routine are in others too."""
+    """Return sequences of templates; routines share about a third of their lines."""
     templates: list[str] = []
     routines = []
     for _ in range(n):

@@ -1,7 +1,7 @@
 """Anomalies put into event logs: activities that are skipped, repeated or swapped.
 
-Real logs seldom say which cases are strange. Here some cases of a log are spoiled at random, and
-the labels say which and how.
+Real logs seldom have labels for strange cases. Here some cases of a log are changed at random, and
+labels say which cases and how.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ def spoil(
 ) -> SpoiledLog:
     """Put anomalies into some cases of a log.
 
-    A skipped activity is left out, one that is repeated comes again right away, and two
-    different neighbours are swapped, each at its place in time. Cases that an anomaly would leave
-    empty or unchanged are not chosen: for all kinds a case needs two different activities in a row.
+    There are three kinds. An activity is left out (skipped), or comes twice in a row (repeated), or
+    two different neighbours change places while the times stay (swapped). Only cases with two
+    different activities in a row are chosen, as an anomaly could leave others empty or unchanged.
 
     Parameters
     ----------
     log : EventLog
         The usual log. It is left as it is.
     share : float, default 0.1
-        Share of the cases that are spoiled, rounded.
+        Share of the cases that are changed. Their number is rounded.
     kinds : iterable of {"skipped", "repeated", "swapped"}
-        The kinds of anomalies; each case has one of them, and all kinds are about as frequent.
+        The kinds of anomalies. Each changed case has one kind, and all kinds are about as frequent.
     n_changes : int, default 1
-        How often the anomaly happens in a case; as often as possible if it is too short.
+        Number of anomalies in a changed case; as many as possible in a short one.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers.
 
@@ -127,14 +127,14 @@ def spoil(
 
 
 def _neighbours(events: list[tuple[float, int]]) -> list[int]:
-    """Return where an activity is followed by another one."""
+    """Return the places where an activity is followed by a different one."""
     return [i for i in range(len(events) - 1) if events[i][1] != events[i + 1][1]]
 
 
 def _change(
     events: list[tuple[float, int]], kind: str, generator: Generator
 ) -> list[tuple[float, int]]:
-    """Return the events of a case with one more anomaly, if it is long enough for it."""
+    """Return the events of a case with one more anomaly, if the case is long enough."""
     if kind == "swapped":
         places = _neighbours(events)
         if not places:

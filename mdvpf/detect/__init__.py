@@ -1,11 +1,13 @@
-"""Detection: surprise, thresholds, alarms, incidents, change points, and how good they are.
+"""Detection: surprise, thresholds, alarms, incidents, change points, and measures of detectors.
 
-`detector` is the class; `learning` decides what the predictor learns from, and `background` is what
-everybody does. Alarms come at a wanted share (`threshold`), or as incidents at a wanted rate of
-false ones (`incidents`, with `watch` around it and `sides` and `calibration` beneath).
-`explanation` says why, from the `trace` of the last symbols. `recipes` has the detector that is
-recommended for blocks, `per_key` one for each key, and `sequences` scores whole sequences.
-`results` has what is returned, `stide` is a peer, and `roc` measures detectors.
+- `detector` has the class, above its base in `judging`.
+- `learning` decides which blocks the predictor learns; `background` is what everybody does.
+- `threshold` raises alarms at a wanted share. `incidents` raises them at a wanted rate of false
+  incidents; `watch` is around it, and `sides` and `calibration` are below it.
+- `explanation` says why there was an incident, from the `trace` of the last symbols.
+- `recipes` has the recommended detector for blocks, `per_key` a detector for each key, and
+  `sequences` scores whole sequences.
+- `results` has the return values, `stide` is a peer method, and `roc` measures detectors.
 """
 
 from mdvpf.detect.background import Background

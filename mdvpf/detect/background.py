@@ -1,8 +1,8 @@
-"""A background: what everybody does, that a detector compares its own predictor with.
+"""A background: a predictor of what everybody does, to compare a detector's own predictor with.
 
 A block is strange if somebody else explains it better. With a background, the level of a block is
-the mean of ``log p_background(y) - log p(y)`` instead of the surprise: a rare symbol that everybody
-uses now and then is no reason for alarm.
+the mean of ``log p_background(y) - log p(y)`` instead of the surprise. So a rare symbol that
+everybody uses now and then is no reason for an alarm.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ class Background(checkpoint.Saveable):
     Parameters
     ----------
     predictor : Predictor
-        Has learnt from everybody, or will with `learn`. Its alphabet must be closed.
+        A predictor that has learnt from everybody, or will do so with `learn`. Its alphabet must be
+        closed.
     learn : bool, default False
-        Whether it goes on learning from the symbols of the detectors that share it; then the
-        predictor becomes the background's own, and its sequences end. Otherwise the background is
-        frozen now, and `predictor` is left as it is.
+        Whether the background goes on learning from the symbols of the detectors that share it. If
+        so, it takes the predictor over and ends its sequences. Otherwise it uses a frozen copy, and
+        `predictor` does not change.
     max_keys : int, default 10,000
-        At most so many sequences have a position in the background. One more ends the sequence that
-        was used longest ago.
+        The most sequences with a position in the background. One more ends the sequence that was
+        used longest ago.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class Background(checkpoint.Saveable):
         self.learn = validate.flag("learn", learn)
         self.predictor = predictor if self.learn else predictor.freeze()
         most = validate.integer("max_keys", max_keys, low=1)
-        # The sequences that it has learnt are not those of the detectors.
+        # No detector continues a sequence that the predictor has learnt.
         for key in self.predictor._table.labels():
             end_sequence(self.predictor, key)
         if self.predictor._takes_keys and self.predictor.max_keys is None:
@@ -89,7 +90,7 @@ class Background(checkpoint.Saveable):
         return self._n_readers
 
     def join(self) -> int:
-        """Return the number of one more reader. Each has positions of its own.
+        """Add a reader, and return its number. Each reader has its own positions.
 
         Examples
         --------
@@ -104,7 +105,7 @@ class Background(checkpoint.Saveable):
     def log_predictive(
         self, symbols: NDArray[np.int32], keys: list[Label | None] | None, reader: int = 0
     ) -> NDArray[np.float64]:
-        """Return the log predictives of the next symbols of a reader, and move on by them.
+        """Return the log predictives of the next symbols of a reader, and absorb them.
 
         Parameters
         ----------
@@ -162,7 +163,7 @@ class Background(checkpoint.Saveable):
 
     @classmethod
     def _of(cls, predictor: Predictor, learn: bool, n_readers: int) -> Self:
-        """Return a background around a predictor that is frozen already, if it is to be."""
+        """Return a background around a predictor that is already frozen, unless `learn`."""
         self = object.__new__(cls)
         self.predictor, self.learn, self._n_readers = predictor, learn, n_readers
         return self
@@ -187,7 +188,7 @@ class Background(checkpoint.Saveable):
 
 
 class BackgroundReader:
-    """A detector's own place in a background.
+    """A detector's own position in a background.
 
     Attributes
     ----------
@@ -202,7 +203,7 @@ class BackgroundReader:
 
     @classmethod
     def of(cls, background: Background | Predictor | Self, predictor: Predictor) -> Self:
-        """Return a reader of what a user gave as background of a predictor, or raise."""
+        """Return a reader of the `background` argument of a detector, or raise."""
         if isinstance(background, cls):
             return background
         if isinstance(background, Predictor):

@@ -1,17 +1,17 @@
 """From statistics of blocks to p-values, and from p-values to a wanted rate of false incidents.
 
-`Tail` keeps the last values of a statistic and says how rare a new one is among them. Among the
-values kept the p-value is the conformal one, the share of values at least as large: valid if the
-last blocks and the present one are exchangeable, and nearly so if the statistic drifts little
-within the `memory` of the tail. Beyond the largest values the tail is taken as exponential, with
-the median excess as its scale: an extrapolation, which is conservative where real tails are
-lighter. An abrupt change makes p-values small: that is the incident that one wants to see.
+`Tail` keeps the last values of a statistic and says how rare a new value is among them. Within the
+range of these values the p-value is conformal: the share of values that are at least as large. It
+is valid if the last blocks and the present one are exchangeable, and nearly valid if the statistic
+drifts little within the `memory` of the tail. Above the largest values the tail is assumed to be
+exponential, with a scale from the median excess. This extrapolation is conservative where real
+tails are lighter. An abrupt change makes p-values small: that is the incident to be found.
 
-`Rate` turns a wanted number of false incidents, per 10,000 symbols or per day, into the p-value
-below which there is an alarm. Blocks depend on each other and alarms merge into incidents, so the
-number of incidents differs from that of small p-values. `Rate` corrects for it as adaptive
-conformal inference does (Gibbs and Candès 2021), but by a factor of 4 at most: a stream in which
-nothing happens stays silent.
+`Rate` turns a wanted number of false incidents, per 10,000 symbols or per day, into a limit: a
+p-value below it raises an alarm. Blocks depend on each other and alarms merge into incidents, so
+the number of incidents differs from the number of small p-values. `Rate` corrects the limit as
+adaptive conformal inference does (Gibbs and Candès 2021), but by a factor of 4 at most, so that a
+stream in which nothing happens stays silent.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any
 
 from mdvpf._support import validate
 
-MOST_EXTRAPOLATED = 10  # of the largest values: beyond them the tail is exponential
+MOST_EXTRAPOLATED = 10  # largest values that the exponential tail is fitted to
 DAY = 86400.0  # seconds
-SYMBOLS = 10_000  # that a rate without a unit refers to
+SYMBOLS = 10_000  # unit of a rate per symbols
 PER = ("symbols", "day")
 GAIN = 0.1  # by how much an incident lowers the logarithm of the limit
 LARGEST_CORRECTION = math.log(4.0)
@@ -44,8 +44,8 @@ class Tail:
     memory : int
         How many values are kept.
     least_scale : float
-        The exponential tail is never steeper than this scale. A statistic in nats has a natural
-        one: what a correct predictor gives e nats less has e**-e of the probability.
+        Smallest scale of the exponential tail. For a statistic in nats the natural scale is 1: if
+        the predictor is correct, an excess of e nats has the probability exp(-e).
     values : deque of float
         The last values, oldest first.
 
@@ -67,7 +67,7 @@ class Tail:
     _sorted: list[float] = field(default_factory=list)
 
     def p_value(self, value: float) -> float:
-        """Return how likely a value at least as large is, if nothing has changed."""
+        """Return the probability of a value at least as large, if nothing has changed."""
         n = len(self._sorted)
         larger = n - bisect_left(self._sorted, value)
         n_tail = min(MOST_EXTRAPOLATED, n // 4)
@@ -77,12 +77,12 @@ class Tail:
         return max(_SMALLEST, (1 + n_tail) / (1 + n) * math.exp((start - value) / scale))
 
     def clipped(self, value: float) -> float:
-        """Return a value, but no more than where the exponential tail starts."""
+        """Return the value, or the start of the exponential tail if that is smaller."""
         n_tail = min(MOST_EXTRAPOLATED, len(self._sorted) // 4)
         return min(value, self._sorted[-n_tail]) if n_tail else value
 
     def add(self, value: float) -> None:
-        """Take in a value; the oldest one goes if there are too many."""
+        """Add a value, and drop the oldest one if there are too many."""
         if len(self.values) == self.memory:
             del self._sorted[bisect_left(self._sorted, self.values.popleft())]
         self.values.append(value)
@@ -95,7 +95,7 @@ class Tail:
         return largest[0], max((middle / 2 - largest[0]) / math.log(2.0), self.least_scale)
 
     def restore(self, values: Iterable[Any]) -> None:
-        """Put values of a checkpoint back, or raise."""
+        """Restore the values of a checkpoint, or raise."""
         found = [
             validate.real("value", value, low=-LARGEST_VALUE, high=LARGEST_VALUE)
             for value in values
@@ -111,7 +111,7 @@ class Tail:
 
 @dataclass(slots=True)
 class Rate:
-    """The p-value below which there is an alarm, for a wanted rate of false incidents.
+    """The limit of the p-values for an alarm, from a wanted rate of false incidents.
 
     Attributes
     ----------
@@ -124,11 +124,11 @@ class Rate:
     correction : float
         Logarithm of the factor that makes incidents as frequent as wanted.
     days : float
-        Mean duration of a block in days; 0 while it is not known.
+        Mean duration of a block in days; 0 while it is unknown.
     n_timed : int
-        How many durations it is the mean of.
+        Number of durations in that mean.
     last_time : float
-        Time of the end of the last block, in seconds; NaN if it is not known.
+        Time of the end of the last block, in seconds; NaN if it is unknown.
 
     Examples
     --------
@@ -147,17 +147,17 @@ class Rate:
 
     @property
     def per_block(self) -> float:
-        """How many false incidents are wanted in a block."""
+        """Wanted number of false incidents in a block."""
         units = self.block / SYMBOLS if self.per == "symbols" else self.days
         return min(self.wanted * units, 0.5)
 
     @property
     def limit(self) -> float:
-        """The p-value below which there is an alarm; 0 while the length of a day is not known."""
+        """The p-value below which there is an alarm; 0 while a rate per day knows no times."""
         return self.per_block * math.exp(self.correction)
 
     def end_block(self, time: float, opened: bool, memory: int) -> None:
-        """Take in a block: when it ended (NaN if unknown), and whether it opened an incident."""
+        """Count a block that ended at a time (NaN if unknown) and may have opened an incident."""
         if not math.isnan(time):
             last = time if math.isnan(self.last_time) else self.last_time
             self.last_time = max(time, last)
@@ -172,12 +172,12 @@ class Rate:
     def correct(self) -> None:
         """Raise the limit by as much as an incident lowers it.
 
-        For an incident that was real, or for a miss.
+        Feedback calls this for an incident that was real, and for a miss.
         """
         self.correction = min(self.correction + GAIN, LARGEST_CORRECTION)
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Put values of a checkpoint back, or raise."""
+        """Restore the values of a checkpoint, or raise."""
         limit = LARGEST_CORRECTION
         self.correction = validate.real("correction", values["correction"], low=-limit, high=limit)
         self.days = validate.real("days", values["days"], low=0.0, high=1e15)
@@ -188,7 +188,7 @@ class Rate:
         )
 
     def to_values(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of it."""
+        """Return the state for a checkpoint."""
         return {
             "correction": self.correction,
             "days": self.days,

@@ -1,18 +1,17 @@
 """When a stream looks strange: surprise, alarms at a wanted rate, and change points.
 
-Belief, then threshold (Raginsky et al. 2012). The belief is any predictor: what it thought of the
-symbol that came is its surprise, -log predictive (`learning.py`: what it learns from). Surprise is
-averaged into *levels*, symbol by symbol with fading memory or block by block (`Level`), and a
-level above a threshold is an alarm. The threshold follows the stream, such that the share of alarms
-is the wanted one, and what the user says about past alarms (`Threshold`). A sustained rise of
-the surprise is a change point. With a background, the level is a likelihood ratio
-(`background.py`).
+A detector has a belief and a threshold (Raginsky et al. 2012). The belief is any predictor. Its
+surprise at a symbol is -log predictive; `learning.py` decides which symbols it learns. Surprise is
+averaged into *levels* (`Level`): for each symbol with fading memory, or for each block. A level
+above the threshold is an alarm. The threshold adapts to the stream and to the user's feedback, so
+that alarms have the wanted share (`Threshold`). A sustained rise of the surprise is a change point.
+With a background, the level is a likelihood ratio (`background.py`).
 
-With `false_incidents`, alarms do not come at a fixed share: blocks are judged by p-values, on
-several sides, and alarms merge into incidents (`incidents.py`).
+With `false_incidents`, alarms have no fixed share: blocks are judged by p-values on several sides,
+and alarms merge into incidents (`incidents.py`).
 
-Sequences that are interleaved, told apart by keys, are judged together: there is one level and one
-threshold for all of them. `KeyedDetector` has a detector for each.
+Interleaved sequences, identified by keys, are judged together: they share one level and one
+threshold. `KeyedDetector` has a detector for each key.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from mdvpf.predictor import (
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 
 WARM_UP = 20  # levels
-INCIDENT_BLOCK = 8  # symbols of a block that is judged by p-values, unless told otherwise
+INCIDENT_BLOCK = 8  # default block with `false_incidents`
 INCIDENT_WARM_UP = 50
 _ONE = np.full(1, MISSING, dtype=np.int32)  # for the summary of one distribution
 
@@ -63,52 +62,53 @@ class SurpriseDetector(Judging):
     Parameters
     ----------
     predictor : Predictor
-        What is surprised: a filter, a Markov chain, a context tree, a mixture. It becomes the
-        detector's own; a predictor that has learnt already is taken as it is. One with an open
-        alphabet needs ``learn="all"``: it has to absorb every symbol to number them.
+        What is surprised: a filter, a Markov chain, a context tree, a mixture. The detector takes
+        it over with all that it has learnt. A predictor with an open alphabet needs
+        ``learn="all"``, because it numbers symbols as it absorbs them.
     block : int, optional
-        Judge the mean surprise of blocks of so many symbols. Without it every symbol is judged.
+        Number of symbols in a block, whose mean surprise is judged. Without it every symbol is
+        judged.
     smoothing : float, default 1.0
-        Without blocks: how many symbols the judged surprise is averaged over, with fading memory.
-        1 judges the surprise of each symbol by itself.
+        Without blocks: number of symbols over which the surprise is averaged, with fading memory.
+        1 judges each symbol by itself.
     false_alarms : float, default 0.01
         The wanted share of alarms among judgements.
     learn : {"all", "unflagged", "none", "own"}, default "all"
-        What the predictor learns from: everything, blocks without alarm, or nothing any more. The
-        latter two need `block`: within a block the predictor always goes along, on a copy. "own"
-        needs `block` and `background`: blocks are read by the predictor as it stands, frozen, and
-        those are learnt that it explains better than the background. It can be set anew between two
-        blocks: all at first, nothing any more when it is enough.
+        What the predictor learns: everything, blocks without an alarm, or nothing. "unflagged" and
+        "none" need `block`; a copy of the predictor reads, and learns within, the current block.
+        "own" needs `block` and `background`: the frozen predictor reads a block, and learns it
+        afterwards if it explains the block better than the background does. The attribute `learn`
+        can be changed between two blocks, for example to stop learning.
     warm_up : int, optional
-        So many levels are taken for usual and not judged: 20 by default, 50 with
+        Number of levels that are taken as usual and not judged: 20 by default, 50 with
         `false_incidents`.
     memory : int, default 500
-        Length of the baseline window: how many of the last levels count as usual. An incident of
-        more blocks than this is taken for the new normal.
+        Length of the baseline window: the number of last levels that count as usual. An incident
+        of more blocks than this becomes the new normal.
     gain : float, default 0.1
         How far an alarm raises the threshold, in standard deviations of the level.
     change_limit : float, default 10.0
-        How much excess, in standard deviations, makes a change point. Levels one standard
-        deviation above the usual take some 20 to exceed 10, and fewer than 5 never do; smoothed
-        levels overlap, and take as many times `smoothing`.
+        Sum of excess, in standard deviations, that makes a change point. With the default, levels
+        one standard deviation above the usual make one after some 20 levels, and no change point
+        comes after fewer than 5. Smoothed levels overlap, and take `smoothing` times as long.
     background : Background or Predictor, optional
         What everybody does. Levels are then mean log likelihood ratios of background and predictor.
-        A predictor is frozen; `Background` can go on learning, and be shared by detectors.
+        A predictor is frozen. A `Background` may go on learning, and detectors may share it.
     false_incidents : float, optional
-        The wanted number of false incidents, per 10,000 symbols or per day. Alarms then do not come
-        at a fixed share: each block gets a p-value on four sides (surprising, predictable,
-        repetitive, looping). With a background, "surprising" means that the background explains
-        the block better. `block` is 8 by default. `mdvpf.detect.calibration` says when the p-values
-        are valid.
+        The wanted number of false incidents, per 10,000 symbols or per day. Alarms then have no
+        fixed share: each block gets a p-value on four sides (surprising, predictable, repetitive,
+        looping). With a background, "surprising" means that the background explains the block
+        better. `block` is 8 by default. `mdvpf.detect.calibration` says when the p-values are
+        valid.
     per : {"symbols", "day"}, default "symbols"
-        What `false_incidents` refers to. A day needs times (`tell_time`, or ``run(times=)``);
-        there is no alarm before the first two blocks with times.
+        The unit of `false_incidents`. "day" needs times (`tell_time`, or ``run(times=)``), and
+        gives no alarm before the first two blocks with times.
     cooldown : int, optional
-        With `false_incidents`: an alarm at most so many symbols after another one belongs to the
-        same incident. 8 blocks by default.
+        With `false_incidents`: the largest number of symbols between two alarms of one incident. 8
+        blocks by default.
     trace : int, optional
-        With `false_incidents`: how many of the last symbols are kept to explain incidents, in some
-        44 bytes each. 5,000 by default.
+        With `false_incidents`: the number of last symbols that are kept to explain incidents, in
+        some 44 bytes each. 5,000 by default.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class SurpriseDetector(Judging):
     ) -> Detection:
         """Judge a symbol that `reader` has just absorbed: the second half of `update`.
 
-        For callers that look at the predictor before it absorbs a symbol, or at its report.
+        It is for callers that need the prediction before the symbol is absorbed, or the `Step`.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class SurpriseDetector(Judging):
         return self._observe(code, key, -step.log_predictive, expected, missing=missing)
 
     def tell_time(self, time: Time) -> None:
-        """Say what time it is: that of the symbol which comes next.
+        """Set the time of the next symbol.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class SurpriseDetector(Judging):
         if keys is not None:
             self._check_keys()
         if self.learn == "all" and predictor._may_reject:
-            # refuses what it would on the way
+            # Raises now what it would raise in the middle of the stream.
             predictor._plan(predictor._numbered(stream, predictor._table.copy()))
         try:
             with progress_bar(show, len(stream), type(self).__name__) as advance:
@@ -322,7 +322,7 @@ class SurpriseDetector(Judging):
                 self.predictor._learn_labels(trial)
 
     def _run(self, stream: Stream, advance: Callable[[int], None]) -> list[Detection]:
-        """Absorb and judge a stream that was read."""
+        """Absorb and judge a stream that has been validated."""
         starts = [*np.flatnonzero(stream.starts).tolist(), len(stream)]
         detections: list[Detection] = []
         first = 0
@@ -340,7 +340,7 @@ class SurpriseDetector(Judging):
         return detections
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: its next symbol starts a new one. Blocks go on across them.
+        """End the sequence of a key: its next symbol starts a new one. The current block continues.
 
         Examples
         --------
@@ -359,18 +359,18 @@ class SurpriseDetector(Judging):
         self._end(key)
 
     def feedback(self, detection: Detection, strange: bool) -> None:
-        """Tell the detector what a judgement was worth.
+        """Tell the detector whether a judgement was right.
 
-        Without feedback every judgement counts as usual. Feedback on an alarm that was right takes
-        back by how much it raised the threshold. Feedback on a miss lowers the threshold by as much
-        as a false alarm raises it, which makes room for about one more false alarm. With
-        ``learn="unflagged"``, and if no symbol has come since, the predictor forgets a block that
-        was strange and learns one that was not.
+        Without feedback every level counts as usual. Feedback on an alarm that was right undoes its
+        rise of the threshold. Feedback on a miss lowers the threshold by as much as a false alarm
+        raises it, which allows about one more false alarm. With ``learn="unflagged"``, and if no
+        symbol has come since, the predictor forgets a block that was strange and learns one that
+        was not.
 
         Parameters
         ----------
         detection : Detection
-            The judgement, as `update` returned it. Each should be given once at most.
+            The judgement, as `update` returned it. Give feedback on each at most once.
         strange : bool
             Whether there was reason for an alarm.
 

@@ -1,4 +1,4 @@
-"""What a predictor expected before a symbol came: entropy, likeliest symbol and its probability."""
+"""What a predictor expected before a symbol: entropy, likeliest symbol and its probability."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def summarize(
 ) -> list[Expectation]:
     """Return the expectation of each row.
 
-    Of an open alphabet, `n_seen` has the number of symbols seen before each row. The entry after
-    them is that of a symbol never seen: it has no number yet, and is not named as the likeliest.
-    Entropies are summed from left to right, so that zeros, and those that fill up a row of an open
-    alphabet among them, do not change a bit.
+    For an open alphabet, `n_seen` is the number of symbols seen before each row. The entry after
+    them is the probability of a new symbol. That symbol has no number yet, so it is never the
+    likeliest here. Entropies are summed from left to right, so the zeros that fill up the rows of
+    an open alphabet do not change the result.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Why there was an incident: what contributed to it, what was expected, and what it resembles.
 
-All of it comes from the trace of the last symbols. On the surprising side symbols and transitions
-are ranked by the nats that they added to what was judged. On the other sides they are ranked by how
-much more often they came than in the trace before the incident.
+Everything comes from the trace of the last symbols. On the surprising side, symbols and transitions
+are ranked by their contribution to the judged level, in nats. On the other sides they are ranked by
+how much more often they came than in the trace before the incident.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mdvpf.predictor import MISSING, Label, Vocabulary, label_text
 if TYPE_CHECKING:
     import pandas
 
-LONGEST_COMPARED = 500  # symbols of an incident that are looked for in what came before
+LONGEST_COMPARED = 500  # most symbols of an incident that are compared with earlier stretches
 
-_SAID = {
+_SIDE_TEXT = {
     SURPRISING: "more surprising than expected",
     PREDICTABLE: "far too predictable",
     REPETITIVE: "repetitive",
@@ -46,10 +46,10 @@ class Contribution:
     count : int
         How often it came in the incident.
     usual : float
-        How often it would have come at its share in the trace before the incident; NaN if nothing
-        is left of that.
+        How often it would have come at its share in the trace before the incident; NaN if the
+        trace has nothing from before.
     nats : float
-        What it added to what was judged, all together.
+        Its total contribution to the judged level.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """A symbol that surprised, and what was expected in its place.
+    """A surprising symbol, and what was expected in its place.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Instead:
     surprise : float
         In nats.
     expected : label
-        The symbol that was likeliest, of those seen before.
+        The likeliest symbol of those seen before.
     probability : float
         Its probability.
 
@@ -105,16 +105,16 @@ class Explanation:
     side : str
         How it is strange.
     symbols, transitions : tuple of Contribution
-        What it is made of, most important first.
+        The symbols and transitions that contribute most, the most important first.
     expected : tuple of Instead
-        The most surprising symbols, and what was expected instead; empty if that is not known.
+        The most surprising symbols, and what was expected instead; empty if that is unknown.
     nearest : int or None
-        Time at which the most similar earlier stretch of the same length starts; None if the trace
-        has none.
+        Start of the most similar earlier stretch of the same length; None if the trace has none.
     similarity : float
-        Share of its symbols and transitions that the incident has as well; NaN without one.
+        Share of the incident's symbols and transitions that this stretch has too; NaN if there is
+        no such stretch.
     mean_surprise : float
-        Of a symbol of the incident, in nats.
+        Mean surprise of a symbol of the incident, in nats.
 
     Examples
     --------
@@ -167,8 +167,9 @@ class Explanation:
         span = f"symbol {start:,} is" if size == 1 else f"symbols {start:,} to {end:,} are"
         count = "1 symbol" if size == 1 else f"{size:,} symbols"
         mean = f"mean surprise {self.mean_surprise:.2f} nats"
-        lines = [f"{span} {_SAID[self.side]} ({count}, {mean})"]
-        lines += [self._said(each) for each in (*self.symbols[:n], *self.transitions[:n])]
+        lines = [f"{span} {_SIDE_TEXT[self.side]} ({count}, {mean})"]
+        contributions = (*self.symbols[:n], *self.transitions[:n])
+        lines += [self._contribution_text(each) for each in contributions]
         for each in self.expected[:n] if self.side == SURPRISING else ():
             lines.append(
                 f"symbol {each.time + first:,} was {_shown(each.symbol)}, "
@@ -183,7 +184,7 @@ class Explanation:
             )
         return "\n".join(lines)
 
-    def _said(self, each: Contribution) -> str:
+    def _contribution_text(self, each: Contribution) -> str:
         shown = _shown(each.what)
         if each.after is not None:
             shown += f" after {_shown(each.after)}"
@@ -194,7 +195,7 @@ class Explanation:
         return f"{shown} came {times}{usual}"
 
     def to_dict(self, first: int = 0) -> dict[str, Any]:
-        """Return the explanation as what JSON can hold.
+        """Return the explanation as a dictionary that JSON can hold.
 
         Parameters
         ----------
@@ -269,14 +270,14 @@ def explain(
     side : {"surprising", "predictable", "repetitive", "looping"}
         How it is strange.
     vocabulary : Vocabulary, optional
-        What the symbols stand for.
+        The labels of the symbols.
     n : int, default 5
         How many symbols, transitions and expectations are named.
 
     Raises
     ------
     ValueError
-        If the trace no longer has any symbol of the incident. What is left of a longer one is
+        If the trace no longer has any symbol of the incident. If it has some of them, these are
         explained.
 
     Examples
@@ -318,7 +319,7 @@ def explain(
 
 
 class _Namer:
-    """What symbols are called."""
+    """The names of symbols: labels of a vocabulary, or numbers."""
 
     def __init__(self, vocabulary: Vocabulary | None) -> None:
         self._vocabulary = vocabulary
@@ -332,7 +333,7 @@ class _Namer:
 
 
 def _codes(window: TraceWindow, pairs: bool) -> NDArray[np.int64]:
-    """Return one number for each symbol, or transition; -1 where there is none."""
+    """Return one number for each symbol or transition; -1 where it is missing."""
     symbols = window.symbol.astype(np.int64)
     if not pairs:
         return symbols
@@ -361,7 +362,7 @@ def _contributions(
         usual = found / len(earlier) * int(kept.sum())
     rank = nats if side == SURPRISING else counts - np.nan_to_num(usual)
     order = np.lexsort((first, -rank))[:n]
-    if side != SURPRISING:  # what came no more often than usual explains nothing
+    if side != SURPRISING:  # leave out what came no more often than usual
         order = order[: max(1, np.count_nonzero(rank[order] > 0.0))]
     return tuple(
         Contribution(

@@ -1,8 +1,8 @@
 """Incidents: neighbouring alarms as one event with a start, an end and a peak.
 
-`IncidentRule` judges a block on each of its sides (`sides.py`) by p-values (`calibration.py`), and
-raises alarms such that the wanted number of incidents is false. An alarm that comes no more than
-`cooldown` symbols after the last one belongs to the same incident; any other opens a new one.
+`IncidentRule` judges a block on each of its sides (`sides.py`) by p-values (`calibration.py`). It
+raises alarms so that false incidents have the wanted rate. An alarm that comes at most `cooldown`
+symbols after the last one belongs to the same incident. Any other alarm opens a new one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mdvpf.detect.calibration import LARGEST_VALUE, Rate, Tail
 from mdvpf.detect.sides import LOOPING, MOST_REPETITIONS, REPETITIVE, SIDES, BlockSums, Loops
 from mdvpf.predictor import Label
 
-KEPT = 100  # incidents
+KEPT = 100  # last incidents
 LARGEST_SUM = 1e9  # nats in a block
-COOLDOWN_BLOCKS = 8  # by default
-PENDING = 2  # blocks that wait before they count as usual
+COOLDOWN_BLOCKS = 8  # default cooldown, in blocks
+PENDING = 2  # delay in blocks before a block counts as usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Incident:
     Attributes
     ----------
     number : int
-        Which one it is in the life of the detector, from 0.
+        Number of the incident in the life of the detector, from 0.
     start, end : int
         Times of the first and the last symbol of its blocks with an alarm.
     peak : int
@@ -39,8 +39,8 @@ class Incident:
         How that block is strange: "surprising", "predictable", "repetitive" or
         "looping".
     p_value : float
-        The p-value of that block: how likely a block at least as strange on any side is, if nothing
-        has changed.
+        The p-value of that block: the probability of a block at least as strange on any side, if
+        nothing has changed.
     n_alarms : int
         Number of blocks with an alarm.
 
@@ -71,7 +71,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rule says of a block.
+    """The judgement of a block.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class IncidentRule:
     memory : int
         How many blocks the tails remember.
     warm_up : int
-        So many blocks are taken for usual and not judged.
+        Number of blocks that are taken as usual and not judged.
     cooldown : int
         Symbols without alarm that end an incident.
     sides : tuple of str
@@ -125,7 +125,7 @@ class IncidentRule:
 
     def __post_init__(self) -> None:
         if not self.tails:
-            # One repetition; for the other sides one nat in a block.
+            # The smallest scales: one repetition, and for the other sides one nat in a block.
             scales = {REPETITIVE: 1.0, LOOPING: 1.0}
             self.tails = {
                 side: Tail(self.memory, scales.get(side, 1.0 / self.rate.block))
@@ -133,11 +133,11 @@ class IncidentRule:
             }
 
     def add(self, symbol: int, key: Label | None, surprise: float, excess: float) -> None:
-        """Take in a symbol that is not missing."""
+        """Add a symbol that is not missing to the block."""
         self.sums.add(surprise, excess, *self.loops.add(symbol, key, surprise))
 
     def end_block(self, end: int, clock: float) -> Verdict:
-        """Judge a block whose last symbol had a time, by index and by the clock."""
+        """Judge the block whose last symbol has the index `end`, at the time `clock`."""
         verdict, opened = NO_VERDICT, False
         if self.sums.count:
             verdict, opened = self._judge(end)
@@ -166,21 +166,21 @@ class IncidentRule:
                 self._learn(found)
             return Verdict(p_value, side), False
         incident, opened = self._extend(end, side, p_value)
-        if len(incident) > self.memory * self.rate.block:  # it has become what is usual
+        if len(incident) > self.memory * self.rate.block:  # it has become the new normal
             self._learn(found)
             return Verdict(p_value, side, True, incident), opened
-        self.pending.clear()  # what led to the alarm is not usual
-        if opened:  # the first block of an incident counts, but as no stranger than the tail starts
+        self.pending.clear()  # the blocks just before an alarm do not count as usual
+        if opened:  # the first block of an incident counts, clipped to the start of the tail
             for each, value in found.items():
                 self.tails[each].add(self.tails[each].clipped(value))
         return Verdict(p_value, side, True, incident), opened
 
     def _is_near(self, end: int) -> bool:
-        """Tell whether a block without alarm lies in an incident or right after it."""
+        """Return whether a block without alarm is in an incident or right after it."""
         return bool(self.recent) and end - self.recent[-1].end <= self.cooldown
 
     def _learn(self, found: dict[str, float]) -> None:
-        """Let the tails learn a block, some blocks later."""
+        """Queue a block for the tails, which learn it `PENDING` blocks later."""
         self.pending.append(found)
         if len(self.pending) > PENDING:
             for side, value in self.pending.popleft().items():
@@ -216,7 +216,7 @@ class IncidentRule:
     # -- checkpoints -----------------------------------------------------------------------
 
     def to_values(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of it."""
+        """Return the state for a checkpoint."""
         return {
             "rate": self.rate.to_values(),
             "loops": self.loops.to_values(),
@@ -246,7 +246,7 @@ class IncidentRule:
         }
 
     def restore(self, values: dict[str, Any], n_symbols: int, time: int) -> None:
-        """Put what a checkpoint holds back, or raise unless so many symbols can have led here."""
+        """Restore the state of a checkpoint, or raise if `time` symbols cannot have led to it."""
         self.rate.restore(values["rate"])
         self.loops.restore(values["loops"], n_symbols)
         surprise, excess, repeated, looped, count = values["sums"]

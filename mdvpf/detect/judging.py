@@ -1,7 +1,7 @@
-"""How a detector judges: its state, and what becomes of a symbol that was absorbed.
+"""How a detector judges symbols that its predictor has absorbed.
 
-`Judging` is the part of `SurpriseDetector` below its public methods: levels, thresholds and
-incidents, what may be asked of them, and what a checkpoint holds.
+`Judging` is the base of `SurpriseDetector`. It has the state (levels, thresholds, incidents), the
+properties that show it, and the checkpoints. The public methods are in `detector.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdvpf.model import split_observations
 from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Stream
 from mdvpf.predictor.distributions import run_distributions
 
-PART = 1000  # symbols absorbed between two looks at the threshold
+PART = 1000  # most symbols that are absorbed before they are judged
 MANY_SYMBOLS = 1000  # with more, the expected entropy takes too long
 
 
@@ -47,17 +47,17 @@ class Judging(checkpoint.Saveable):
 
     @property
     def predictor(self) -> Predictor:
-        """What is surprised, as it has learnt so far.
+        """The predictor with what it has learnt so far.
 
-        Inside of a block it is without that block, unless `learn` is "all".
+        In the middle of a block it has not learnt that block, unless `learn` is "all".
         """
         return self._belief.predictor
 
     @property
     def reader(self) -> Predictor:
-        """What absorbs the next symbol: `predictor`, or inside of a block the copy that reads it.
+        """What absorbs the next symbol: `predictor`, or the copy of it that reads the block.
 
-        Ask for it anew before every symbol.
+        It may be another object after every symbol.
         """
         return self._belief.reader()
 
@@ -93,7 +93,7 @@ class Judging(checkpoint.Saveable):
 
     @property
     def learn(self) -> str:
-        """What the predictor learns from; the background has a choice of its own."""
+        """What the predictor learns; the background has its own `learn`."""
         return self._belief.learn
 
     @learn.setter
@@ -162,11 +162,11 @@ class Judging(checkpoint.Saveable):
             self._watch.end(key)
 
     def _until_judged(self) -> int:
-        """Return how many symbols can be absorbed before a judgement may change the predictor."""
+        """Return how many symbols to absorb before a judgement may change the predictor."""
         if self.block is not None and self.learn != "all":
             return self.block - self._level.time % self.block
         if self.predictor.is_open and self.wants_entropy:
-            # No symbol of the part comes when there are more than MANY_SYMBOLS.
+            # Within the part the alphabet cannot grow beyond MANY_SYMBOLS.
             return min(PART, MANY_SYMBOLS + 1 - self.n_symbols)
         return PART
 
@@ -186,9 +186,9 @@ class Judging(checkpoint.Saveable):
         times: NDArray[np.float64] | None,
         rows: NDArray[np.float64] | None = None,
     ) -> list[Detection]:
-        """Absorb symbols after whose last one a judgement may change the predictor.
+        """Absorb symbols, and judge them; no judgement but the last may change the predictor.
 
-        In a family over numbers `rows` has the observations.
+        For a family over numbers, `rows` has the observations.
         """
         if self.wants_entropy:
             ended = np.full(len(symbols), NONE_ENDS, dtype=np.int32)
@@ -211,7 +211,7 @@ class Judging(checkpoint.Saveable):
         log_predictive: NDArray[np.float64],
         expected: list[Expectation] | None = None,
     ) -> list[Detection]:
-        """Judge symbols that have been absorbed, after what was expected of each if known."""
+        """Judge symbols that have been absorbed, with their expectations if these are known."""
         ratios = [math.nan] * len(symbols)
         if self._background is not None:
             ratios = self._background.ratios(symbols, keys, log_predictive).tolist()
@@ -283,12 +283,12 @@ class Judging(checkpoint.Saveable):
         found = self._rise.add(score, level, first) if judges else None
         if found is None:
             return score, alarm, None
-        if self.learn == "all":  # the predictor goes with the change, and so does what is usual
+        if self.learn == "all":  # the predictor adapts to the change, so the baseline does too
             self._threshold.centre = found[1]
         return score, alarm, found[0]
 
     def _running(self) -> dict[str, Any]:
-        """Return what a stream has changed, but for the background and the watch."""
+        """Return the state that the stream changes, without the background and the watch."""
         return {
             "time": self._level.time,
             "judged": self._judged,
@@ -312,7 +312,7 @@ class Judging(checkpoint.Saveable):
         self._rise.check(time, self._threshold.seen, signed)
         levels = time if self.block is None else time // self.block
         if self._threshold.seen > levels or (self._judged < 0) != (self._threshold.seen == 0):
-            raise ValueError(f"seen={self._threshold.seen}: not what {time} symbols can have made")
+            raise ValueError(f"seen={self._threshold.seen}: impossible after {time} symbols")
         self._belief.other = other
         self._belief.reading = other is not None and self._level.in_block
 
@@ -322,7 +322,7 @@ class Judging(checkpoint.Saveable):
         arrays: dict[str, NDArray[Any]] = {}
         if self._belief.other is not None:
             parts["other"] = self._belief.other
-        if self._belief.reading and not self._level.in_block:  # told the time, but no symbol yet
+        if self._belief.reading and not self._level.in_block:  # has a time, but no symbol yet
             values["reading"] = True
         if self._belief.events:
             values["events"] = self._belief.events_to_values()

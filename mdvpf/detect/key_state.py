@@ -1,4 +1,4 @@
-"""One key's detector as bytes: what other systems keep as the state of a key."""
+"""The detector of one key as bytes, for systems that store a state for each key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdvpf.detect.detector import SurpriseDetector
 
 @checkpoint.register("KeyState")
 class KeyState(checkpoint.Saveable):
-    """What a checkpoint holds of a detector without a background.
+    """The checkpoint of a detector without a background.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ class KeyState(checkpoint.Saveable):
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         arrays = dict(state.arrays)
-        state.arrays.clear()  # they are looked at when the detector is made
+        state.arrays.clear()  # they are checked when the detector is made
         return cls(checkpoint.State(state.values, arrays, dict(state.parts), state.version))
 
 
 def detector_to_bytes(detector: SurpriseDetector) -> bytes:
-    """Return all that it takes to go on with a detector elsewhere.
+    """Return the whole state of a detector, to continue with it elsewhere.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def detector_from_bytes(content: bytes) -> SurpriseDetector:
         detector = SurpriseDetector._from_checkpoint(state, {})
     except (KeyError, TypeError, ValueError) as error:
         raise checkpoint.CheckpointError(
-            f"file: the state of a key makes no sense: {error}"
+            f"file: the state of a key is not valid: {error}"
         ) from error
-    checkpoint.require(not state.arrays, "the state of a key with more than a detector")
+    checkpoint.require(not state.arrays, "the state of a key with arrays of no detector")
     return detector

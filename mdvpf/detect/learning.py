@@ -1,13 +1,13 @@
-"""The belief of a detector: a predictor, and what it may learn from.
+"""The belief of a detector: a predictor, and which blocks it learns.
 
-A predictor that learns from everything learns the strange as well, and is not surprised when it
-comes again. With blocks it can be kept from that: a copy reads the block, and takes the predictor's
-place only if there was no alarm. The one that was not taken is kept until the next symbol, in case
-the user says that the judgement was wrong.
+A predictor that learns everything learns strange blocks too, and is not surprised when they come
+again. Blocks can prevent that: a copy reads the block, and replaces the predictor only if there was
+no alarm. The other of the two is kept until the next symbol, because feedback may reverse the
+judgement.
 
-With a background there is another way, which does best on masquerades: the block is read by the
-predictor as it stands, frozen, so that a block that is strange throughout does not become usual on
-the way, and it is learnt afterwards if the predictor explains it better than the background does.
+With a background there is another way, which does best on masquerades: a frozen copy of the
+predictor reads the block, so that a strange block does not become usual while it is read. The
+predictor learns the block afterwards if it explains it better than the background does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEARN = ("all", "unflagged", "none", "own")
 
 
 class Event(NamedTuple):
-    """Something that happened in a block.
+    """An event in a block: a symbol, the end of a sequence, or a new time.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Event(NamedTuple):
     key : label or None
         Its key.
     ends : bool
-        Whether no symbol came, but the sequence of the key ended.
+        Whether the event is the end of the key's sequence.
     time : float or None
-        If this is not None, no symbol came either, but the time was told.
+        If not None, the event is that `tell_time` was called with this time.
     """
 
     symbol: int | None
@@ -49,16 +49,16 @@ class Belief:
     Attributes
     ----------
     predictor : Predictor
-        What has been learnt; inside of a block, without that block unless `learn` is "all".
+        The predictor that learns. In a block it has not learnt that block, unless `learn` is "all".
     learn : str
         One of `LEARN`.
     other : Predictor or None
-        Inside of a block: the copy that reads it. After one: the predictor as it would be, had
-        the judgement been the other one.
+        In a block: the copy that reads it. After a block: the predictor as it would be after the
+        opposite judgement.
     reading : bool
-        Whether `other` is the copy that reads a block, which may be about to begin.
+        Whether `other` is the copy that reads the block, which may not have begun yet.
     events : list of Event
-        With "own", inside of a block: what has happened in it, to be learnt at its end.
+        With "own", in a block: its events so far, to be learnt at its end.
     """
 
     def __init__(self, predictor: Predictor, learn: str) -> None:
@@ -78,17 +78,17 @@ class Belief:
         return self.other
 
     def note(self, symbol: int | None, key: Label | None) -> None:
-        """Note a symbol that was read, None if it was missing, in case that it is learnt later."""
+        """Record a symbol that was read (None if missing), as it may be learnt later."""
         if self.learn == "own":
             self.events.append(Event(symbol, key))
 
     def note_time(self, time: float) -> None:
-        """Note that the time was told to the reader, in case that the block is learnt later."""
+        """Record a time that the reader was given, as the block may be learnt later."""
         if self.learn == "own":
             self.events.append(Event(None, None, time=time))
 
     def end_block(self, alarm: bool, level: float | None = None) -> None:
-        """Learn the block that was read, or do not; its level is what a background says of it."""
+        """End a block: learn it or not. With "own", `level` is its mean log likelihood ratio."""
         self.reading = False
         if self.learn == "own":
             is_own = level is not None and level < 0.0
@@ -108,12 +108,12 @@ class Belief:
             self.predictor, self.other = self.other, self.predictor
 
     def revise(self) -> None:
-        """Learn the last block if it was left out, and forget it if it was learnt."""
+        """Reverse the decision on the last block: learn it if it was left out, else forget it."""
         if self.other is not None and not self.reading:
             self.predictor, self.other = self.other, None
 
     def fits(self, in_block: bool) -> bool:
-        """Return whether there is another where there must be one, and of the same kind."""
+        """Return whether `other` is there when it must be, and of the right kind."""
         if self.other is None:
             return self.learn == "all" or not in_block
         is_twin = self.learn == "own" or type(self.other) is type(self.predictor)
@@ -131,14 +131,14 @@ class Belief:
     def expire(self, key: Label | None) -> None:
         """End the sequence of a key where it is in use.
 
-        To end one that is not would still absorb the symbol that MD-VPA holds back.
+        Ending a sequence that is not in use would absorb the pending symbol of MD-VPA.
         """
         if self.learn == "own" and self.other is not None:
             if key in self.other._table or key in self.predictor._table:
                 self.new_sequence(key)
             return
         for each in self._both():
-            # A user's own that takes no keys does not note whether its only sequence has begun.
+            # A user's predictor without keys does not record whether its sequence has begun.
             if key in each._table or not each._takes_keys:
                 end_sequence(each, key)
 
@@ -146,7 +146,7 @@ class Belief:
         return [self.predictor] if self.other is None else [self.predictor, self.other]
 
     def events_to_values(self) -> list[list[Any]]:
-        """Return what a checkpoint holds of the block that is being read."""
+        """Return the events of the current block, for a checkpoint."""
         return [
             [symbol, None if key is None else label_to_json(key), ends]
             + ([] if time is None else [time])
@@ -154,9 +154,9 @@ class Belief:
         ]
 
     def restore_events(self, values: list[Any], n_symbols: int) -> None:
-        """Put it back, or raise."""
+        """Restore the events of a checkpoint, or raise."""
         if values and (self.learn != "own" or self.other is None):
-            raise ValueError("events: expected only inside of a block that may be learnt")
+            raise ValueError("events: expected only in a block that may be learnt")
         self.events = [
             Event(
                 None
@@ -179,7 +179,7 @@ class Belief:
 
 
 def end_sequence(predictor: Predictor, key: Label | None) -> None:
-    """End the sequence of a key; one of a user's own may take no keys."""
+    """End the sequence of a key; a predictor of a user may take no keys."""
     if key is None:
         predictor.new_sequence()
     else:

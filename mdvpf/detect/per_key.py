@@ -41,8 +41,8 @@ class KeyedDetector(checkpoint.Saveable):
         A detector that has judged nothing yet. Each key gets a detector with the same settings and
         a copy of its predictor, which may have learnt already. Its background is shared.
     max_keys : int, default 1000
-        At most so many keys have a detector. One more drops the key used longest ago, which starts
-        anew when it comes again.
+        The most keys with a detector. One more drops the key used longest ago, which starts anew
+        when it comes again.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class KeyedDetector(checkpoint.Saveable):
 
     @property
     def keys(self) -> list[Label | None]:
-        """The keys that have a detector, that used longest ago first."""
+        """The keys that have a detector; the key used longest ago comes first."""
         return list(self._detectors)
 
     @property
@@ -128,7 +128,7 @@ class KeyedDetector(checkpoint.Saveable):
         (0, 0, 1)
         """
         read_symbol(symbol, self.n_symbols)
-        return self._take(read_key("key", key), symbol, None)
+        return self._absorb(read_key("key", key), symbol, None)
 
     def run(
         self,
@@ -146,7 +146,7 @@ class KeyedDetector(checkpoint.Saveable):
         keys : sequence of labels, optional
             The key of each symbol.
         times : sequence of times, optional
-            The time of each symbol, as for `Predictor.run`. A wanted rate per day is that of each
+            The time of each symbol, as for `Predictor.run`. A wanted rate per day applies to each
             key.
 
         Returns
@@ -166,8 +166,8 @@ class KeyedDetector(checkpoint.Saveable):
         clock = np.full(len(stream), np.nan) if stream.times is None else stream.times
         found = []
         for symbol, key, time in zip(stream.symbols.tolist(), listed, clock.tolist(), strict=True):
-            told = None if math.isnan(time) else time
-            found.append(self._take(key, None if symbol == MISSING else symbol, told))
+            known_time = None if math.isnan(time) else time
+            found.append(self._absorb(key, None if symbol == MISSING else symbol, known_time))
         return DetectionResult.of(found)
 
     def new_sequence(self, key: Label | None = None) -> None:
@@ -184,12 +184,12 @@ class KeyedDetector(checkpoint.Saveable):
             self._detectors[key].new_sequence()
 
     def snapshot(self, key: Label | None) -> bytes:
-        """Return the state of one key as bytes, for systems that keep the state of keys.
+        """Return the state of one key as bytes, for systems that store a state for each key.
 
         Parameters
         ----------
         key : label
-            One of `keys`. A detector with a background has no state of one key alone.
+            One of `keys`. With a background this is a TypeError, as all keys share it.
 
         Examples
         --------
@@ -204,12 +204,12 @@ class KeyedDetector(checkpoint.Saveable):
         return detector_to_bytes(self.of(key))
 
     def restore(self, key: Label | None, content: bytes) -> None:
-        """Put the state of a key back, or take it over from elsewhere.
+        """Restore the state of a key from here or from elsewhere.
 
         Parameters
         ----------
         key : label
-            The key; what is known of it is replaced. It counts as used now.
+            The key, whose present state is replaced. It counts as used now.
         content : bytes
             What `snapshot` returned, of a detector with the same settings.
 
@@ -260,10 +260,10 @@ class KeyedDetector(checkpoint.Saveable):
     def __copy__(self) -> Self:
         return self.copy()
 
-    def _take(self, key: Label | None, symbol: int | None, time: float | None) -> Detection:
+    def _absorb(self, key: Label | None, symbol: int | None, time: float | None) -> Detection:
         found = self._detectors.get(key)
         if found is None:
-            found = self._made()
+            found = self._new_detector()
             if time is not None:
                 found.tell_time(time)
             detection = found.update(symbol)  # a symbol that is refused changes nothing
@@ -279,7 +279,7 @@ class KeyedDetector(checkpoint.Saveable):
         self._detectors.move_to_end(key)
         return detection
 
-    def _made(self) -> SurpriseDetector:
+    def _new_detector(self) -> SurpriseDetector:
         """Return a new detector after the template."""
         template = self._template
         return SurpriseDetector(

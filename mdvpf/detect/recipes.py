@@ -1,8 +1,8 @@
 """The detector that the package recommends for blocks of symbols.
 
-A better predictor is not a better detector. Somebody else's commands are recognised by which ones
-they are, hardly by their order: on the masquerade data plain counts were ahead of every predictor
-that learns the order as well (`docs/detection.md` has the figures).
+A better predictor is not a better detector. Which commands somebody types gives a stranger away,
+their order hardly does. On the masquerade data plain counts were ahead of every predictor that also
+learns the order (`docs/detection.md` has the figures).
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ def block_detector(
     background: Background | Predictor | None = None,
     **settings: Any,
 ) -> SurpriseDetector:
-    """Return a detector for blocks that knows by its counts what is usual.
+    """Return a detector for blocks that compares counts of symbols with what is usual.
 
-    Without a background the counts stay as they are. With one, blocks that the counts explain
-    better than the background are learnt, unless `learn` says otherwise. The background should be
-    of the same kind: a `PitmanYorTree` of depth 0 that has learnt what the others do.
+    Without a background the counts stay as they are. With one, the counts learn the blocks that
+    they explain better than the background does, unless `learn` says otherwise. The background
+    should be of the same kind: a `PitmanYorTree` of depth 0 that has learnt what the others do.
 
     Parameters
     ----------
     symbols : array_like of int
-        What is usual; it is learnt.
+        The usual symbols, which the counts learn.
     n_symbols : int
         Size of the alphabet.
     lengths : array_like of int, optional
         Lengths of the sequences that `symbols` joins.
     block : int, default 100
-        Symbols that are judged together.
+        Number of symbols in a block.
     background : Background or Predictor, optional
         What everybody does.
     **settings
-        Of `SurpriseDetector`.
+        Other arguments of `SurpriseDetector`.
 
     Examples
     --------
@@ -62,6 +62,6 @@ def block_detector(
     counts.run(symbols, lengths=lengths)
     counts.new_sequence()
     settings = {"learn": "none" if background is None else "own", **settings}
-    # Counts that learn within a block get used to it before it is judged.
+    # Counts that learn within a block would adapt to it before it is judged.
     predictor = counts.freeze() if settings["learn"] == "none" else counts
     return SurpriseDetector(predictor, block=block, background=background, **settings)

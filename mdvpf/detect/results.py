@@ -1,4 +1,4 @@
-"""What a detector says: of one symbol, and of many."""
+"""What a detector returns for one symbol, and for many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdvpf.detect.incidents import Incident
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What the detector makes of one symbol.
+    """The judgement of one symbol.
 
     Attributes
     ----------
@@ -24,24 +24,24 @@ class Detection:
     surprise : float
         -log predictive of the symbol, in nats; 0 for a missing one.
     level : float
-        The surprise that is judged, in nats a symbol: smoothed, or of the block that ends here.
-        NaN where nothing is judged: inside of a block, and on missing symbols.
+        The surprise that is judged, in nats a symbol: smoothed, or that of the block that ends
+        here. NaN where nothing is judged: in the middle of a block, and on missing symbols.
     score : float
         How far the level is above its usual value, in standard deviations; NaN without a level.
     threshold : float
-        The level above which there was an alarm; infinite in the warm-up, and where alarms follow
-        from p-values.
+        An alarm needs a level above this. It is infinite in the warm-up, and with
+        `false_incidents`.
     alarm : bool
-        Whether the level was above the threshold.
+        Whether there is an alarm.
     change : int or None
-        Where a sustained rise began that was established just now: the time of its first symbol.
+        Time at which a sustained rise began, if it was established at this symbol.
     ratio : float
         log p_background(y) - log p(y) of the symbol, in nats; NaN without a background.
     entropy : float
-        The surprise that the predictor expected, in nats; NaN where it was not asked for.
+        The surprise that the predictor expected, in nats; NaN where it was not computed.
     p_value : float
-        With `false_incidents`, at the end of a block: how likely a block at least as strange is, if
-        nothing has changed; else NaN.
+        With `false_incidents`, at the end of a block: the probability of a block at least as
+        strange, if nothing has changed. Else NaN.
     side : str or None
         On which side the block is the strangest: "surprising", "predictable", "repetitive" or
         "looping".
@@ -72,7 +72,7 @@ class Detection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DetectionResult:
-    """What the detector makes of many symbols: the fields of `Detection`, as arrays.
+    """The judgements of many symbols: the fields of `Detection`, as arrays.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class DetectionResult:
         return len(self.time)
 
     def __getitem__(self, i: int) -> Detection:
-        """Return what was made of symbol i, to look at or to give feedback on."""
+        """Return the judgement of symbol i, for example to give feedback on it."""
         change = int(self.change[i])
         return Detection(
             int(self.time[i]),
@@ -169,7 +169,7 @@ class DetectionResult:
 
 
 def _float(number: np.float64) -> float:
-    """Return a float; NaN is always the same object, so that tuples with it can be equal."""
+    """Return a float; every NaN is the same object, so that tuples with NaN can be equal."""
     return math.nan if np.isnan(number) else float(number)
 
 

@@ -1,4 +1,4 @@
-"""How well scores tell the strange from the usual, whatever the threshold."""
+"""How well scores separate strange from usual, over all thresholds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Curve:
     Attributes
     ----------
     false_alarms, hits : ndarray
-        Shares of the usual and of the strange with scores of at least each threshold, from the
-        highest threshold (nothing) to the lowest (everything).
+        Shares of the usual and of the strange items with a score of at least each threshold, from
+        the highest threshold (no item) to the lowest (all).
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Curve:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64], strange: NDArray[np.bool_]) -> Curve:
-        """Return the curve of scores, of which some belong to what is strange."""
+        """Return the curve of scores, some of which belong to strange items."""
         order = np.argsort(-scores, axis=None, kind="stable")
         labels = strange.ravel()[order]
         if labels.all() or not labels.any():
@@ -46,7 +46,7 @@ class Curve:
 
     @property
     def area(self) -> float:
-        """Area under the curve: how often the strange scores higher than the usual."""
+        """Area under the curve: how often a strange item scores higher than a usual one."""
         return float(np.trapezoid(self.hits, self.false_alarms))
 
     def hits_at(self, false_alarms: float) -> float:
@@ -61,8 +61,8 @@ def area(
 ) -> Estimate:
     """Return the area under the curve, with its jackknife standard error over rows.
 
-    Rows are what is independent: the blocks of one user are not. With other scores of the same
-    blocks in `minus`, it is the difference to their area.
+    Rows must be independent of each other, as users are; the blocks of one user are not. With other
+    scores of the same blocks in `minus`, return the difference to their area.
     """
 
     def compute(rows: NDArray[np.bool_]) -> float:

@@ -1,7 +1,7 @@
-"""What mean and worst window of a sequence are usual at its length.
+"""How strange the mean and the worst window of a sequence are, given its length.
 
-`expected_p_value` asks the predictions themselves, `UsualSequences` asks usual sequences. Both
-turn the two statistics into tail probabilities given the length and combine them in the same way.
+`expected_p_value` uses the predictions themselves, and `UsualSequences` uses usual sequences. Both
+turn the two statistics into tail probabilities given the length, and combine them in the same way.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Floats = NDArray[np.float64]
 TILTS = 0.01 * 1.4 ** np.arange(18)  # arguments of the cumulant generating functions
 
 _SMALLEST = 1e-300  # the smallest p-value
-_FEWEST = 20  # usual sequences among which a rank is a p-value
-_SHORTEST_PIECE = 10
-_MOST_PIECES = 256  # of one sequence and length
-_ROUNDS = 4  # of reweighted least squares
+_FEWEST = 20  # fewest usual sequences for p-values by rank
+_SHORTEST_PIECE = 10  # symbols
+_MOST_PIECES = 256  # most pieces of one length from a sequence
+_ROUNDS = 4  # rounds of reweighted least squares
 _NORMAL = NormalDist()
 
 
@@ -38,10 +38,10 @@ def normal_tail(z: float) -> float:
 
 
 def maximum_tail(tail: float, length: int, window: int, clumping: float = 1.0) -> float:
-    """Return the tail probability of the worst of all windows from that of a single one.
+    """Return the tail probability of the worst of all windows from that of a single window.
 
-    Windows that overlap exceed a level together. The number of clumps of them is nearly Poisson;
-    its rate is that of moving sums of normal variables (Siegmund 1985), times `clumping`.
+    Overlapping windows exceed a level together, in clumps. The number of clumps is nearly Poisson.
+    Its rate is that for moving sums of normal variables (Siegmund 1985), times `clumping`.
 
     Examples
     --------
@@ -55,17 +55,17 @@ def maximum_tail(tail: float, length: int, window: int, clumping: float = 1.0) -
 
 
 def _clump_rate(tail: float, window: int) -> float:
-    # below 1 the rate would fall again
+    # The formula is for large z: below 1 the rate would fall again.
     z = max(1.0, -_NORMAL.inv_cdf(min(max(tail, _SMALLEST), 0.5)))
     density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     return z * density * math.exp(-0.583 * z * math.sqrt(2.0 / window)) / window
 
 
 def combined_tail(length: int, window: int, of_mean: float, of_worst: float) -> float:
-    """Return the tail probability of the smaller of two: that of the mean and the worst window.
+    """Return the tail probability of the smaller of those of the mean and of the worst window.
 
-    Up to the length of a window they are one test; in long sequences they are nearly two
-    independent ones.
+    Up to the length of a window both are the same test. In long sequences they are nearly two
+    independent tests.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def combined_tail(length: int, window: int, of_mean: float, of_worst: float) -> 
 
 
 def window_sums(values: NDArray[np.floating], window: int) -> Floats:
-    """Return the sums of all windows along the first axis; of a shorter array that of all.
+    """Return the sums of all windows along the first axis; a shorter array is one window.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def worst_mean(values: Floats, window: int) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """What predictions expect of the values of symbols.
+    """Moments of the values of symbols under the predictions.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class Moments:
 
 
 def expected_p_value(values: Floats, moments: Moments, window: int) -> tuple[float, float]:
-    """Return score and p-value of a sequence by the moments that were predicted.
+    """Return score and p-value of a sequence from the predicted moments.
 
     Examples
     --------
@@ -163,11 +163,11 @@ def expected_p_value(values: Floats, moments: Moments, window: int) -> tuple[flo
 
 
 def _signed_roots(values: Floats, moments: Moments, window: int) -> tuple[Floats, Floats]:
-    """Return of each window its excess in standard deviations, and the same made normal.
+    """Return the excess of each window in standard deviations, and its signed root.
 
-    The latter is the signed root of the rate function, which is the supremum of tilt * sum -
-    cumulant over all tilts: for normal values it equals the former. Below the expected sum, and
-    where the best tilt is below all of `TILTS`, the former is used.
+    The signed root is that of twice the rate function, the supremum of tilt * sum - cumulant over
+    all tilts. It is nearly normal, and for normal values it equals the excess. The excess itself is
+    used below the expected sum, and where the best tilt is the smallest of `TILTS`.
     """
     excess = window_sums(values - moments.expected, window)
     deviation = np.sqrt(window_sums(moments.variance, window))
@@ -185,15 +185,16 @@ def _signed_roots(values: Floats, moments: Moments, window: int) -> tuple[Floats
 
 
 class UsualSequences:
-    """How mean and worst window of usual sequences depend on length.
+    """How mean and worst window of usual sequences depend on the length.
 
-    The mean of n symbols has mean ``mu + c / n``, variance ``a + b / n`` and third central moment
-    ``k / n**2``, fitted by least squares to the sequences and to their halves, quarters and so on.
+    The mean of n symbols has the expectation ``mu + c / n``, the variance ``a + b / n`` and the
+    third central moment ``k / n**2``. These are fitted by least squares to the sequences and to
+    their halves, quarters and so on.
 
     Parameters
     ----------
     sequences : list of ndarray
-        The values of the symbols of each, none of them empty.
+        The values of the symbols of each sequence. No sequence is empty.
     window : int
         Length of the windows.
 
@@ -222,7 +223,7 @@ class UsualSequences:
         for each in sequences:
             mine = next(own) if len(each) > window else None
             worst.append(worst_mean(each, window)[0])
-            # its own windows are left out, as they are for a new sequence
+            # Leave out its own windows: the reference has no windows of a new sequence either.
             tails.append(self._window_tail(worst[-1], mine))
         exposed = sum(
             (len(each) - window) * _clump_rate(tail, window)
@@ -239,11 +240,11 @@ class UsualSequences:
         )
 
     def score(self, length: int, mean: float) -> float:
-        """Return by how many standard deviations a mean exceeds what is usual at this length."""
+        """Return the excess of a mean over its usual value at this length, in deviations."""
         return float((mean - self._mu - self._start / length) / math.sqrt(self._variance(length)))
 
     def p_value(self, length: int, mean: float, worst: float) -> float:
-        """Return how often a usual sequence of this length looks as strange."""
+        """Return how often a usual sequence of this length is at least as strange."""
         combined = self._combined(length, mean, self._window_tail(worst))
         if len(self._ranked) < _FEWEST:
             return combined
@@ -265,7 +266,10 @@ class UsualSequences:
         return (1 + n_worse) / (1 + n)
 
     def _made_normal(self, length: int, score: float) -> float:
-        """Return the normal score with the tail of a gamma variable (Wilson and Hilferty 1931)."""
+        """Return the normal score with the tail probability of a gamma-distributed `score`.
+
+        By Wilson and Hilferty (1931), for a gamma variable of the fitted skewness.
+        """
         skewness = self._third / (length**2 * self._variance(length) ** 1.5)
         if skewness < 0.01:
             return score
@@ -302,7 +306,7 @@ class UsualSequences:
                 elif self._within < 0.0:
                     self._within = 0.0
                     self._between = _least_squares(columns[:1], rest**2, trust)[0]
-            # all values may be equal
+            # All values may be equal.
             self._within = max(self._within, 1e-12)
             variance = self._between + self._within / length
         self._third = float(np.average(rest**3 * length**2, weights=weight / length))
@@ -313,10 +317,10 @@ def _n_at_least(ordered: Floats, value: float) -> int:
 
 
 def _pieces(sequences: list[Floats]) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return lengths and means of the sequences, their halves, quarters and so on.
+    """Return lengths, means, starts and weights of the sequences, their halves, quarters and so on.
 
-    Then whether each starts its sequence, and its weight: pieces of one length of a sequence
-    weigh 1 together.
+    `starts` is 1 for the first piece of a sequence, else 0. Pieces of one length of a sequence
+    have a total weight of 1.
     """
     rows: list[Floats] = []
     for values in sequences:

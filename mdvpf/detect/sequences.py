@@ -1,13 +1,13 @@
 """`score_sequences`: how strange whole sequences are, whatever their lengths.
 
-Each symbol has a value: its surprise, or how much likelier a background predictor thought it. Two
-statistics of the values of a sequence are judged: their mean, which finds what is a little strange
-throughout, and the mean of the worst window, which finds what is strange in one place. Both depend
-on length if taken as they are: the mean of few symbols varies more, and the maximum over many
-windows is larger. So each becomes a p-value given the length, and the smaller one is kept.
+Each symbol has a value: its surprise, or log p_background - log p if there is a background. Two
+statistics of the values are judged. The mean finds sequences that are a little strange throughout,
+and the mean of the worst window finds those that are strange in one place. Both depend on the
+length: the mean of few symbols varies more, and the maximum over many windows is larger. So each
+becomes a p-value given the length, and the smaller one is used.
 
-What is usual at a length comes from usual sequences, or without any from the probabilities that
-the predictor itself gives (`sequence_calibration.py`).
+What is usual at a length is estimated from usual sequences, or without any from the probabilities
+of the predictor itself (`sequence_calibration.py`).
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class SequenceScore:
     ratio : float
         Mean of log p_background - log p; NaN without a background.
     score : float
-        By how many standard deviations the mean, or the ratio with a background, exceeds what is
-        usual at this length.
+        Excess of the mean (of the ratio with a background) over its usual value at this length, in
+        standard deviations.
     worst_window : float
         Largest mean of surprise, or of the ratio with a background, in a window of the sequence.
     worst_start : int
         Index in the sequence of the first symbol of that window; -1 if all symbols are missing.
     p_value : float
-        How often a usual sequence of this length looks as strange: the smaller, the stranger.
+        How often a usual sequence of this length is at least as strange. Smaller is stranger.
 
     Examples
     --------
@@ -95,8 +95,8 @@ class SequenceScores:
     mean, ratio, score, worst_window, p_value : ndarray of float64
         One entry a sequence, as in `SequenceScore`.
     values : ndarray of float64
-        The surprise of each symbol, or its log p_background - log p with a background, sequence
-        after sequence; NaN for a missing symbol.
+        The value of each symbol, sequence after sequence: its surprise, or with a background
+        log p_background - log p. NaN for a missing symbol.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def score_sequences(
     Parameters
     ----------
     predictor : Predictor
-        What is surprised, trained on usual sequences.
+        The predictor, trained on usual sequences.
     symbols : array_like of int
         The symbols, as for `Predictor.run`; missing ones are left out of all means.
     lengths : array_like of int, optional
@@ -186,10 +186,11 @@ def score_sequences(
         strange sequences, or everything. It is frozen.
     reference : SequenceScores or (symbols, lengths), optional
         Usual sequences that the predictor has not learnt, or their scores by the same predictor
-        and background. Much faster than without, and safer where the predictor is not calibrated.
+        and background. This is much faster than without a reference, and safer if the predictor is
+        not calibrated.
     learn : bool, default False
-        Let the predictor learn each symbol after it was predicted. Otherwise it is left as it is,
-        and scores each sequence by itself, as `Predictor.freeze` returns it.
+        Let the predictor learn each symbol after it was predicted. Otherwise a frozen copy scores
+        each sequence by itself, and the predictor does not change.
     window : int, default 20
         Length of the windows of which the worst counts. A shorter sequence is one window.
     progress : bool, default False
@@ -202,21 +203,22 @@ def score_sequences(
 
     Notes
     -----
-    Without a reference the p-values rest on the predictor: they are approximately uniform if the
-    symbols are drawn from its own predictions. The score is then the sum of value minus expected
-    value over the root of the summed variances, a martingale that is nearly normal for long
-    sequences; the p-values use the signed root of the large-deviation rate instead, which holds
-    for short sequences too. A predictor that is too sure of itself makes them too small.
+    Without a reference the p-values depend on the predictor: they are approximately uniform if the
+    symbols are drawn from its own predictions. The score is the sum of value minus expected value,
+    divided by the root of the summed variances. It is a martingale, and nearly normal for long
+    sequences. The p-values use the signed root of the large-deviation rate instead, which holds for
+    short sequences too. An overconfident predictor makes them too small.
 
-    With a reference nothing is assumed of the predictor. Mean and variance of a sequence's mean
-    are fitted as ``mu + c / n`` and ``a + b / n`` in its length n: c is due to the start, a to
-    differences between sequences, and b to symbols, which may depend on each other. The worst
-    window is judged by all windows of the reference, with the number of windows that count as
-    independent fitted to it. With at least 20 usual sequences the p-value is the rank of the
-    combined statistic among theirs, at least ``1 / (n_reference + 1)``. Over all lengths together
-    it is valid if usual sequences, those of the reference and those scored, are exchangeable, as
-    they are not with ``learn=True`` while the predictor still improves; within a range of lengths
-    it is valid as far as the fit holds. With fewer usual sequences the fit is taken at its word.
+    With a reference nothing is assumed of the predictor. For the mean of a sequence of length n,
+    expectation and variance are fitted as ``mu + c / n`` and ``a + b / n``: c is due to the start,
+    a to differences between sequences, and b to symbols, which may depend on each other. The worst
+    window is compared with all windows of the reference; the effective number of independent
+    windows is fitted too. With at least 20 usual sequences the p-value is the rank of the combined
+    statistic among theirs, at least ``1 / (n_reference + 1)``. Over all lengths together it is
+    valid if the usual sequences among the scored ones are exchangeable with the reference. They are
+    not with ``learn=True`` while the predictor still improves. Within a range of lengths it is
+    valid as far as the fit holds. With fewer than 20 usual sequences the p-value rests on the fit
+    alone.
 
     Examples
     --------
@@ -269,16 +271,16 @@ def score_sequences(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Terms:
-    """What a predictor thought of each symbol.
+    """The judged values of the symbols.
 
     Attributes
     ----------
     surprise : ndarray
         -log p; NaN for a missing symbol, as in `value`.
     value : ndarray
-        What is judged: surprise, or log p_background - log p.
+        The judged value: surprise, or log p_background - log p.
     moments : Moments or None
-        What the predictions expected of the values; None if a reference takes their place.
+        Moments of the values under the predictions; None if there is a reference.
     """
 
     surprise: Floats
@@ -338,7 +340,7 @@ def _read_reference(
 
 
 def _group(stream: Stream) -> tuple[list[Label | None], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the keys of the sequences, the order of symbols that groups them, and lengths."""
+    """Return the keys of the sequences, the order that groups their symbols, and the lengths."""
     if stream.keys is None:
         numbers = np.cumsum(stream.ended != NONE_ENDS) - 1
         names: list[Label | None] = list(range(int(numbers[-1]) + 1))
@@ -359,7 +361,7 @@ def _read_terms(
     wants_moments: bool,
     show: bool,
 ) -> _Terms:
-    """Let the predictor absorb the stream, frozen or learning; return what it thought of it."""
+    """Let the predictor absorb the stream, frozen or learning; return the values."""
     missing = (stream.symbols == MISSING)[order]
     if learns:
         judge, judged, places = predictor, stream, order
@@ -387,14 +389,14 @@ def _read_terms(
 
 
 def _grouped(symbols: NDArray[np.int32], sizes: NDArray[np.int64]) -> Stream:
-    """Return a stream of sequences one after the other, each of which starts anew."""
+    """Return a stream of sequences, one after the other."""
     ended = np.full(len(symbols), NONE_ENDS, dtype=np.int32)
     ended[np.cumsum(sizes) - sizes] = NO_KEY
     return Stream(symbols, ended)
 
 
 def _end(predictor: Predictor, key: Label | None) -> None:
-    if key is None:  # some take no key
+    if key is None:  # some predictors take no key
         predictor.new_sequence()
     else:
         predictor.new_sequence(key)
@@ -412,7 +414,7 @@ def _predict(
     advance: Callable[[int], None],
 ) -> _Terms:
     """Absorb a stream symbol by symbol; return values and their moments under the predictions."""
-    # refuses what a run would, before anything has changed
+    # Raises now what it would raise in the middle of the stream.
     predictor._plan(predictor._numbered(stream, predictor._table.copy()))
     both = [predictor] if background is None else [predictor, background]
     if background is not None and stream.keys is not None:
@@ -424,7 +426,7 @@ def _predict(
     for i, (symbol, start, key) in enumerate(
         zip(stream.symbols.tolist(), stream.starts.tolist(), keys, strict=True)
     ):
-        named = {} if key is None else {"key": key}  # some take none
+        named = {} if key is None else {"key": key}  # some predictors take no key
         logs = []
         for each in both:
             if start:
@@ -459,7 +461,7 @@ def _score(
     window: int,
     has_background: bool,
 ) -> SequenceScores:
-    """Return the scores of sequences whose symbols are grouped."""
+    """Return the scores of sequences from the grouped values of their symbols."""
     n = len(sizes)
     mean, ratio, score, worst = np.full((4, n), np.nan)
     p_value, starts = np.ones(n), np.full(n, -1)

@@ -1,19 +1,19 @@
-"""The sides on which a block can be strange, and a statistic for each.
+"""The four sides on which a block can be strange, with a statistic for each.
 
 - *surprising*: the surprise exceeds the entropy that the predictor expected. Symbols that the
   predictor knows to be unpredictable do not count. With a background: the background explains the
   block better than the predictor does.
-- *predictable*: the surprise is far below what it usually is. A predictor that learns adapts within
-  some symbols and then expects little entropy, so this side compares with the entropy that it
-  expected over the past blocks, not within the block.
+- *predictable*: the surprise is far below its usual level. A predictor that learns adapts within a
+  few symbols and then expects little entropy. So this side compares with the surprise of past
+  blocks, not with the entropy expected within the block.
 - *repetitive*: a key repeats one symbol unusually often. The statistic is the number of
-  repetitions, but no more than two for each nat of surprise on the way. So heartbeats, which the
-  predictor expects, do not count. A learning predictor soon expects a crash loop, and a slow one
-  may find each line of it about as likely as any other: the first two sides can miss it.
-- *looping*: the same for loops of 2 to `LONGEST_LOOP` symbols. Routines that repeat are common in
-  logs where single lines do not, so this is a side of its own.
+  repetitions, but at most two for each nat of their surprise. So heartbeats, which the predictor
+  expects, do not count. The first two sides can miss a crash loop: a fast learner soon expects it,
+  and a slow one may find each of its lines about as likely as any other.
+- *looping*: the same for loops of 2 to `LONGEST_LOOP` symbols. It is a side of its own because many
+  logs have repeated routines but no repeated lines.
 
-All use what was known before the symbol came, and nothing else.
+All statistics use only what was known before each symbol came.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SURPRISING, PREDICTABLE = "surprising", "predictable"
 REPETITIVE, LOOPING = "repetitive", "looping"
 SIDES = (SURPRISING, PREDICTABLE, REPETITIVE, LOOPING)
 LONGEST_LOOP = 8  # symbols
-MOST_REPETITIONS = 16.0  # more are no stranger
+MOST_REPETITIONS = 16.0  # largest statistic of a loop
 PER_NAT = 2.0  # repetitions that count for each nat of surprise
-MOST_KEYS = 1000  # whose last symbols the loops remember
+MOST_KEYS = 1000  # keys whose loops are remembered
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class KeyLoops:
     past : deque of int
         Its last symbols, the latest last.
     runs : list of int
-        For each period, from 1: how many symbols in a row were the same as so many ago.
+        For each period from 1: how many symbols in a row were equal to the one a period earlier.
     spent : list of float
-        For each period: the surprise of those symbols, in nats.
+        For each period: the total surprise of those symbols, in nats.
     """
 
     past: deque[int]
@@ -54,7 +54,7 @@ class KeyLoops:
     spent: list[float]
 
     def add(self, symbol: int, surprise: float) -> tuple[float, float]:
-        """Take in a symbol; return how strong its repetition is, and the strongest other loop."""
+        """Add a symbol; return the strength of its repetition and of the strongest other loop."""
         repeated, looped = 0.0, 0.0
         past, runs, spent = self.past, self.runs, self.spent
         for i, earlier in enumerate(reversed(past)):
@@ -89,7 +89,7 @@ class Loops:
     recent: OrderedDict[Label | None, KeyLoops] = field(default_factory=OrderedDict)
 
     def add(self, symbol: int, key: Label | None, surprise: float) -> tuple[float, float]:
-        """Take in a symbol of a key; return what `KeyLoops.add` does."""
+        """Add a symbol of a key; return the same as `KeyLoops.add`."""
         return self._of(key).add(symbol, surprise)
 
     def _of(self, key: Label | None) -> KeyLoops:
@@ -113,14 +113,14 @@ class Loops:
         return Loops(OrderedDict((key, loops.copy()) for key, loops in self.recent.items()))
 
     def to_values(self) -> list[Any]:
-        """Return what a checkpoint holds, key by key."""
+        """Return the state of each key, for a checkpoint."""
         return [
             [None if key is None else label_to_json(key), list(of.past), of.runs, of.spent]
             for key, of in self.recent.items()
         ]
 
     def restore(self, values: list[Any], n_symbols: int) -> None:
-        """Put what a checkpoint holds back, or raise."""
+        """Restore the state of a checkpoint, or raise."""
         self.recent = OrderedDict()
         for saved, past, runs, spent in values:
             key = None if saved is None else label_from_json(saved)
@@ -142,16 +142,16 @@ class Loops:
 
 @dataclass(slots=True)
 class BlockSums:
-    """Sums over the symbols of a block, of what the statistics are made of.
+    """Sums and maxima over the symbols of a block, for its statistics.
 
     Attributes
     ----------
     surprise, excess : float
-        Sums of the surprise, and of what it exceeds the expected entropy by.
+        Sums of the surprise, and of surprise minus expected entropy (or of the log ratio).
     repeated, looped : float
         The strength of the strongest repetition, and of the strongest other loop.
     count : int
-        Symbols, missing ones aside.
+        Number of symbols, without missing ones.
     """
 
     surprise: float = 0.0
@@ -161,7 +161,7 @@ class BlockSums:
     count: int = 0
 
     def add(self, surprise: float, excess: float, repeated: float, looped: float) -> None:
-        """Take in a symbol."""
+        """Add a symbol."""
         self.surprise += surprise
         self.excess += excess
         self.repeated = max(self.repeated, repeated)

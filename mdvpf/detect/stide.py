@@ -1,8 +1,8 @@
 """`Stide`: sequence time-delay embedding, the classic detector of strange system-call traces.
 
 It keeps the set of all windows of the training sequences. A window that is not in the set is a
-mismatch; how many there are, in all or close to each other, says how strange a sequence is. It
-stands here as a peer that predictors are compared with.
+mismatch. The number of mismatches in a sequence, in all or close to each other, says how strange it
+is. Predictors are compared with it in the benchmarks.
 
 References
 ----------
@@ -25,14 +25,14 @@ from mdvpf._support.shown import shown_fields
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StideScores:
-    """What STIDE says of sequences, one entry a sequence.
+    """The scores of STIDE, one entry a sequence.
 
     Attributes
     ----------
     n_windows, n_mismatches : ndarray of int64
-        Windows of each sequence, and those that were never seen in training.
+        Number of windows of each sequence, and of those never seen in training.
     locality : ndarray of int64
-        Largest number of mismatches among as many consecutive windows as the frame is long.
+        Largest number of mismatches in a locality frame, that is among `frame` consecutive windows.
 
     Examples
     --------
@@ -62,15 +62,14 @@ class StideScores:
 class Stide:
     """The set of windows seen in training, and mismatches with it.
 
-    A sequence shorter than a window is a window of its own, as otherwise nothing could be said of
-    it.
+    A sequence shorter than a window counts as one window, so that it has a score too.
 
     Parameters
     ----------
     window : int, default 6
         Length of the windows.
     frame : int, default 20
-        Length of the locality frame: number of consecutive windows.
+        Length of the locality frame, in consecutive windows.
 
     Examples
     --------

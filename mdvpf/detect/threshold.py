@@ -1,17 +1,17 @@
 """From surprise to a judgement: levels, a threshold on them, and sustained rises.
 
-`Level` averages surprise, symbol by symbol with fading memory, or over blocks.
+`Level` averages surprise, over symbols with fading memory or over blocks.
 
-Levels are measured against their own recent past: `Threshold` keeps their mean and standard
-deviation, with fading memory, and calls ``(level - centre) / deviation`` the score. An alarm is a
-score above a cut, and the cut is moved by every level: up by ``gain * (1 - false_alarms)`` after an
-alarm, down by ``gain * false_alarms`` otherwise. Since the cut cannot go where no clipped score is,
-the share of alarms comes to what was wanted on any stream whatever, within
-``(2 * CLIP + gain) / (gain * n)`` after n levels. What a user says about a judgement afterwards
-moves the cut as well.
+Levels are compared with their own recent past. `Threshold` keeps their mean (the centre) and their
+standard deviation, with fading memory. The score of a level is ``(level - centre) / deviation``,
+and a score above the cut is an alarm. Every level moves the cut: up by
+``gain * (1 - false_alarms)`` after an alarm, else down by ``gain * false_alarms``. Scores are
+clipped, so the cut stays in a bounded range. Therefore, on any stream, the share of alarms after n
+levels is within ``(2 * CLIP + gain) / (gain * n)`` of the wanted share. Feedback of the user moves
+the cut as well.
 
-`Rise` is Page's test: it adds up by how much scores exceed what chance would give. A score counts
-for `SUSTAINED` at most, so that no single level, strange as it may be, makes a change point.
+`Rise` is Page's test: it sums by how much scores exceed `DRIFT`. A score counts for at most
+`SUSTAINED`, so that no single level makes a change point.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any
 
 from mdvpf._support import validate
 
-CLIP = 10.0  # scores beyond are as good as this
-SUSTAINED = 3.0
-DRIFT = 0.5  # what Page's test takes off every score
+CLIP = 10.0  # scores are clipped to -CLIP..CLIP
+SUSTAINED = 3.0  # largest score in Page's test
+DRIFT = 0.5  # subtracted from every score in Page's test
 SMALLEST_DEVIATION = 1e-9
-LARGEST = 1000.0  # nats: what a symbol of probability zero counts for
+LARGEST = 1000.0  # nats of a symbol of probability zero
 
-_ROUNDED = 1.0 + 1e-6  # by how much rounding may have raised a sum
+_ROUNDED = 1.0 + 1e-6  # factor by which rounding may have raised a sum
 
 
 @dataclass(slots=True)
@@ -41,13 +41,13 @@ class Level:
     block : int or None
         Symbols of a block; None for a level at every symbol.
     smoothing : float
-        Without blocks: how many symbols the level is averaged over, with fading memory.
+        Without blocks: number of symbols over which the level is averaged, with fading memory.
     time : int
-        Symbols so far.
+        Number of symbols so far.
     total : float
-        Surprise of the block so far, or the smoothed one.
+        Sum of the surprise in the block so far, or the smoothed surprise.
     count : int
-        Symbols that it is made of, missing ones aside.
+        Number of symbols in `total`, without missing ones.
     """
 
     block: int | None
@@ -62,7 +62,7 @@ class Level:
         return self.block is not None and self.time % self.block != 0
 
     def add(self, surprise: float, missing: bool) -> float | None:
-        """Take in a symbol; return the level that is to be judged, None if there is none now."""
+        """Add a symbol; return the level to be judged, or None if there is none now."""
         self.time += 1
         if not missing:
             self.count += 1
@@ -80,7 +80,7 @@ class Level:
         return level
 
     def check(self, signed: bool = False) -> None:
-        """Raise unless a stream can have led here; log likelihood ratios have a sign."""
+        """Raise if no stream leads to this state; only log ratios (`signed`) can be negative."""
         most = self.time if self.block is None else self.time % self.block
         largest = LARGEST * (self.count if self.block is not None else min(self.count, 1))
         least = -_ROUNDED * largest if signed else 0.0
@@ -90,20 +90,20 @@ class Level:
 
 @dataclass(slots=True)
 class Threshold:
-    """A threshold that follows the levels, and holds the share of alarms.
+    """A threshold that adapts to the levels, to keep the wanted share of alarms.
 
     Attributes
     ----------
     false_alarms : float
         The wanted share of alarms.
     gain : float
-        By how much, in standard deviations, an alarm raises the cut.
+        By how much an alarm raises the cut, in standard deviations.
     memory : int
-        How many levels the mean and the deviation remember.
+        Number of levels that the mean and the deviation remember.
     warm_up : int
-        So many levels are not judged.
+        Number of levels that are not judged.
     seen : int
-        Levels so far.
+        Number of levels so far.
     centre, variance : float
         Mean and variance of the remembered levels.
     cut : float
@@ -148,8 +148,8 @@ class Threshold:
         if self.judges:
             score = min(max(self.score(level), -CLIP), CLIP)
             alarm = score > self.cut
-            # What is flagged moves the scale no more than a level at the threshold would; a
-            # threshold that feedback has put below the centre moves nothing.
+            # A flagged level moves the scale no more than a level at the threshold would. If
+            # feedback has moved the threshold below the centre, a flagged level moves nothing.
             level = min(level, max(self.level, self.centre)) if alarm else level
             self.cut += self.gain * (alarm - self.false_alarms)
         self.seen += 1
@@ -160,11 +160,11 @@ class Threshold:
         return alarm
 
     def correct(self, alarm: bool, strange: bool) -> None:
-        """Move the cut by what turned out about a judgement.
+        """Move the cut after feedback on a judgement.
 
-        Without being told, a level is taken for usual: that the user confirms it changes nothing.
-        If it was strange, its own move is taken back; if it was missed, the cut goes down as far
-        as a false alarm would have raised it.
+        Without feedback a level counts as usual, so feedback that confirms this changes nothing. If
+        the level was strange, its own move is undone. If it was also missed, the cut goes down as
+        far as a false alarm would have raised it.
         """
         if strange:
             self.cut -= self.gain * (alarm - self.false_alarms)
@@ -172,7 +172,7 @@ class Threshold:
                 self.cut -= self.gain
 
     def check(self, signed: bool = False) -> None:
-        """Raise unless levels can have led here; log likelihood ratios have a sign."""
+        """Raise if no levels lead to this state; only log ratios (`signed`) can be negative."""
         largest = _ROUNDED * LARGEST * min(self.seen, 1)
         least = -largest if signed else -1e-9
         if self.seen < 0 or not least <= self.centre <= largest or self.variance > largest**2:
@@ -191,15 +191,15 @@ class Rise:
     limit : float
         The sum that makes a change point.
     pace : float
-        How many levels overlap: each counts for so much less.
+        Number of levels that overlap. Each score is divided by it.
     total : float
-        The sum of what scores exceed the drift by; 0 between rises.
+        Sum of score minus drift; 0 between rises.
     start : int
         Time at which the present rise began; -1 between rises.
     levels : float
         Sum of the levels of the present rise.
     count : int
-        How many they are.
+        Number of these levels.
     """
 
     limit: float
@@ -210,7 +210,7 @@ class Rise:
     count: int = 0
 
     def add(self, score: float, level: float, time: int) -> tuple[int, float] | None:
-        """Take in a score; return when a rise that is now established began, and its mean level."""
+        """Add a score; return start and mean level of a rise that it establishes, or None."""
         total = self.total + (min(score, SUSTAINED) - DRIFT) / self.pace
         if total <= 0.0:
             self._end()
@@ -230,7 +230,7 @@ class Rise:
         self.total, self.start, self.levels, self.count = 0.0, -1, 0.0, 0
 
     def check(self, time: int, seen: int, signed: bool = False) -> None:
-        """Raise unless so many symbols, of which so many levels were made, can have led here."""
+        """Raise if `time` symbols with `seen` levels cannot have led to this state."""
         largest = _ROUNDED * LARGEST * self.count
         if self.count == 0:
             possible = (self.total, self.start, self.levels) == (0.0, -1, 0.0)
@@ -246,12 +246,12 @@ class Rise:
 
 
 def to_values(thing: Threshold | Rise) -> dict[str, Any]:
-    """Return what a checkpoint holds of a threshold or a rise beyond its settings."""
+    """Return the state of a threshold or a rise for a checkpoint, without its settings."""
     return {name: getattr(thing, name) for name in _running(thing)}
 
 
 def from_values(thing: Threshold | Rise, values: dict[str, Any]) -> None:
-    """Put such values back, or raise."""
+    """Restore the state of a checkpoint, or raise."""
     kinds = _running(thing)
     if set(values) != set(kinds):
         raise ValueError(f"{sorted(values)}: expected {sorted(kinds)}")
@@ -265,5 +265,5 @@ def from_values(thing: Threshold | Rise, values: dict[str, Any]) -> None:
 
 
 def _running(thing: Threshold | Rise) -> dict[str, str]:
-    """Return the fields that a stream changes, with their types: those with a default."""
+    """Return names and types of the fields that a stream changes: those with a default."""
     return {field.name: str(field.type) for field in fields(thing) if field.default is not MISSING}

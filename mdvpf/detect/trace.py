@@ -1,6 +1,6 @@
-"""The last symbols of a stream, kept to explain an incident after it was found.
+"""The last symbols of a stream, kept to explain incidents.
 
-A `Trace` is a ring: it grows to `length` symbols, and from then on every new symbol overwrites the
+A `Trace` is a ring buffer: it grows to `length` symbols, and then every new symbol overwrites the
 oldest one. Times count the symbols over the life of the detector, from 0.
 """
 
@@ -33,7 +33,7 @@ _KINDS = {
 _RECORD = np.dtype([(name, np.dtype(kind).newbyteorder("=")) for name, kind in _KINDS.items()])
 _NUMBERS = ("surprise", "entropy", "excess", "probability")
 _SMALLEST_RING = 64
-_ROUNDED = 1.0 + 1e-6  # what rounding may make of a probability of 1
+_ROUNDED = 1.0 + 1e-6  # largest value of a rounded probability
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +91,7 @@ class TraceWindow:
 class Trace:
     """The last symbols of a stream, with what a predictor thought of each.
 
-    Memory is taken as symbols come: some 44 bytes for each kept symbol, and its key.
+    Memory grows with the symbols that are kept: some 44 bytes for each, and its key.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Trace:
         self._ring = np.empty(min(self.length, _SMALLEST_RING), dtype=_RECORD)
         self._keys: list[Label | None] = []  # of each slot of the ring that is in use
         self._next = 0  # slot of the next symbol
-        # Time and symbol that were last in each sequence which goes on, as long as they are kept.
+        # Time and symbol of the last one of each unfinished sequence, while the ring has it.
         self._last: dict[Label | None, tuple[int, int]] = {}
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class Trace:
 
     @property
     def first_time(self) -> int:
-        """Time of the oldest symbol that is kept; of the next one if there is none.
+        """Time of the oldest symbol in the trace; that of the next symbol if it is empty.
 
         Examples
         --------
@@ -347,7 +347,7 @@ class Trace:
                 f"symbol: got {n} symbols; expected at most length={self.length} and "
                 f"time={self.time}"
             )
-        # The ring is as large as `add` would have made it.
+        # The ring has the size that `add` would have given it.
         self._ring = np.empty(max(n, min(self.length, _SMALLEST_RING)), dtype=_RECORD)
         for name, kind in _KINDS.items():
             self._ring[name][:n] = _column(name, values[name], kind, n)

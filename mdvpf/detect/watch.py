@@ -1,6 +1,6 @@
 """The part of a detector that finds incidents and can explain them.
 
-`IncidentWatch` holds what `false_incidents` adds to a detector: the rule that judges blocks by
+`IncidentWatch` has what `false_incidents` adds to a detector: the rule that judges blocks by
 p-values, the trace of the last symbols, and the clock.
 """
 
@@ -24,7 +24,7 @@ from mdvpf.detect.trace import Trace
 from mdvpf.model import read_time
 from mdvpf.predictor import Label, Vocabulary
 
-TRACE = 5000  # symbols that explanations look back on, by default
+TRACE = 5000  # default number of symbols that explanations look back on
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class IncidentWatch:
     rule : IncidentRule
     trace : Trace
     clock : float
-        The latest time told, in seconds since 1970; NaN if none was.
+        The latest known time, in seconds since 1970; NaN if there is none.
     """
 
     rule: IncidentRule
@@ -56,7 +56,7 @@ class IncidentWatch:
         cooldown: int | None,
         trace: int | None,
     ) -> IncidentWatch:
-        """Return a watch with arguments of a detector, or raise."""
+        """Return a watch for these arguments of a detector, or raise."""
         rate = Rate(
             validate.real("false_incidents", false_incidents, low=1e-9, high=1e4),
             validate.choice("per", per, PER),
@@ -87,7 +87,7 @@ class IncidentWatch:
         ratio: float,
         missing: bool,
     ) -> None:
-        """Take in a symbol."""
+        """Add a symbol."""
         entropy, likeliest, probability = expected
         excess = 0.0
         if not missing:
@@ -98,7 +98,7 @@ class IncidentWatch:
         self.trace.append(symbol, key, surprise, entropy, excess, likeliest, probability)
 
     def end_block(self, time: int) -> Verdict:
-        """Judge the block whose last symbol had an index."""
+        """Judge the block whose last symbol has the index `time`."""
         return self.rule.end_block(time, self.clock)
 
     def end(self, key: Label | None) -> None:
@@ -118,7 +118,7 @@ class IncidentWatch:
         return IncidentWatch(self.rule.copy(), self.trace.copy(), self.clock)
 
     def to_values(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the values and the arrays that a checkpoint holds of it."""
+        """Return the values and the arrays for a checkpoint."""
         trace = self.trace.to_values()
         arrays = {name: each for name, each in trace.items() if isinstance(each, np.ndarray)}
         values = {
@@ -135,7 +135,7 @@ class IncidentWatch:
         n_symbols: int,
         time: int,
     ) -> None:
-        """Put them back, or raise unless so many symbols can have led here."""
+        """Restore the state of a checkpoint, or raise if `time` symbols cannot have led to it."""
         self.rule.restore(values["rule"], n_symbols, time)
         taken = {name: arrays.pop(name) for name in list(arrays)}
         length = self.trace.length

@@ -1,17 +1,17 @@
-"""Shell commands of 50 users with blocks of somebody else's among them, and who notices them.
+"""The masquerade experiment: shell commands of 50 users, with blocks of other users among them.
 
-Each predictor learns the first 5,000 commands of a user and then scores blocks of 100. It goes on
-learning from the blocks without alarm, or stays as it was. Every method runs twice: judged by its
-surprise, and by its likelihood ratio against a background, the same method trained on other users.
-Naive Bayes on the counts of a block is the usual comparator (Maxion and Townsend 2002); it always
-knows what the other users type.
+Each predictor learns the first 5,000 commands of a user and then scores blocks of 100. It either
+stays fixed or goes on learning from the blocks without alarm. Every method runs with and without a
+background. Without one, a block is judged by its surprise. With one, it is judged by its likelihood
+ratio against the same method trained on other users. Naive Bayes on the counts of a block is the
+usual comparator (Maxion and Townsend 2002). It always uses the commands of the other users.
 
-The users are in groups of ten, and a background has learnt the first commands of the users outside
-the group. So it never contains the user, and ten users share it. `block_detector` and naive Bayes,
-which are cheap, leave out the user only. The strange blocks are of users beyond the fifty: no
-background contains them either.
+The users are in groups of ten. The background of a group has learnt the first commands of the users
+outside the group, so it never contains the user who is judged. `block_detector` and naive Bayes are
+cheap: their backgrounds leave out that user only. The strange blocks come from users beyond the
+fifty, so no background contains them either.
 
-Only log predictives, or ratios, of a run are kept: the alarms follow from the levels.
+A run keeps its log predictives or log ratios only: alarms are computed from these later.
 """
 
 from __future__ import annotations
@@ -33,12 +33,19 @@ from mdvpf.detect.threshold import Threshold
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import shown_labels
-from mdvpf.experiments.methods import Auto, Chain, Counts, Entry, Method, Tree
+from mdvpf.experiments.methods import (
+    Auto,
+    BudgetedAuto,
+    Chain,
+    Counts,
+    Entry,
+    Method,
+    Tree,
+)
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import Group
 from mdvpf.experiments.runs import Run, Seed
 from mdvpf.filter import ParticleFilter
-from mdvpf.mixture.auto_of_0_1 import N_FILTERS
 from mdvpf.parallel import spawn
 from mdvpf.plots import Line, Panel
 from mdvpf.predictor import Predictor
@@ -49,17 +56,18 @@ RATES = (0.01, 0.05, 0.1)
 WANTED = 0.05  # false alarms of the detector that decides what is learnt
 GAIN = 0.1
 MEMORY = 25  # blocks
-LEAST_SHOWN = 0.001  # false alarms, in the figure
+LEAST_SHOWN = 0.001  # smallest share of false alarms in the figure
 NAIVE_BAYES = "naive Bayes"
 RECOMMENDED = "block_detector"
-MODES = {"none": "fixed", "unflagged": "learning"}  # what is learnt of the blocks, and its name
+MODES = {"none": "fixed", "unflagged": "learning"}  # from `learn` to the name in the tables
 WITH_BACKGROUND = ", background"
 GROUP = 10  # users that share a background
-FROZEN_PARTICLES = 10  # of a filter that is a background: the heaviest
-BACKGROUND_SEED = 0  # a background is the same for all users that share it
-CHOOSING = 25  # settings were chosen on the first so many users
+FROZEN_PARTICLES = 10  # heaviest particles kept of a filter that serves as background
+BACKGROUND_SEED = 0  # one seed, as the users of a group share a background
+AUTO_BUDGET = "fast"
+CHOOSING = 25  # number of users, from the first, that settings were chosen on
 
-Levels = dict[str, NDArray[np.float64]]  # by method: surprise of each block, one row a user
+Levels = dict[str, NDArray[np.float64]]  # by method: the level of each block, one row a user
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +77,11 @@ class Watch(Run):
     Attributes
     ----------
     learnt : int
-        Symbols that are learnt, before the first block is judged.
+        Number of symbols that are learnt before the first block is judged.
     learn : str
-        What is learnt of the others: "none" or "unflagged".
+        What is learnt from the later blocks: "none" or "unflagged".
     others : Data or None
-        What the background learns, one sequence a user; None for no background.
+        What the background learns, one sequence a user. None means no background.
     """
 
     learnt: int = 0
@@ -87,7 +95,7 @@ class Watch(Run):
         return found if self.others is None else found | {"others": self.others.digest}
 
     def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lead a detector through the stream; return log predictives, or minus log ratios."""
+        """Run a detector over the stream; return log predictives, or minus log ratios."""
         method, background = self.entry.method, None
         if self.others is not None:
             background = _background(method, self.others)
@@ -117,7 +125,7 @@ class Watch(Run):
         return -values, np.full(len(values), np.nan)
 
 
-@lru_cache(maxsize=16)  # those of one group of users, by the identity of the data
+@lru_cache(maxsize=16)  # enough for all methods of one group of users
 def _background(method: Method, others: Data) -> Background:
     """Return what a method has learnt from other users, frozen."""
     predictor = method.predictor(others, np.random.SeedSequence(BACKGROUND_SEED))
@@ -128,7 +136,7 @@ def _background(method: Method, others: Data) -> Background:
 
 
 def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
-    """Return the commands of all users, from where learning starts, the labels and the alphabet."""
+    """Return the commands of all users from the first that is learnt, labels, alphabet size."""
     data = datasets.masquerade()
     own = data.symbols.shape[1] - BLOCK * data.labels.shape[1]
     if options.length > own or options.length % BLOCK or options.length < 2 * BLOCK:
@@ -145,8 +153,7 @@ def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
 def _entries(options: Options) -> list[Entry]:
     """Return the methods; the Markov chains have the beta of the filters, and no grid.
 
-    The default mixture has a tenth of the particles of a single filter in each of its filters: a
-    million and a half commands go through it.
+    The default mixture has the smallest budget: it reads some three million commands.
     """
     found = {}
     for entry in options.entries():
@@ -154,13 +161,9 @@ def _entries(options: Options) -> list[Entry]:
         if isinstance(method, Chain):
             method = replace(method, beta=options.beta)
         if isinstance(method, Auto):
-            method = replace(method, n_particles=_auto_particles(options))
+            method = BudgetedAuto(AUTO_BUDGET)
         found[entry.label] = Entry(entry.label, method)
     return list(found.values())
-
-
-def _auto_particles(options: Options) -> int:
-    return N_FILTERS * max(1, options.particles // 10)
 
 
 def plan(options: Options) -> list[Run]:
@@ -198,17 +201,17 @@ def _others(
 
 
 def threshold(warm_up: int) -> Threshold:
-    """Return a threshold like that of the detectors."""
+    """Return a threshold with the settings of the detectors."""
     return Threshold(WANTED, GAIN, MEMORY, warm_up)
 
 
 def naive_bayes(
     symbols: NDArray[np.int64], n_users: int, n_symbols: int, options: Options, learn: str
 ) -> NDArray[np.float64]:
-    """Return the levels of naive Bayes: how much likelier a block is as one of the other users'.
+    """Return the levels of naive Bayes: the log likelihood ratio of other users and the user.
 
-    The other users are known by as many commands as the user. What a block is compared with are
-    the counts of the commands before it.
+    The counts of each other user come from as many commands as those of the user. A block is
+    compared with the counts of the commands before it.
     """
     warm_up = options.length // BLOCK
     counts = np.array(
@@ -235,9 +238,9 @@ def _shares(counts: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
 def judged(
     levels: NDArray[np.float64], warm_up: int, told: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the scores and the alarms of the detectors, block by block after the warm-up.
+    """Return the scores and the alarms of the detectors for each block after the warm-up.
 
-    With labels in `told`, somebody looks at each alarm and tells the detector if it was right.
+    With labels in `told`, the detector gets feedback on each of its alarms.
     """
     scores, alarms = np.zeros(levels.shape), np.zeros(levels.shape, dtype=bool)
     for i, row in enumerate(levels):
@@ -266,7 +269,7 @@ def report(options: Options, groups: Groups) -> Report:
         f"beta = {options.beta:g}"
     )
     if AUTO in options.methods:
-        size += f", {AUTO} with {_auto_particles(options):,} particles in all"
+        size += f", {AUTO} with the budget {AUTO_BUDGET!r}"
     alike = {
         mode: {label: rows[:, warm_up:] for label, rows in levels.items()}
         for mode, levels in modes.items()
@@ -319,20 +322,20 @@ def report(options: Options, groups: Groups) -> Report:
 def _notes(options: Options, background: str) -> tuple[str, ...]:
     common = (
         f"Fixed: the predictor stays as it was after the first {options.length:,} commands. Hits "
-        "are shares of the strange blocks, at that share of false alarms among the others. "
-        "Differences of the area under the curve: ± their jackknife standard error over users."
+        "are shares of the strange blocks, at the given share of false alarms among the others. "
+        "Differences of areas: ± their jackknife standard error over users."
     )
     if not background:
         return (
-            f"{common} Learning: it goes on with the blocks without alarm; {RECOMMENDED} without "
-            "a background stays fixed.",
+            f"{common} Learning: the predictor learns the blocks without alarm. {RECOMMENDED} "
+            "without a background stays fixed.",
         )
     return (
         f"{common} Levels are log likelihood ratios against the same method, trained on the first "
         f"{options.length:,} commands of the users outside the user's group of {GROUP}, frozen "
         f"(of a filter the {FROZEN_PARTICLES} heaviest particles). {RECOMMENDED} and {NAIVE_BAYES} "
         f"leave out the user only. Learning: chains, trees and {RECOMMENDED} learn the blocks that "
-        "they explain better than the background, filters those without alarm.",
+        f"they explain better than the background. Filters and {AUTO} learn those without alarm.",
     )
 
 
@@ -341,7 +344,7 @@ def _costs(groups: Groups, modes: list[str]) -> Callable[[str], float]:
 
 
 def _halves(alike: dict[str, Levels], labels: NDArray[np.bool_]) -> Table:
-    """Return the areas on the users that settings were chosen on, and on the others."""
+    """Return the areas on the users that settings were chosen on, and on the other users."""
     columns = [Column("method")]
     rows: dict[str, list[Cell]] = {label: [label] for label in next(iter(alike.values()))}
     parts = {f"1..{CHOOSING}": slice(CHOOSING), f"{CHOOSING + 1}..": slice(CHOOSING, None)}
@@ -409,7 +412,7 @@ def _alarm_table(
         tuple(rows),
         (
             "False alarms: mean over users ± standard error. Told: after each alarm the detector "
-            "is told whether it was right; otherwise nobody tells it anything.",
+            "is told whether it was right. In the other columns it gets no feedback.",
         ),
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 from mdvpf.baselines import ContextTree, KnownHMM, Markov, PitmanYorTree
 from mdvpf.experiments.data import Data
 from mdvpf.filter import ParticleFilter
+from mdvpf.mixture.auto import auto
 from mdvpf.mixture.auto_of_0_1 import DEFAULT_PARTICLES, auto_of_0_1
 from mdvpf.model import InfiniteHMM, Machine, Oracle
 from mdvpf.model.algorithms import MDVPA, VPA, Algorithm
@@ -156,6 +157,17 @@ class Auto:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetedAuto:
+    """`mdvpf.auto` as users get it, with a budget of time for each symbol."""
+
+    budget: str = "fast"
+
+    def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
+        """Return the mixture for a stream."""
+        return auto(data.n_symbols, budget=self.budget, rng=rng)
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Plain counts: the predictor of `block_detector`."""
 
@@ -164,7 +176,7 @@ class Counts:
         return PitmanYorTree(data.n_symbols, depth=0)
 
 
-Method = Filter | Chain | Tree | Learner | Generator | Auto | Counts
+Method = Filter | Chain | Tree | Learner | Generator | Auto | BudgetedAuto | Counts
 
 
 @dataclass(frozen=True, slots=True)

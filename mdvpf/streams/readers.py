@@ -141,6 +141,7 @@ def read_files(
     breaks: str | None = None,
     text: bool = False,
     format: str | None = None,
+    least_labels: int = 2,
     **options: Any,
 ) -> list[FileStream]:
     r"""Return the streams in several files, which share one alphabet.
@@ -158,6 +159,8 @@ def read_files(
     format : str, optional
         As for `read_events`; by default as the name of the file says, else "csv" with `column`,
         and "lines" without.
+    least_labels : int, default 2
+        How many different symbols the files must have together, at least.
     **options
         `key`, `time`, `by_time` and all else that `read_events` takes.
 
@@ -191,7 +194,7 @@ def read_files(
     streams = []
     for path, each in zip(paths, contents, strict=True):
         n = sum(word is not None for word in each.labels)
-        if n < 2 or len(ordered) < 2:
+        if n < 2 or len(ordered) < least_labels:
             raise ValueError(
                 f"{path}: {n} symbols, {len(ordered)} of them different; expected at least two"
             )

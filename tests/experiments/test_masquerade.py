@@ -274,22 +274,22 @@ def test_the_default_mixture_is_in_the_table(
         data.symbols[:2, n - 400 : n], data.labels[:2, 2:4], data.commands
     )
     monkeypatch.setattr(mdvpf.datasets, "masquerade", lambda: few)
-    monkeypatch.setattr(masquerade, "MODES", {"none": "fixed"})  # it takes long
+    monkeypatch.setattr(masquerade, "MODES", {"none": "fixed"})  # to save time
     size = ["--seeds", "1", "--particles", "10", "--length", "200", "--method", "auto"]
     assert main(["--debug", "reproduce", "masquerade", *size, "--out", str(tmp_path)]) == 0
     text = (tmp_path / "masquerade" / "table.md").read_text(encoding="utf-8")
-    assert "auto with 84 particles in all" in text
+    assert "auto with the budget 'fast'" in text
     assert [row[0] for row in rows(text)][1:] == ["MD-VPA", "auto", "block_detector", "naive Bayes"]
     assert "auto" in MASQUERADE.defaults.methods
 
 
-def test_the_default_mixture_has_the_budget_that_the_table_names(
+def test_the_default_mixture_is_todays_with_the_budget_that_the_table_names(
     data: mdvpf.datasets.Masquerade,
 ) -> None:
     options = MASQUERADE.defaults.changed(particles=25, seeds=1, length=300, methods=("auto",))
     run = next(run for run in MASQUERADE.plan(options) if run.entry.label == "auto")
     predictor = run.entry.method.predictor(run.data, np.random.SeedSequence(0))
-    assert predictor.recipe["n_particles"] == 168
+    assert (predictor.recipe["version"], predictor.recipe["budget"]) == (2, "fast")
 
 
 @pytest.mark.usefixtures("commands")
@@ -315,13 +315,30 @@ def test_the_page_shows_the_output_of_the_command(tmp_path: Path, data_dir: Path
     others = [name for name in MASQUERADE.defaults.methods if name != "auto"]  # most of an hour
     options = ["--method", ",".join(others), "--out", str(tmp_path)]
     assert main(["--debug", "reproduce", "masquerade", *options]) == 0
-    shown = rows(PAGE.read_text(encoding="utf-8"))
-    for name in ("table", "own", "alarms", "halves"):
-        found = rows((tmp_path / "masquerade" / f"{name}.md").read_text(encoding="utf-8"))
-        assert len(found) == 1 + len(others) + 2  # headings, block_detector, naive Bayes
-        slow = ("VPA", "MD-VPA", "OptimalResampling")  # not on the page with a background
-        left_out = slow if name == "halves" else ("block_detector",)
-        assert {row for row in found if row[0] not in left_out} <= set(shown)
+    shown = set(rows(PAGE.read_text(encoding="utf-8")))
+    tables = {
+        name: columns((tmp_path / "masquerade" / f"{name}.md").read_text(encoding="utf-8"))
+        for name in ("table", "background", "own", "alarms", "halves")
+    }
+    methods = [*others, "block_detector", "naive Bayes"]
+    assert tables["table"]["method"] == methods
+    for mode in ("fixed", "learning", "fixed, background", "learning, background"):
+        found = tables["background" if "background" in mode else "table"]
+        halves = [tables["halves"][f"{mode}: area, users {part}"] for part in ("1..25", "26..")]
+        hits = [found[f"{mode}: hits at {rate}%"] for rate in (1, 5, 10)]
+        for row in zip(methods, found[f"{mode}: area"], *halves, *hits, strict=True):
+            fixed = mode == "learning" and row[0] == "block_detector"  # on the page once
+            assert fixed or row in shown, (mode, row)
+    own = tables["own"]
+    areas = zip(methods, own["fixed: area"], own["learning: area"], strict=True)
+    for row in (*areas, *zip(*tables["alarms"].values(), strict=True)):
+        assert row[0] == "block_detector" or row in shown, row
+
+
+def columns(text: str) -> dict[str, list[str]]:
+    """Return the columns of the only table in a text."""
+    heads, *body = rows(text)
+    return {head: [row[i] for row in body] for i, head in enumerate(heads)}
 
 
 def rows(text: str) -> list[tuple[str, ...]]:

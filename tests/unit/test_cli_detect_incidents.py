@@ -93,6 +93,38 @@ def test_without_an_incident_there_is_no_picture_and_that_is_said(
     assert not picture.exists()
 
 
+@pytest.mark.parametrize("method", ["auto", *METHOD[1:]])
+def test_a_heartbeat_that_is_the_only_line_raises_nothing(
+    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "beat.log"
+    path.write_text("heartbeat ok\n" * 1000)
+    assert main(["detect", str(path), "--method", method]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_file_that_ends_in_the_warm_up_is_no_silent_success(
+    crash: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    big = [*METHOD, "--block", "100"]
+    assert main(["detect", str(crash), *big]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "nothing was judged" in printed.err
+    assert main(["detect", str(crash), *big, "--warm-up", "4"]) == 0
+    assert "nothing was judged" not in capsys.readouterr().err
+
+
+def test_each_key_says_how_many_detectors_were_dropped(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keyed = ["--column", "event", "--key", "user", "--each-key", *METHOD]
+    assert main(["detect", str(table), *keyed, "--max-keys", "1"]) == 0
+    assert "started anew" in capsys.readouterr().err
+    assert main(["detect", str(table), *keyed]) == 0
+    assert "started anew" not in capsys.readouterr().err
+
+
 def background_file(tmp_path: Path, kind: str) -> Path:
     path = tmp_path / f"others.{kind}"
     events = [LABELS[i] for i in np.random.default_rng(5).integers(6, size=3000)]

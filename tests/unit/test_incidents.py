@@ -67,9 +67,10 @@ def test_a_crash_loop_is_an_incident_within_20_lines(
 
 
 @pytest.mark.parametrize("n_processes", [1, 8])
-def test_auto_finds_a_crash_loop_within_20_lines(n_processes: int) -> None:
-    symbols, keys, n_symbols = crash_loop(n_processes, 0, n=600)
-    predictor = mdvpf.auto(n_symbols, 84, rng=0)
+@pytest.mark.parametrize("n", [500, N])
+def test_auto_finds_a_crash_loop_within_20_lines(n_processes: int, n: int) -> None:
+    symbols, keys, n_symbols = crash_loop(n_processes, 0, n=n)
+    predictor = mdvpf.auto(n_symbols, rng=0)
     detector = mdvpf.SurpriseDetector(predictor, false_incidents=1.0)
     result = detector.run(symbols, keys=keys if n_processes > 1 else None)
     assert result.alarm[-LOOP:].any()
