@@ -82,6 +82,7 @@ def _may_run(monitor: Monitor, reader: Predictor) -> bool:
     return not (
         monitor.detector.learn != "all"
         or reader._may_reject
+        or reader._family is not None
         or monitor._ages is not None
         or hasattr(reader, "mean_states")  # a mixture: its mean number is that of the moment
         or reader.is_open
