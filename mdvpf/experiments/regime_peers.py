@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,6 +177,8 @@ class Ruptures:
         with needed("the peer ruptures", "ruptures", "peers"):
             import ruptures
         values = np.sqrt(symbols + 0.375) if self._kind == "Poisson" else symbols
-        search = ruptures.Pelt(model="normal", min_size=3, jump=1).fit(values)
+        with warnings.catch_warnings():  # a note on a change of ruptures 1.1.5
+            warnings.simplefilter("ignore")
+            search = ruptures.Pelt(model="normal", min_size=3, jump=1).fit(values)
         self.changes = tuple(search.predict(pen=self._penalty * math.log(len(values)))[:-1])
         return predictions(np.full(len(symbols), np.nan))
