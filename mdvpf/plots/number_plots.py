@@ -107,7 +107,7 @@ def _fan(axes: Axes, predictives: Sequence[Predictive], first: int, levels: list
     q = np.array([*tails, 0.5, *(1.0 - tail for tail in reversed(tails))])
     quantiles = np.array([part.ppf(q) for part in predictives])
     time = first + np.arange(len(predictives))
-    opacities = np.linspace(*reversed(_SHADES), max(len(levels), 1))
+    opacities = np.linspace(_SHADES[1], _SHADES[0], len(levels))
     for i, (level, opacity) in enumerate(zip(reversed(levels), opacities, strict=True)):
         axes.fill_between(
             time,

@@ -225,7 +225,10 @@ def make_predictor(
     return ContextTree(n_symbols, depth=int(size_text), **settings)
 
 
-NUMBER_FAMILY_NAMES = {"gaussian": Gaussian, "poisson": Poisson}
+NUMBER_FAMILY_NAMES: dict[str, type[Gaussian] | type[Poisson]] = {
+    "gaussian": Gaussian,
+    "poisson": Poisson,
+}
 
 
 def read_family(name: str, prior: str = "") -> Gaussian | Poisson:
@@ -244,9 +247,9 @@ def read_family(name: str, prior: str = "") -> Gaussian | Poisson:
     >>> read_family("poisson", "shape=2,rate=0.5")
     Poisson(shape=2.0, rate=0.5)
     """
-    family = NUMBER_FAMILY_NAMES[
-        validate.choice("emission", name.casefold(), list(NUMBER_FAMILY_NAMES))
-    ]
+    known = list(NUMBER_FAMILY_NAMES)
+    family: type[Gaussian] | type[Poisson]
+    family = NUMBER_FAMILY_NAMES[validate.choice("emission", name.casefold(), known)]
     names = [field.name for field in dataclasses.fields(family)]
     given: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in prior.split(","))):

@@ -79,9 +79,9 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], name: str) -> None:
 
 def test_transforms_are_the_distribution_functions_of_the_predictions() -> None:
     model = mdvpf.InfiniteHMM(emission=mdvpf.Gaussian(2, shape=2.0))
-    make = lambda: mdvpf.ParticleFilter(model, n_particles=10)  # noqa: E731
+    first, pf = (mdvpf.ParticleFilter(model, n_particles=10) for _ in range(2))
     rows = np.array([[0.1, 3.0], [np.nan, 2.0], [4.0, np.nan]])
-    found, pf = integral_transforms(make(), rows), make()
+    found = integral_transforms(first, rows)
     for row, transforms in zip(rows, found, strict=True):
         for i in range(2):
             expected = float(pf.predictive().marginal(i).cdf(row[i]))
@@ -104,7 +104,8 @@ def test_transforms_of_counts_are_uniform_within_their_jumps() -> None:
 def test_a_histogram_of_transforms_counts_each_once() -> None:
     figure = calibration_figure({"flat": np.linspace(0.0, 1.0, 400), "some": [0.5, np.nan]})
     assert [axes.get_title() for axes in figure.axes] == ["flat", "some"]
-    heights = [patch.get_height() for patch in figure.axes[0].patches if patch.get_width() < 0.1]
+    patches: list[Any] = list(figure.axes[0].patches)
+    heights = [patch.get_height() for patch in patches if patch.get_width() < 0.1]
     assert len(heights) == 20 and np.mean(heights) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="transforms"):
         calibration_figure([2.0])
