@@ -18,15 +18,19 @@ from mdvpf.cli.sink import FileSink, Sink, encoded
 from mdvpf.cli.stop import Stop
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
+from mdvpf.model import Gaussian, Poisson
 from mdvpf.predictor import Predictor, Vocabulary
 from mdvpf.streams.filter_run import FilterRun
 from mdvpf.streams.formats import make_format
 from mdvpf.streams.methods import (
     AUTO,
+    BASE,
     SETTINGS,
     found_settings,
+    make_number_filter,
     make_predictor,
     method_of,
+    read_family,
     resolve_method,
 )
 from mdvpf.streams.monitor import Monitor, MonitorHolder
@@ -51,6 +55,20 @@ def filter_stream(
             exists=True,
             dir_okay=False,
             help="The symbols are the lines of this file, each as often as you like.",
+        ),
+    ] = None,
+    emission: Annotated[
+        str | None,
+        typer.Option(
+            help="The lines are numbers: gaussian (measurements) or poisson (counts), by a single "
+            "filter, MD-VPA unless --method names another."
+        ),
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            help="With --emission: parameters of the family, such as mean=5,mean_strength=0.01 or "
+            "shape=2,rate=0.5."
         ),
     ] = None,
     max_labels: live_options.MaxLabels = None,
@@ -156,6 +174,8 @@ def filter_stream(
     journalctl -f -o json | mdvpf filter --format journal --max-labels 500 --alarms-only
 
     mdvpf filter clicks.txt --symbols 17 --method MD-VPA --beta 0.03
+
+    mdvpf filter load.txt --emission gaussian --prior mean=5,mean_strength=0.01 --kappa 10
     """
     with shared.usage():
         validate.integer("every", every, low=1)
@@ -169,6 +189,7 @@ def filter_stream(
             raise ValueError("--from-start: expected only with --resume")
         given = shared.given(
             symbols=symbols,
+            emission=_read_emission(emission, prior),
             **_read_vocabulary(vocabulary, max_labels, unknown),
             **_read_method(method, algorithm),
             particles=particles,
@@ -324,6 +345,14 @@ def _read_vocabulary(
     return {"vocabulary": Vocabulary.open(labels, max_labels=max_labels, unknown=unknown)}
 
 
+def _read_emission(emission: str | None, prior: str | None) -> Gaussian | Poisson | None:
+    if emission is not None:
+        return read_family(emission, prior or "")
+    if prior is not None:
+        raise ValueError(f"prior={prior!r}: expected only with --emission")
+    return None
+
+
 def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
     """Return the name of the method, under that of the option which was used."""
     given = shared.given(method=method, algorithm=algorithm)
@@ -333,6 +362,8 @@ def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
 
 
 def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None) -> Monitor:
+    if "emission" in given:
+        return _monitor_of(_filter_of_numbers(given, seed), None, given, lines)
     vocabulary, background = given.get("vocabulary"), None
     if "background" in given:
         background = Monitor.load(given["background"]).predictor
@@ -341,7 +372,9 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
             if vocabulary is None:
                 given = given | {"symbols": background.n_symbols}
     if (vocabulary is None) == ("symbols" not in given):
-        raise ValueError("expected --symbols or --vocabulary or --max-labels, one of them")
+        raise ValueError(
+            "expected --symbols or --vocabulary or --max-labels or --emission, one of them"
+        )
     predictor = make_predictor(
         given.get("method") or given.get("algorithm") or AUTO,
         given["symbols"] if vocabulary is None else vocabulary.capacity,
@@ -350,8 +383,30 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
         **{name: given[name] for name in SETTINGS if name in given},
     )
     predictor.vocabulary = vocabulary
+    return _monitor_of(predictor, background, given, lines)
+
+
+def _filter_of_numbers(given: dict[str, Any], seed: int | None) -> ParticleFilter:
+    for name in ("symbols", "vocabulary", "background"):
+        if name in given:
+            raise ValueError(f"emission={given['emission']!r}: expected no --{name} with it")
+    return make_number_filter(
+        given["emission"],
+        given.get("method") or given.get("algorithm") or BASE,
+        given.get("particles"),
+        seed,
+        **{name: given[name] for name in SETTINGS if name in given},
+    )
+
+
+def _monitor_of(
+    predictor: Predictor,
+    background: Predictor | None,
+    given: dict[str, Any],
+    lines: dict[str, Any],
+) -> Monitor:
     others = {name: given[name] for name in MONITOR_OPTIONS if name in given}
-    alarms = shared.alarm_settings(given)
+    alarms = _alarm_settings(given)
     detector = SurpriseDetector(predictor, background=background, **alarms)
     if set(lines) <= {"missing"}:
         monitor = Monitor(detector, missing=lines.get("missing"), **others)
@@ -368,12 +423,23 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
     return monitor
 
 
+def _alarm_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Return when the detector raises alarms; over numbers there are no incidents."""
+    if "emission" not in given:
+        return shared.alarm_settings(given)
+    for name in ("false_incidents", "cooldown"):
+        if name in given:
+            raise ValueError(f"{name}={given[name]!r}: expected --false-alarms with --emission")
+    return {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
+
+
 def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> None:
     """Raise if an option contradicts the checkpoint: a filter cannot change on the way."""
     predictor = monitor.predictor
     found: dict[str, Any] = {
         "vocabulary": predictor.vocabulary,
         "symbols": predictor.n_symbols,
+        "emission": predictor._family,
         **monitor.detector.settings,
         **dict.fromkeys(METHOD_OPTIONS, method_of(predictor)),
         **found_settings(predictor),

@@ -18,6 +18,7 @@ from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture import GeometricMixture, Mixture
 from mdvpf.mixture.base import MixtureBase
+from mdvpf.model.number_families import statistic_names
 from mdvpf.predictor import Predictor, label_text
 from mdvpf.streams.filter_run import FilterRun
 from mdvpf.streams.formats.journal import Journal
@@ -46,8 +47,9 @@ def inspect(
     """Show what is in a checkpoint: configuration, particles, states, memory, and the tables.
 
     The tables are the counts of the heaviest particle: how often each state followed each, and how
-    often each state emitted each symbol. Of a mixture, which has many such, they are the members
-    and their weights in the next prediction, the heaviest first.
+    often each state emitted each symbol; of numbers, the statistics of each state. Of a mixture,
+    which has many such, they are the members and their weights in the next prediction, the heaviest
+    first.
 
     For example:
 
@@ -239,6 +241,15 @@ def _counts(pf: ParticleFilter, top: int) -> list[Table]:
         moves = moves.sum(axis=1)
     rows = np.vstack([counts.start[np.newaxis], moves])
     transition = _matrix("transition", "to state", ["start", *states], states, rows, top)
+    if pf.model.numbers is not None:
+        names = statistic_names(pf.model.numbers)
+        columns = (Column("state"), *(Column(name) for name in names[:top]))
+        cells = tuple(
+            (state, *map(_number, row[:top]))
+            for state, row in zip(states, counts.emission, strict=True)
+        )
+        title = "statistics of the heaviest particle, by state"
+        return [transition, Table("emission", title, columns, cells)]
     emission = _matrix("emission", "symbol", states, _labels(pf), counts.emission, top)
     return [transition, emission]
 

@@ -16,11 +16,21 @@ from mdvpf.experiments.efficiency import EFFICIENCY
 from mdvpf.experiments.experiment import carry_out
 from mdvpf.experiments.masquerade import MASQUERADE
 from mdvpf.experiments.pautomac import PAUTOMAC
+from mdvpf.experiments.regimes import REGIMES
 from mdvpf.experiments.webclick import WEBCLICK
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (ARTIFICIAL, BOOKS, WEBCLICK, EFFICIENCY, ADVERSARIAL, MASQUERADE, PAUTOMAC)
+    for experiment in (
+        ARTIFICIAL,
+        BOOKS,
+        WEBCLICK,
+        EFFICIENCY,
+        ADVERSARIAL,
+        MASQUERADE,
+        PAUTOMAC,
+        REGIMES,
+    )
 }
 ALL = "all"
 _LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERIMENTS.items())
@@ -44,8 +54,8 @@ def reproduce(
         int | None,
         typer.Option(
             help="Symbols: of a segment (artificial), of a book, of a block of clicks (webclick, "
-            "efficiency), of the longest stream (adversarial), learnt of a user (masquerade). The "
-            "most training strings of a problem (pautomac)."
+            "efficiency), of the longest stream (adversarial), learnt of a user (masquerade), of a "
+            "stream of numbers (regimes). The most training strings of a problem (pautomac)."
         ),
     ] = None,
     most_particles: Annotated[

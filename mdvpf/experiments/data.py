@@ -23,10 +23,10 @@ class Data:
     ----------
     name : str
         Tells the streams of an experiment apart.
-    symbols : ndarray of int
-        The symbols.
+    symbols : ndarray of int, or of float
+        The symbols, or the numbers.
     n_symbols : int
-        Size of the alphabet.
+        Size of the alphabet; 0 of numbers.
     lengths : ndarray of int, optional
         Lengths of the sequences that `symbols` joins.
     change_points : tuple of int
@@ -36,7 +36,7 @@ class Data:
     """
 
     name: str
-    symbols: NDArray[np.int64]
+    symbols: NDArray[Any]
     n_symbols: int
     lengths: NDArray[np.int64] | None = None
     change_points: tuple[int, ...] = ()

@@ -7,9 +7,9 @@ that can be written into a file.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -176,7 +176,11 @@ class Counts:
         return PitmanYorTree(data.n_symbols, depth=0)
 
 
-Method = Filter | Chain | Tree | Learner | Generator | Auto | BudgetedAuto | Counts
+class Method(Hashable, Protocol):
+    """What all of these have; `predictor` returns something that has the `run` of a predictor."""
+
+    def predictor(self, data: Any, rng: np.random.SeedSequence) -> Any:
+        """Return what runs over a stream."""
 
 
 @dataclass(frozen=True, slots=True)

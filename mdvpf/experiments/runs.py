@@ -96,7 +96,8 @@ class Run:
     def predictor(self) -> Predictor:
         """Return a fresh predictor of the method."""
         method: Method = self.entry.method
-        return method.predictor(self.data, self.seed.sequence())
+        found: Predictor = method.predictor(self.data, self.seed.sequence())
+        return found
 
     def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Lead a predictor through the stream; return log predictives and numbers of states."""
@@ -123,7 +124,12 @@ class Run:
             variance=variance,
             seconds=seconds,
             peak_bytes=_peak_bytes(self) if self.measure_memory else float("nan"),
+            changes=self.found_changes(predictor),
         )
+
+    def found_changes(self, predictor: object) -> NDArray[np.int64]:
+        """Return the change points that a predictor found; here none is asked for."""
+        return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +148,8 @@ class Outcome:
         Processor time.
     peak_bytes : float
         Peak of memory; NaN if not asked for.
+    changes : ndarray of int64
+        Indices at which the method says that the source changed; empty if not asked for.
     """
 
     log_predictive: NDArray[np.float64]
@@ -149,6 +157,7 @@ class Outcome:
     variance: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     seconds: float = float("nan")
     peak_bytes: float = float("nan")
+    changes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def total(self) -> float:
@@ -219,6 +228,7 @@ class Store:
                     arrays["variance"],
                     float(arrays["seconds"]),
                     float(arrays["peak_bytes"]),
+                    arrays["changes"],
                 )
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
             return None  # not there, or damaged: to be done again
@@ -236,5 +246,6 @@ class Store:
                 variance=outcome.variance,
                 seconds=outcome.seconds,
                 peak_bytes=outcome.peak_bytes,
+                changes=outcome.changes,
             )
         unfinished.replace(file)

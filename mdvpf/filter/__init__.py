@@ -4,8 +4,9 @@
 `uniforms` draws random numbers for it, and `saved_state` says what a checkpoint holds of a filter.
 `forecasts` is what follows from its predictions: `sampling` draws continuations of a stream, from
 what `particle_statistics` says of a particle, and `number_sampling` those of numbers, whose
-distribution is in `predictive`. `finite_hmm` turns a particle into an HMM, `frozen`
-is a filter that no longer learns, and `variance` measures how far particles disagree.
+distribution is in `predictive`; `calibration` checks that distribution. `finite_hmm` turns a
+particle into an HMM, `frozen` is a filter that no longer learns, and `variance` measures how far
+particles disagree.
 """
 
 from mdvpf.filter.frozen import FrozenFilter

@@ -201,6 +201,34 @@ NumberFamily = Gaussian | Poisson | Product | CompiledEmission
 NUMBER_FAMILIES = (Gaussian, Poisson, Product, CompiledEmission)
 
 
+_STATISTICS = {GAUSSIAN: ("number", "mean", "squared deviations"), POISSON: ("number", "sum")}
+
+
+def statistic_names(family: Any) -> list[str]:
+    """Return what each number that a state keeps is called, in the order of `counts().emission`.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model.number_families import statistic_names
+    >>> statistic_names(mdvpf.Poisson())
+    ['number', 'sum']
+    >>> statistic_names(mdvpf.Product(mdvpf.Poisson(), mdvpf.Categorical(2)))
+    ['0: number', '0: sum', '1: number', '1: symbol 0', '1: symbol 1']
+    """
+    if isinstance(family, CompiledEmission):
+        return [f"statistic {i}" for i in range(family.n_statistics)]
+    channels = channels_of(family)
+    names = [
+        _STATISTICS.get(channel.kind)
+        or ("number", *(f"symbol {symbol}" for symbol in range(channel.n_symbols)))
+        for channel in channels
+    ]
+    if len(channels) == 1:
+        return list(names[0])
+    return [f"{i}: {name}" for i, own in enumerate(names) for name in own]
+
+
 def channels_of(family: Any) -> tuple[Channel, ...]:
     """Return the channels of a family over numbers, or of a categorical one in a product.
 

@@ -108,7 +108,8 @@ def _surprise(axes: Axes, surprise: NDArray[np.float64], alarms: NDArray[np.bool
         axes.plot(time[alarms], surprise[alarms], "v", color=_ACCENT, markersize=5, label="alarm")
     axes.set_ylabel("surprise\n(nats)")
     largest = surprise[np.isfinite(surprise)].max(initial=0.0)
-    axes.set_ylim(0.0, max(1.0, 1.35 * float(largest)))  # with room for the legend
+    lowest = surprise[np.isfinite(surprise)].min(initial=0.0)  # log densities may be positive
+    axes.set_ylim(1.1 * float(lowest), max(1.0, 1.35 * float(largest)))  # with room for the legend
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
@@ -303,6 +304,8 @@ def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -
     from matplotlib.figure import Figure
 
     counts = _counts(pf, k).emission
+    if pf.model.numbers is not None:
+        raise TypeError("emission_table: observations are numbers; expected fan_figure")
     shown = np.sort(np.argsort(-counts.sum(axis=0), kind="stable")[:top])
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     n, width = len(counts), len(shown)

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from mdvpf._support import validate
 from mdvpf.baselines import ContextTree, Markov, PitmanYorMixture, PitmanYorTree
 from mdvpf.filter import ParticleFilter
 from mdvpf.learners import SoftHMM
 from mdvpf.mixture.auto import auto
 from mdvpf.mixture.base import MixtureBase
 from mdvpf.mixture.evidence import by_evidence
-from mdvpf.model import InfiniteHMM
+from mdvpf.model import Gaussian, InfiniteHMM, NumberFamily, Poisson
 from mdvpf.model.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.predictor import Predictor
 
@@ -222,6 +223,80 @@ def make_predictor(
     if kind == "Markov":
         return Markov(n_symbols, order=int(size_text), **settings)
     return ContextTree(n_symbols, depth=int(size_text), **settings)
+
+
+NUMBER_FAMILY_NAMES: dict[str, type[Gaussian] | type[Poisson]] = {
+    "gaussian": Gaussian,
+    "poisson": Poisson,
+}
+
+
+def read_family(name: str, prior: str = "") -> Gaussian | Poisson:
+    """Return the emission family of a name, with the parameters that a text gives.
+
+    Parameters
+    ----------
+    name : str
+        "gaussian" or "poisson", in upper or lower case.
+    prior : str, optional
+        Parameters of the family as ``name=value``, with commas between.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.methods import read_family
+    >>> read_family("poisson", "shape=2,rate=0.5")
+    Poisson(shape=2.0, rate=0.5)
+    """
+    known = list(NUMBER_FAMILY_NAMES)
+    family: type[Gaussian] | type[Poisson]
+    family = NUMBER_FAMILY_NAMES[validate.choice("emission", name.casefold(), known)]
+    names = [field.name for field in dataclasses.fields(family)]
+    given: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in prior.split(","))):
+        parameter, _, text = (piece.strip() for piece in part.partition("="))
+        if parameter not in names:
+            raise ValueError(f"prior={prior!r}: expected name=value for {', '.join(names)}")
+        try:
+            given[parameter] = int(text) if parameter == "n_dims" else float(text)
+        except ValueError:
+            raise ValueError(f"{parameter}={text!r}: expected a number") from None
+    return family(**given)
+
+
+def make_number_filter(
+    family: NumberFamily,
+    name: str = BASE,
+    particles: int | None = None,
+    seed: int | np.random.SeedSequence | None = None,
+    **settings: Any,
+) -> ParticleFilter:
+    """Return the filter of a name over numbers.
+
+    Parameters
+    ----------
+    family : NumberFamily
+        What states emit.
+    name : str, default "MD-VPA"
+        One of `ALGORITHMS`.
+    particles : int, optional
+        Number of particles.
+    seed : int or SeedSequence, optional
+        Seed of the random numbers.
+    **settings
+        Those of `SETTINGS` that are set.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.streams.methods import make_number_filter
+    >>> make_number_filter(mdvpf.Poisson(), "VPA", 50, kappa=2.0).model.kappa
+    2.0
+    """
+    name = resolve_method(name, ALGORITHMS)
+    check_settings([name], settings)
+    model = InfiniteHMM(emission=family, **_of_the_model(settings))
+    algorithm = configured_algorithm(name, settings)
+    return ParticleFilter(model, algorithm, PARTICLES if particles is None else particles, rng=seed)
 
 
 def _of_the_model(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from mdvpf.streams.events import Event
 from mdvpf.streams.formats import LineFormat, make_format
 from mdvpf.streams.key_ages import KeyAges
 from mdvpf.streams.label_texts import LabelTexts
+from mdvpf.streams.number_texts import NumberTexts
 from mdvpf.streams.report import N_EXPECTED, Report
 
 __all__ = ["Monitor", "MonitorHolder", "Report"]
@@ -48,7 +49,8 @@ class Monitor(checkpoint.Saveable):
     By default a line holds one symbol: a label, if the predictor has a vocabulary, else a number in
     ``0..n_symbols-1``. A label that is not text stands in the line as JSON writes it: 7 is
     ``7``, the tuple ("a", 7) is ``["a", 7]``. Space around it does not count. An empty line
-    ends a sequence. Other formats are those of `mdvpf.streams.formats`.
+    ends a sequence. Other formats are those of `mdvpf.streams.formats`. Of a predictor over numbers
+    a line holds a number, or as many as an observation has, with space between.
 
     Parameters
     ----------
@@ -69,7 +71,7 @@ class Monitor(checkpoint.Saveable):
     n_expected : int, optional
         How many of the likeliest symbols a report names, at most 3. The distribution of the next
         symbol takes many times as long as a step if there are many symbols, so the default is 3 up
-        to 1,000 symbols, and then 0.
+        to 1,000 symbols, and then 0; over numbers it is always 0.
 
     Attributes
     ----------
@@ -113,12 +115,13 @@ class Monitor(checkpoint.Saveable):
             detector = SurpriseDetector(detector)
         if not isinstance(detector, SurpriseDetector):
             raise TypeError(f"detector={detector!r}: expected a SurpriseDetector or a Predictor")
-        detector.predictor._check_symbols("Monitor")
         if format is not None and not isinstance(format, LineFormat):
             raise TypeError(f"format={format!r}: expected a LineFormat, or None")
         self.detector = detector
         self.n_lines = 0
-        self._texts = LabelTexts(self.predictor)
+        family = self.predictor._family
+        self._texts: LabelTexts | NumberTexts
+        self._texts = LabelTexts(self.predictor) if family is None else NumberTexts(family)
         if missing is not None:
             if format is not None:
                 raise ValueError(f"missing={missing!r}: expected None, as the format has its own")
@@ -132,6 +135,8 @@ class Monitor(checkpoint.Saveable):
             if n_expected is None
             else validate.integer("n_expected", n_expected, low=0, high=N_EXPECTED)
         )
+        if self.n_expected and family is not None:
+            raise ValueError(f"n_expected={n_expected!r}: expected None or 0 over numbers")
         self._ages = None if self.key_ttl is None else KeyAges(self.key_ttl)
         self.max_keys = validate.integer("max_keys", max_keys, low=1)
 
@@ -318,6 +323,8 @@ class Monitor(checkpoint.Saveable):
 
     def _n_named(self, reader: Predictor) -> int:
         """Return how many expected symbols a report names."""
+        if reader._family is not None:
+            return 0
         if self.n_expected is not None:
             return self.n_expected
         return N_EXPECTED if reader.n_symbols <= MANY_SYMBOLS else 0

@@ -45,9 +45,11 @@ class Report:
     line : int
         Number of the line, from 1, over the life of the monitor.
     symbol : label or None
-        The symbol, as a label if there is a vocabulary; None if it is missing.
+        The symbol, as a label if there is a vocabulary; None if it is missing. Of a predictor over
+        numbers the number, or the text of several.
     log_predictive : float
-        Log probability of the symbol, fixed before it was used; 0 for a missing one.
+        Log probability of the symbol, or log density of the number, fixed before it was used; 0
+        for a missing one.
     surprise : float
         The same with the sign turned: nats.
     alarm : bool
@@ -234,7 +236,7 @@ def _finite(number: float) -> float | None:
 
 def _plain(label: Label | None) -> Any:
     """Return a label as what JSON knows, text and numbers as they are."""
-    if label is None or isinstance(label, (str, int)):
+    if label is None or isinstance(label, (str, int, float)):  # a float of a family over numbers
         return label
     return json.loads(label_text(label))
 
@@ -270,5 +272,5 @@ def _row(cells: Sequence[str]) -> str:
 
 def _printable(label: Label) -> str:
     """Return a label as text on one line: as JSON if there is anything in it that is not seen."""
-    text = label_text(label)
+    text = repr(label) if isinstance(label, float) else label_text(label)
     return text if text.isprintable() else json.dumps(text)

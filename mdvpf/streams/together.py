@@ -85,6 +85,7 @@ def _may_run(monitor: Monitor, reader: Predictor) -> bool:
     return not (
         monitor.detector.learn != "all"
         or reader._may_reject
+        or reader._family is not None
         or monitor._ages is not None
         or (hasattr(reader, "mean_states") and not reports_states(reader))
         or reader.is_open

@@ -96,7 +96,6 @@ def test_what_reads_symbols_only_says_so() -> None:
     pf = members("gaussian")[0]
     detector = mdvpf.SurpriseDetector(pf)
     for make in (
-        lambda: mdvpf.Monitor(detector),
         lambda: mdvpf.evaluate(pf, [0.0], [0.0]),
         lambda: mdvpf.score_sequences(pf, [0.0], lengths=[1]),
         lambda: mdvpf.KeyedDetector(detector),
