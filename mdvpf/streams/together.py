@@ -26,26 +26,26 @@ def absorb_together(
     events: Sequence[Event],
     on_alarm: Callable[[Report], None] | None = None,
 ) -> list[Report] | None:
-    """Absorb events in one run of the predictor, if that makes no difference.
+    """Absorb events in one run of the predictor, if the result is the same.
 
-    It takes less time than `Monitor.absorb` on each. It needs a detector that learns from
+    It is faster than `Monitor.absorb` on each event. It needs a detector that learns from
     everything, a predictor with a closed alphabet that is no mixture, no time to live of keys, and
     events that end no sequence.
 
     Parameters
     ----------
     monitor : Monitor
-        What absorbs them.
+        The monitor that absorbs them.
     events : sequence of Event
-        What happened.
+        The events, in order.
     on_alarm : callable, optional
         Called with each report of an alarm, before the next event is judged.
 
     Returns
     -------
     list of Report or None
-        What `Monitor.absorb` would return for each; None, and nothing has changed, if it would
-        make a difference.
+        What `Monitor.absorb` would return for each. None if the result could differ; then
+        nothing has changed.
 
     Examples
     --------
@@ -77,20 +77,20 @@ def absorb_together(
 
 
 def _may_run(monitor: Monitor, reader: Predictor) -> bool:
-    """Tell whether events need not wait for what becomes of the one before."""
+    """Return whether an event can be predicted before the one before is judged."""
     vocabulary = reader.vocabulary
     return not (
         monitor.detector.learn != "all"
         or reader._may_reject
         or monitor._ages is not None
-        or hasattr(reader, "mean_states")  # a mixture: its mean number is that of the moment
+        or hasattr(reader, "mean_states")  # a mixture: a run does not keep its mean number
         or reader.is_open
         or (vocabulary is not None and vocabulary.is_open)
     )
 
 
 def _stream(monitor: Monitor, reader: Predictor, events: Sequence[Event]) -> Stream | None:
-    """Return events as a stream, None if one of them is malformed or ends a sequence."""
+    """Return events as a stream; None if one is malformed or ends a sequence."""
     symbols: list[int] = []
     keys: list[Label | None] = []
     times: list[float] = []
