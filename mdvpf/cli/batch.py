@@ -1,4 +1,4 @@
-"""`mdvpf batch`: whole tables of events, each key by itself, on processes or a Dask cluster."""
+"""`mdvpf batch`: tables of events, each key on its own, on processes or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def batch(
         Path, typer.Option(file_okay=False, help="Folder of the rows and of the states of keys.")
     ],
     column: Annotated[str, typer.Option(help="The column of the symbol.")],
-    key: Annotated[list[str], typer.Option(help="The column of the key; several make one.")],
+    key: Annotated[
+        list[str],
+        typer.Option(help="The column of the key; give it again for keys of several columns."),
+    ],
     time: live_options.Time = None,
     time_unit: live_options.TimeUnit = None,
     end: live_options.End = None,
@@ -48,25 +51,25 @@ def batch(
         typer.Option(
             exists=True,
             file_okay=False,
-            help="--out of an earlier batch: its keys go on from where they were.",
+            help="--out of an earlier batch: its keys continue from their saved states.",
         ),
     ] = None,
     partitions: Annotated[int, typer.Option(help="Number of tasks.")] = N_PARTITIONS,
     jobs: Annotated[int, typer.Option(help="Number of processes; -1 takes all cores.")] = 1,
     backend: Annotated[
-        str, typer.Option(help=f"Where tasks are carried out: {', '.join(BACKENDS)}.")
+        str, typer.Option(help=f"Where tasks run: {', '.join(BACKENDS)}.")
     ] = BACKENDS[0],
     scheduler: Annotated[
         str | None, typer.Option(help="With --backend dask: the address of the scheduler.")
     ] = None,
 ) -> int:
-    """Judge whole tables of events, each key by itself: Parquet in, Parquet out.
+    """Judge whole tables of events, each key on its own: Parquet in, Parquet out.
 
-    Every key has a predictor and a detector of its own, so keys can be worked on anywhere. What is
-    finished stays in --out: the same command goes on with what is not. Rows are in rows-*.parquet,
-    with the number of the event in the input; state-*.parquet holds the state of each key, from
-    which --state goes on with the next batch. Without --symbols, and without --state, the labels
-    are those of the files, which are read once more for them.
+    Every key has a predictor and a detector of its own, so any worker can process it. Finished
+    partitions stay in --out; the same command again does the remaining ones. rows-*.parquet has a
+    row per event, with the number of the event in the input. state-*.parquet has the state of each
+    key; --state continues from it with the next batch. Without --symbols and --state, the files are
+    read once more first, to collect the labels.
 
     For example:
 
@@ -96,7 +99,7 @@ def batch(
         else:
             if settings or symbols is not None:
                 name = next(iter(settings), "symbols")
-                raise ValueError(f"--{name}: expected not together with --state, which has it")
+                raise ValueError(f"--{name}: not allowed with --state, which has this setting")
             template = _saved_template(state)
     try:
         run_batch(

@@ -36,15 +36,13 @@ def serve(
             exists=True, dir_okay=False, help="The file with the token that clients must send."
         ),
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check the configuration and end.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the configuration.")] = False,
 ) -> int:
     r"""Serve streams over HTTP: events in, predictions, incidents, metrics and a page out.
 
-    A batch of events is acknowledged when it is on the disk. Events with ids can be sent again
-    until they are acknowledged: each counts once, whatever happens to the service. SIGTERM ends
-    with checkpoints of all streams.
+    A batch of events is acknowledged when it is on the disk. A sender repeats a batch until it is
+    acknowledged: events with ids count once, even after a crash. On SIGTERM all streams are saved
+    and the exit code is 0.
 
     For example, with this in service.toml:
 

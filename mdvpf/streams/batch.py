@@ -1,9 +1,9 @@
 """Whole tables of events, partitioned by key, on processes or a Dask cluster.
 
-Each key is a sequence of its own with a detector of its own, made after a template: nothing is
-shared, so it makes no difference where a key is worked on or with which others. A partition is the
-keys with the same remainder of a checksum. With a folder, what is finished is kept there: the rows
-of a partition, and the state of each of its keys, from which the next batch can go on.
+Each key has a sequence and a detector of its own, copied from a template. Keys share nothing, so
+any worker can process any key. A partition holds the keys whose checksums have the same remainder.
+A folder keeps the results of finished partitions: the rows, and the state of each key, from which
+the next batch can continue.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Rows = dict[str, list[Any]]
 
 
 class BatchError(RuntimeError):
-    """Some partitions of a batch failed; what was finished is kept."""
+    """Some partitions of a batch failed; the finished ones are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class Partition:
         Which of how many.
     template : SurpriseDetector
     paths : tuple of str
-        Files that the events are read from, where the task is carried out;
+        Files that the worker reads the events from,
     events : tuple of (int, Event)
-        or the events themselves, with their rows.
+        or the events themselves, with their row numbers.
     options : mapping
-        How files are read.
+        Options of `read_events`.
     state : str or None
-        Folder of the batch before this one.
+        Folder of the previous batch.
     """
 
     number: int
@@ -91,7 +91,7 @@ def run_batch(
     collect: bool = True,
     **options: Any,
 ) -> Any:
-    """Judge all events of a table, each key by itself.
+    """Judge all events of a table, each key on its own.
 
     Parameters
     ----------
@@ -99,31 +99,31 @@ def run_batch(
         A frame of pandas, polars or Arrow; or files in any format of `read_events`, such as
         Parquet, which every worker must be able to read. Events of a key are in order.
     template : SurpriseDetector
-        What each key gets a copy of, without a background. A predictor with a vocabulary reads
-        labels, one without numbers.
+        Each key gets a copy. It must have no background. With a vocabulary the symbols are
+        labels, without one they are integers.
     symbol, key : str
-        The columns of the symbol and of the key; of several the key is the tuple.
+        The columns of the symbol and of the key. Several key columns make a tuple.
     folder : path, optional
-        Where to keep what is finished. The same batch with the same folder goes on with what is
-        not. Needs the extra `parquet`.
+        Where finished partitions are kept. The same call with the same folder does the remaining
+        ones. Needs the extra `parquet`.
     state : path, optional
-        The folder of a batch before this one: its keys go on from where they were.
+        The folder of an earlier batch: its keys continue from their saved states.
     n_partitions : int, default 16
-        Into how many tasks the keys are divided; it makes no difference to the result.
+        Number of tasks that the keys are spread over. The result does not depend on it.
     executor : Executor, optional
-        Where the tasks are carried out; by default in this process.
+        Where the tasks run; by default in this process.
     progress : bool, default False
         Show a progress bar.
     collect : bool, default True
-        Return the rows; else None, and they are in the folder.
+        Return the rows. If False, return None; the rows are in the folder.
     **options
         As for `read_events`: `time`, `time_unit`, `missing`, `end`, `format`.
 
     Returns
     -------
     data frame
-        One row an event, in their order, with the fields of `Detection`: of the kind of the source,
-        of files a table of Arrow.
+        One row per event, in input order, with the fields of `Detection`. It has the type of the
+        source; for files it is a table of Arrow.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def run_batch(
     options = {"symbol": symbol, "key": key, **options}
     before = None if state is None else os.path.abspath(state)
     if before is not None and not (Path(before) / TEMPLATE).exists():
-        raise ValueError(f"state={state!r}: expected the folder of a batch that was finished")
+        raise ValueError(f"state={state!r}: expected the folder of a finished batch")
     paths = _paths(source)
     if paths:
         tasks = [
@@ -191,7 +191,7 @@ def partition_of(key: Label | None, n: int) -> int:
 
 
 def run_partition(task: Partition) -> tuple[Rows, list[tuple[str, bytes]]]:
-    """Carry out one task; return the rows, and the state of each key."""
+    """Run one task; return the rows, and the state of each key."""
     by_key: dict[Label | None, list[tuple[int, Event]]] = {}
     for row, event in _events_of(task):
         by_key.setdefault(event.key, []).append((row, event))
@@ -205,14 +205,14 @@ def run_partition(task: Partition) -> tuple[Rows, list[tuple[str, bytes]]]:
         for row, event, detection in _judged(detector, events):
             _add(rows, row, event, detection)
         states.append((text, detector_to_bytes(detector)))
-    states += before.items()  # keys without events go on as they are
+    states += before.items()  # keys without events keep their states
     return rows, states
 
 
 def _judged(
     detector: SurpriseDetector, events: list[tuple[int, Event]]
 ) -> Iterator[tuple[int, Event, Detection]]:
-    """Yield the events of one key with what the detector makes of them."""
+    """Yield the events of one key with their detections."""
     texts = LabelTexts(detector.predictor)
     for row, event in events:
         if not event.no_symbol:
@@ -253,7 +253,7 @@ def _read(task: Partition) -> Iterator[tuple[int, Event]]:
 
 
 def _states_before(task: Partition) -> dict[str, bytes]:
-    """Return the states of the task's keys, from whatever partitions they were in before."""
+    """Return the saved states of the task's keys, whatever partitions hold them."""
     if task.state is None:
         return {}
     pq = _parquet()
@@ -281,7 +281,7 @@ def _check_template(template: Any) -> None:
         raise TypeError("template: expected a detector without a background")
     predictor = template.predictor
     if predictor.is_open or (predictor.vocabulary is not None and predictor.vocabulary.is_open):
-        raise TypeError("template: expected a predictor whose alphabet is not open")
+        raise TypeError("template: expected a predictor with a closed alphabet")
 
 
 def _paths(source: Any) -> tuple[str, ...]:
@@ -296,7 +296,7 @@ def _paths(source: Any) -> tuple[str, ...]:
     return found
 
 
-# --- What is kept
+# --- The folder
 
 
 class _Store:
@@ -311,15 +311,15 @@ class _Store:
         if path.exists():
             if json.loads(path.read_text(encoding="utf-8")) != description:
                 raise ValueError(
-                    f"folder={str(folder)!r}: it has another batch (source, template or "
-                    "partitions differ); expected an empty folder, or that of this one"
+                    f"folder={str(folder)!r}: it holds another batch (source, template or "
+                    "partitions differ); expected an empty folder, or the one of this batch"
                 )
             return
         atomic_write.replace(folder / TEMPLATE, encoded(tasks[0].template))
         atomic_write.replace(path, [json.dumps(description).encode()])
 
     def recall(self, task: Partition) -> tuple[Rows, list[tuple[str, bytes]]] | None:
-        """Return what is kept of a partition; the file of its rows is written last."""
+        """Return the rows of a finished partition; their file is written last."""
         path = self._path("rows", task)
         if not path.exists():
             return None
@@ -327,7 +327,7 @@ class _Store:
         return rows, []
 
     def keep(self, task: Partition, found: tuple[Rows, list[tuple[str, bytes]]]) -> None:
-        """Keep what a partition has found."""
+        """Write the states and the rows of a partition."""
         rows, states = found
         columns: Rows = {"key": [key for key, _ in states], "state": [state for _, state in states]}
         self._write(self._path("state", task), columns, {"key": "string", "state": "binary"})
@@ -356,7 +356,7 @@ _TYPES = {
 
 
 def _described(tasks: list[Partition]) -> dict[str, Any]:
-    """Return what two runs must have in common to be of the same batch."""
+    """Return the description that identifies a batch."""
     first = tasks[0]
     digest = hashlib.blake2b(digest_size=16)
     for chunk in encoded(first.template):
@@ -392,14 +392,14 @@ def _arrow(columns: Mapping[str, list[Any]], types: Mapping[str, str]) -> Any:
 
 
 def _joined(parts: list[Rows]) -> Rows:
-    """Return all rows in their order."""
+    """Return all rows in input order."""
     rows = {name: [value for part in parts for value in part[name]] for name in COLUMNS}
     order = sorted(range(len(rows["row"])), key=rows["row"].__getitem__)
     return {name: [values[i] for i in order] for name, values in rows.items()}
 
 
 def _frame(rows: Rows, source: Any) -> Any:
-    """Return rows as a frame of the kind of the source; of Arrow if that is files."""
+    """Return rows as a frame of the type of the source, of Arrow for files."""
     if isinstance(source, (str, os.PathLike, list, tuple)):
         return _arrow(rows, _TYPES)
     with needed("a batch of a frame", "narwhals", "frames"):

@@ -26,27 +26,27 @@ def absorb_together(
     events: Sequence[Event],
     on_alarm: Callable[[Report], None] | None = None,
 ) -> list[Report] | None:
-    """Absorb events in one run of the predictor, if that makes no difference.
+    """Absorb events in one run of the predictor, if the result is the same.
 
-    It takes less time than `Monitor.absorb` on each. It needs a detector that learns from
+    It is faster than `Monitor.absorb` on each event. It needs a detector that learns from
     everything, a predictor with a closed alphabet, no time to live of keys, and events that end no
-    sequence. Of mixtures it takes those whose runs report the states of their filters, as `auto`,
-    while no key ends because there are too many.
+    sequence. A mixture must report the states of its filters, as `auto` does, and no key may end
+    because there are too many.
 
     Parameters
     ----------
     monitor : Monitor
-        What absorbs them.
+        The monitor that absorbs them.
     events : sequence of Event
-        What happened.
+        The events, in order.
     on_alarm : callable, optional
         Called with each report of an alarm, before the next event is judged.
 
     Returns
     -------
     list of Report or None
-        What `Monitor.absorb` would return for each; None, and nothing has changed, if it would
-        make a difference.
+        What `Monitor.absorb` would return for each. None if the result could differ; then
+        nothing has changed.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def absorb_together(
 
 
 def _may_run(monitor: Monitor, reader: Predictor) -> bool:
-    """Tell whether events need not wait for what becomes of the one before."""
+    """Return whether an event can be predicted before the one before is judged."""
     vocabulary = reader.vocabulary
     return not (
         monitor.detector.learn != "all"
@@ -100,7 +100,7 @@ def _ends_keys(reader: Predictor, keys: Sequence[Label | None]) -> bool:
 
 
 def _stream(monitor: Monitor, reader: Predictor, events: Sequence[Event]) -> Stream | None:
-    """Return events as a stream, None if one of them is malformed or ends a sequence."""
+    """Return events as a stream; None if one is malformed or ends a sequence."""
     symbols: list[int] = []
     keys: list[Label | None] = []
     times: list[float] = []

@@ -146,7 +146,7 @@ def test_bad_arguments() -> None:
     background = mdvpf.SurpriseDetector(mdvpf.Markov(2), background=mdvpf.Markov(2))
     with pytest.raises(TypeError, match="background"):
         run_batch(frame, background, symbol="page", key="user")
-    with pytest.raises(TypeError, match="not open"):
+    with pytest.raises(TypeError, match="closed alphabet"):
         opened = mdvpf.SurpriseDetector(mdvpf.PitmanYorTree(None))
         run_batch(frame, opened, symbol="page", key="user")
     with pytest.raises(ValueError, match="no column 'none'"):

@@ -51,5 +51,5 @@ def test_two_days(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(both, "--out", tmp_path / "first", *method) == 1
     assert "another batch" in capsys.readouterr().err
     assert run(both, "--out", tmp_path / "x", "--state", tmp_path / "first", *method) == 2
-    assert "not together with --state" in capsys.readouterr().err
+    assert "not allowed with --state" in capsys.readouterr().err
     assert run(both, "--out", tmp_path / "y", "--state", tmp_path) == 2

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("starlette", reason="needs mdvpf[service]")
@@ -294,7 +294,7 @@ def drawn(data: st.DataObject, schema: dict[str, Any]) -> str:
     return data.draw(st.text(max_size=30))
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # it sends requests
 @given(data=st.data())
 def test_requests_drawn_from_the_description_get_a_code_of_it(
     service: tuple[Client, Engine], data: st.DataObject

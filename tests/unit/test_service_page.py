@@ -117,6 +117,7 @@ def test_a_stream_is_fed_the_alarm_appears_and_feedback_is_given(
         )
         first = browser.find_element(By.CSS_SELECTOR, "#incidents > li")
         assert "5 came" in first.text
+        wait(browser, lambda _: "incident" in _hidden_text(browser, "stream"))
         wait(browser, lambda _: "New incident" in _hidden_text(browser, "news"))
         _give_feedback_by_keyboard(browser, client)
         wait(browser, lambda _: browser.find_elements(By.CSS_SELECTOR, "#graph .node"))
@@ -131,6 +132,7 @@ def test_a_stream_is_fed_the_alarm_appears_and_feedback_is_given(
         )
         assert addresses
         assert all(each.startswith(f"http://127.0.0.1:{client.port}/") for each in addresses)
+        _check_labels(browser)
         browser.find_element(By.ID, "stream").send_keys("other")
         wait(browser, lambda _: text(browser, "chart-text") == "No symbols yet.")
         wait(browser, lambda _: "has no states" in text(browser, "states-text"))
@@ -150,9 +152,9 @@ def _give_feedback_by_keyboard(browser: Any, client: Client) -> None:
     for _ in range(30):
         body.send_keys(Keys.TAB)
         active = browser.switch_to.active_element
-        if active.text == "It was usual":
+        if active.text == "False alarm":
             break
-    assert active.text == "It was usual"
+    assert active.text == "False alarm"
     active.send_keys(Keys.ENTER)
     number = client.ask("/v1/streams/clicks/incidents").json["incidents"][0]["number"]
 
@@ -163,6 +165,9 @@ def _give_feedback_by_keyboard(browser: Any, client: Client) -> None:
 
     wait(browser, is_noted)
     wait(browser, lambda _: browser.find_elements(By.CSS_SELECTOR, "#incidents > li.answered"))
+    active = browser.switch_to.active_element  # the focus is where it was
+    assert active.text == "False alarm"
+    assert active.get_attribute("aria-pressed") == "true"
 
 
 def _check_access(browser: Any) -> None:
@@ -199,6 +204,18 @@ def _check_width(browser: Any) -> None:
     )
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert width == room <= 400
+
+
+def _check_labels(browser: Any) -> None:
+    """Check that no label of the graph is cut off."""
+    outside = browser.execute_script(
+        """const room = document.getElementById("graph").getBoundingClientRect();
+        return [...document.querySelectorAll("#graph .label")]
+          .map((each) => each.getBoundingClientRect())
+          .filter((each) => each.left < room.left || each.right > room.right
+            || each.top < room.top || each.bottom > room.bottom).length"""
+    )
+    assert outside == 0
 
 
 def test_the_page_asks_for_the_token(browser: Any, tmp_path: Path) -> None:

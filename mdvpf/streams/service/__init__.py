@@ -3,8 +3,8 @@
 `config` reads the TOML file. Events go through `ingest` to the `event_log`, which is synced before
 they are acknowledged, and from there to their stream (`stream`), whose `state` is saved now and
 then. `engine` holds these together and needs nothing but this package. On top of it, with the extra
-`service`: `application` (HTTP), `metrics` (Prometheus), `openapi` (what the application takes),
-`guards` (who may ask, and how much), `server` (sockets and signals) and `page` (static files).
+`service`: `application` (HTTP), `metrics` (Prometheus), `openapi` (the description for clients),
+`guards` (access and limits), `server` (sockets and signals) and `page` (static files).
 """
 
 from mdvpf.streams.service.config import ServiceConfig, StreamConfig

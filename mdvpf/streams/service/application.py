@@ -38,9 +38,9 @@ PAGE_TYPES = {
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-MOST_WAITING = 200  # parts that a slow watcher may be behind before it misses some
+MOST_WAITING = 200  # groups of reports that wait for a slow watcher; more are dropped
 HEARTBEAT = 15.0  # seconds
-LARGE = 50_000  # bytes of a body that another thread reads
+LARGE = 50_000  # bytes; a longer body is parsed in another thread
 MOST_FEEDBACK = 10_000  # bytes
 
 
@@ -50,12 +50,12 @@ class Application:
     Parameters
     ----------
     engine : Engine
-        One that was started.
+        A started engine.
 
     Attributes
     ----------
     asgi : callable
-        What a server runs.
+        What the server calls.
     metrics : Metrics
     """
 
@@ -97,7 +97,7 @@ class Application:
         self.asgi = Guards(inner, engine.config, self.metrics)
 
     def stop(self) -> None:
-        """Let all watchers go."""
+        """End the reports of all watchers."""
         self._is_stopping = True
         for waiting in self._watchers:
             while not waiting.empty():
@@ -109,7 +109,7 @@ class Application:
         self._engine.warn(
             f"a request failed: {type(error).__name__} in {where.name}, line {where.lineno}"
         )
-        return JSONResponse({"error": "something went wrong here"}, 500)
+        return JSONResponse({"error": "internal error"}, 500)
 
     # -- the service -----------------------------------------------------------------------
 
@@ -240,14 +240,14 @@ class Application:
         stream = self._stream(request)
         brief, alarms_only = _flag(request, "brief"), _flag(request, "alarms_only")
         if len(self._watchers) >= self._config.max_watchers or self._is_stopping:
-            raise HTTPException(503, "too many watch already", {"retry-after": "10"})
+            raise HTTPException(503, "too many watchers already", {"retry-after": "10"})
         content = self._watched(stream, brief, alarms_only)
         return StreamingResponse(content, media_type="text/event-stream")
 
     async def _watched(
         self, stream: Stream, brief: bool, alarms_only: bool
     ) -> AsyncIterator[bytes]:
-        """Yield reports as they are made; a watcher who is too slow is told how many it missed."""
+        """Yield reports as they are made; tell a slow watcher how many it missed."""
         loop, n_missed = asyncio.get_running_loop(), 0
         waiting: asyncio.Queue[list[Report] | None] = asyncio.Queue(MOST_WAITING)
 
@@ -293,7 +293,7 @@ class Application:
         if kind not in JSON_TYPES:
             raise HTTPException(415, f"expected a Content-Type among {', '.join(JSON_TYPES)}")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise HTTPException(415, "expected a body that is not packed")
+            raise HTTPException(415, "expected a body that is not compressed")
         length = request.headers.get("content-length", "")
         too_long = HTTPException(413, f"expected a body of at most {limit} bytes")
         if length.isdecimal() and (len(length) > 12 or int(length) > limit):
@@ -309,7 +309,7 @@ class Application:
         except TimeoutError:
             raise HTTPException(408, "the body took too long", {"connection": "close"}) from None
         except ClientDisconnect:
-            raise HTTPException(400, "the body has no end") from None
+            raise HTTPException(400, "the body was cut off") from None
         return b"".join(parts)
 
 
@@ -344,7 +344,7 @@ def _flag(request: Request, name: str) -> bool:
 
 
 async def _result(future: Future[None]) -> None:
-    # If the client goes away the wait ends, and what was accepted goes its way nevertheless.
+    # If the client disconnects, only the wait ends: an accepted batch is logged all the same.
     await asyncio.shield(asyncio.wrap_future(future))
 
 

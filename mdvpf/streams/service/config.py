@@ -130,7 +130,7 @@ class StreamConfig:
         fields = {name: options[name] for name in FIELD_OPTIONS if name in options}
         fields.setdefault("symbol", "symbol")
         if "key" in fields:
-            # Set now, so that a checkpoint tells that no key was used yet.
+            # Set before the first key, so that the first checkpoint has it.
             most = predictor.max_keys or MAX_KEYS
             predictor.max_keys = options.get("max_keys", most)
         return Monitor(
@@ -151,11 +151,11 @@ class ServiceConfig:
     streams : mapping of str to StreamConfig
         The streams, one at least.
     host : str, default "127.0.0.1"
-        The address to listen on. Any other than that of this machine alone needs a token.
+        The address to listen on. An address that other machines can reach needs a token.
     port : int, default 8765
         The port; 0 takes a free one.
     token : str, optional
-        What clients must send (``Authorization: Bearer TOKEN``); 16 characters or more.
+        The token that clients must send (``Authorization: Bearer TOKEN``); 16 characters or more.
     hosts : tuple of str
         Further names by which clients may call the service (the header ``Host``).
     max_body_bytes : int, default 1,000,000
@@ -163,9 +163,9 @@ class ServiceConfig:
     max_events : int, default 10,000
         The most events of a batch.
     max_lag : int, default 50,000
-        The most events of a stream that wait to be absorbed; beyond that batches are refused.
+        The most events of a stream that may wait; beyond that, batches are refused.
     requests_per_second : float, default 500
-        Of one client address, with twice as many at once.
+        Limit for each client address; bursts may be twice as large.
     request_seconds : float, default 10
         How long a client may take to send a request.
     max_connections : int, default 200
@@ -173,13 +173,13 @@ class ServiceConfig:
     max_watchers : int, default 50
         The most clients that watch reports at a time.
     checkpoint_events : int, default 20,000
-        A stream is saved after so many events,
+        A checkpoint of a stream is written after this many events,
     checkpoint_seconds : float, default 60
-        or after so many seconds, if there were any.
+        or after this many seconds if there were any events.
     segment_bytes : int, default 16,000,000
-        The log is cut into files of about this size.
+        Size of the files of the log, approximately.
     threads : int, default 1
-        How many streams are absorbed at a time.
+        How many streams absorb events at the same time.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class ServiceConfig:
         if not self.streams:
             raise ValueError("streams: expected one at least, as a table [streams.NAME]")
         validate.integer("port", self.port, low=0, high=65535)
-        # A record of the log takes 2**30 bytes.
+        # A record of the log holds at most 2**30 bytes.
         validate.integer("max_body_bytes", self.max_body_bytes, low=1, high=10**9)
         for name in ("max_events", "max_lag", "max_connections"):
             validate.integer(name, getattr(self, name), low=1)
@@ -230,8 +230,8 @@ class ServiceConfig:
             raise TypeError(f"hosts={self.hosts!r}: expected a list of names")
         if self.token is None and not is_loopback(self.host):
             raise ValueError(
-                f"host={self.host!r}: others can reach it; expected a token_file with the token "
-                "that they need, or 127.0.0.1"
+                f"host={self.host!r}: other machines can reach it; expected a token_file, or "
+                "127.0.0.1"
             )
         if self.token is not None and (
             not isinstance(self.token, str)
@@ -253,7 +253,7 @@ class ServiceConfig:
         where : Path, optional
             The folder that paths in it start from; by default the current one.
         **given
-            Entries that take the place of those in the file, unless they are None.
+            Entries that override those in the file, unless they are None.
 
         Examples
         --------

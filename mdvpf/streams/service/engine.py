@@ -1,9 +1,9 @@
 """`Engine`: the service without HTTP: streams, log, and the threads that move events along.
 
-An event takes this way: `submit` leaves out known ids and hands the batch to the *writer*, which
-appends all batches that wait to the log, syncs once, and so acknowledges them. A *worker* lets the
-stream absorb the batch. The *keeper* saves streams now and then, and removes the part of the log
-that two checkpoints of each stream have.
+The path of an event: `submit` drops events with known ids and hands the batch to the *writer*. The
+writer appends all waiting batches to the log, syncs once, and acknowledges them. A *worker* lets
+the stream absorb the batch. The *keeper* writes checkpoints. It also removes the part of the log
+that is in both kept checkpoints of every stream.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from mdvpf.streams.service.ingest import Batch
 from mdvpf.streams.service.state import StreamState
 from mdvpf.streams.service.stream import Stream, open_stream
 
-STOP_SECONDS = 20.0  # for events that wait when the end is asked for; the others stay in the log
+STOP_SECONDS = 20.0  # to absorb waiting events at a stop; the rest stays in the log
 _KEEPER_SECONDS = 0.2
 _MOST_AT_ONCE = 1000  # batches of one sync
 
 
 class Unavailable(Exception):
-    """The service takes nothing now; the sender should try again."""
+    """The service takes no events now; the sender should try again."""
 
 
 class Contradiction(ValueError):
-    """Feedback that differs from what was said about the same incident before."""
+    """Feedback that differs from the earlier feedback on the same incident."""
 
 
 def check_answer(before: bool, strange: bool) -> None:
     """Raise `Contradiction` if two answers differ."""
     if before != strange:
-        raise Contradiction(f"it was said to be {'strange' if before else 'usual'}")
+        raise Contradiction(f"the incident already has the answer strange={str(before).lower()}")
 
 
 class _Entry:
-    """Something to be logged, and what to do then."""
+    """An entry for the log, with the future that is set once it is synced."""
 
     __slots__ = ("batch", "content", "done", "kind", "stream")
 
@@ -65,14 +65,14 @@ class Engine:
     ----------
     config : ServiceConfig
     warn : callable, optional
-        Told what the operator should know.
+        Called with messages for the operator.
 
     Attributes
     ----------
     streams : dict of str to Stream
     log : EventLog
     error : str or None
-        Why nothing is taken any more; None as long as all is well.
+        Why the engine takes no more events; None while it runs.
     on_failure : callable
         Called when `error` is set.
 
@@ -99,7 +99,7 @@ class Engine:
         self.streams: dict[str, Stream] = {}
         self._to_log: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[Stream | None] = queue.SimpleQueue()
-        self._gone: dict[str, int] = {}  # streams that are no longer configured: what they have
+        self._gone: dict[str, int] = {}  # last saved record of streams no longer configured
         self._stopping = threading.Event()
         self._gate = threading.Lock()  # nothing is handed to the log once it stops
         self._threads: list[threading.Thread] = []
@@ -108,12 +108,12 @@ class Engine:
     # -- life ------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Read checkpoints and log, and begin to take events; or raise."""
+        """Load the checkpoints, replay the log and start the threads, or raise."""
         folder = self.config.folder
         (folder / "streams").mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(folder / "service")
         if not self._lock.acquire().is_held:
-            self.warn(f"{folder}: no locks there; mind that no other process uses it")
+            self.warn(f"{folder}: no file locks here; make sure that no other process uses it")
         try:
             for name, config in self.config.streams.items():
                 path = folder / "streams" / f"{name}.mdvpf"
@@ -151,7 +151,7 @@ class Engine:
                     n_events += record.content.count(b"\n") + 1
         self.log.start_after(max((each.kept[1] for each in self.streams.values()), default=0))
         if n_events:
-            self.warn(f"{n_events} events of the log were absorbed again after the checkpoints")
+            self.warn(f"{n_events} events of the log were absorbed again, after the checkpoints")
 
     def _applied_on_disk(self, name: str) -> int:
         """Return the last record in the checkpoint of a stream that is not configured."""
@@ -162,16 +162,16 @@ class Engine:
         return state.applied
 
     def stop(self) -> None:
-        """Take nothing more, absorb what waits as far as there is time, and save everything."""
+        """Refuse new events, absorb waiting ones for a limited time, and save all streams."""
         if self._stopping.is_set():
             return
         with self._gate:
             self._stopping.set()
             self._to_log.put(None)
         self._threads[0].join()
-        with suppress(queue.Empty):  # what a writer that failed left
+        with suppress(queue.Empty):  # entries that a failed writer left
             while (entry := self._to_log.get_nowait()) is not None:
-                self._refuse(entry, Unavailable("the service stops"))
+                self._refuse(entry, Unavailable("the service is stopping"))
         deadline = time.monotonic() + STOP_SECONDS
         while self.error is None and time.monotonic() < deadline:
             if all(stream.is_idle for stream in self.streams.values()):
@@ -182,7 +182,7 @@ class Engine:
         for thread in self._threads[1:]:
             thread.join()
         for stream in self.streams.values():
-            stream.leave(Unavailable("it is in the log, and absorbed after a restart"))
+            stream.leave(Unavailable("the batch is in the log; it is absorbed after a restart"))
         try:
             if self.error is None:
                 self._save_all()
@@ -192,7 +192,7 @@ class Engine:
             self._lock.release()
 
     def _save_all(self) -> None:
-        """Save all streams, as many as can be; raise the first error."""
+        """Save every stream that can be saved; raise the first error."""
         errors = []
         for stream in self.streams.values():
             try:
@@ -216,7 +216,7 @@ class Engine:
             self._fail(f"{threading.current_thread().name}: {type(error).__name__}: {error}")
 
     def _fail(self, message: str) -> None:
-        """Take nothing more: what is acknowledged is in the log, and a restart goes on there."""
+        """Take no more events. Acknowledged events are in the log; a restart replays them."""
         if self.error is None:
             self.error = message
             self.warn(message)
@@ -225,7 +225,7 @@ class Engine:
     # -- events ----------------------------------------------------------------------------
 
     def submit(self, stream: Stream, batch: Batch) -> None:
-        """Hand a batch to the log; its futures tell what becomes of it."""
+        """Hand a batch to the log; its futures report the outcome."""
         with self._gate:
             self._check()
             stream.ingest.admit(
@@ -236,7 +236,7 @@ class Engine:
             )
 
     def submit_feedback(self, stream: Stream, number: int, strange: bool) -> Future[None]:
-        """Hand feedback on an incident to the log, unless it is on its way; or raise."""
+        """Hand feedback to the log, unless the same feedback is on its way; or raise."""
         with self._gate:
             self._check()
             before, done = stream.answers.get(number, (strange, None))
@@ -267,7 +267,7 @@ class Engine:
 
     def _check(self) -> None:
         if self.error is not None or self._stopping.is_set():
-            raise Unavailable(self.error or "the service is about to stop")
+            raise Unavailable(self.error or "the service is stopping")
 
     # -- threads ---------------------------------------------------------------------------
 
@@ -294,7 +294,10 @@ class Engine:
             if entry.batch is None or entry.stream.ingest.still_holds(entry.batch):
                 sound.append(entry)
             else:
-                self._refuse(entry, Unavailable("a former batch failed; send it again"))
+                self._refuse(
+                    entry,
+                    Unavailable("an earlier batch with the same ids failed; send this one again"),
+                )
         logged = [entry for entry in sound if entry.batch is None or len(entry.batch)]
         try:
             records = self._append(logged)

@@ -5,8 +5,8 @@ header (a mark, the length and the checksum of its content, its number, and how 
 was synced when it was written) and its content: the name of the stream, the kind, and bytes.
 
 A process that dies may leave an unfinished group of records at the end of the last segment. It was
-never acknowledged, so it is cut off. A damaged record that had been synced according to the header
-of a later one was acknowledged: that is an error.
+never acknowledged, so it is cut off. If the header of a later record says that a damaged one had
+been synced, the damaged one was acknowledged: that is an error.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Record(NamedTuple):
 
 
 class _Segment:
-    """A file of the log that is no longer written to, or the one that is."""
+    """A file of the log."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,12 +61,12 @@ class _Segment:
 
 
 class EventLog:
-    r"""Records in a folder: appended in groups, each synced; removed when nobody needs them.
+    r"""An append-only log in a folder: groups of records are synced, old segments removed.
 
     Parameters
     ----------
     folder : Path
-        Made if there is none.
+        Created if it does not exist.
     segment_bytes : int, default 16,000,000
         A segment of this size is followed by a new one.
 
@@ -87,7 +87,7 @@ class EventLog:
         self._limit = segment_bytes
         folder.mkdir(parents=True, exist_ok=True)
         self._segments = [_Segment(path) for path in sorted(folder.glob(f"*{_SUFFIX}"))]
-        self._file: int | None = None  # of the last segment, once something is appended
+        self._file: int | None = None  # the last segment, open after the first append
         self._next = 1
         self._is_read = not self._segments
         self._lock = threading.Lock()  # of the list of segments
@@ -100,7 +100,7 @@ class EventLog:
     # -- reading ---------------------------------------------------------------------------
 
     def replay(self) -> Iterator[Record]:
-        """Yield all records in order, and cut off what was not finished; before any `append`."""
+        """Yield all records in order and cut off an unfinished end; call before `append`."""
         expected = None
         for i, segment in enumerate(self._segments):
             is_last = i == len(self._segments) - 1
@@ -134,7 +134,7 @@ class EventLog:
     def start_after(self, number: int) -> None:
         """Give the next record a number above one that a checkpoint has seen.
 
-        A log whose files were removed starts anew. One that lacks its last records is an error.
+        A log without files starts anew. A log that lacks its last records is an error.
         """
         if number < self._next:
             return
@@ -150,8 +150,8 @@ class EventLog:
     def append(self, entries: Sequence[tuple[str, str, bytes]]) -> list[Record]:
         """Append a group of (stream, kind, content) and sync it; return the records.
 
-        If the disk is full the log is as before, and OSError is raised. LogError is for failures
-        after which nobody knows what is on the disk: then nothing more may be acknowledged.
+        If the disk is full, OSError is raised and the log is unchanged. LogError means that the
+        content of the disk is unknown: nothing more may be acknowledged.
         """
         if not self._is_read:
             for _ in self.replay():
@@ -181,7 +181,7 @@ class EventLog:
         return records
 
     def _take_back(self, start: int, error: OSError) -> None:
-        """Cut off what was written in part."""
+        """Cut off a partial write."""
         assert self._file is not None
         try:
             os.ftruncate(self._file, start)
@@ -207,13 +207,13 @@ class EventLog:
             raise
         self._file = file
         with self._lock:
-            # A segment of this name can only be an empty one that a former process left.
+            # A segment of this name is an empty one that an earlier process left.
             self._segments = [each for each in self._segments if each.path != path]
             self._segments.append(_Segment(path))
             return self._segments[-1]
 
     def prune(self, kept: Mapping[str, int]) -> int:
-        """Remove segments without records that are needed; return how many bytes that freed.
+        """Remove segments that no checkpoint needs; return the number of bytes freed.
 
         Parameters
         ----------
@@ -227,13 +227,13 @@ class EventLog:
             ):
                 first = self._segments[0]
                 first.path.unlink(missing_ok=True)
-                sync_folder(self.folder)  # the next one must not vanish before this one
+                sync_folder(self.folder)  # segments must vanish in order
                 del self._segments[0]
                 freed += first.n_bytes
         return freed
 
     def close(self) -> None:
-        """Close the file; what was appended is on the disk already."""
+        """Close the file; all records are on the disk already."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -253,7 +253,7 @@ def _encoded(record: Record, synced: int) -> bytes:
 
 
 def _record_at(content: bytes, offset: int) -> tuple[Record, int, int] | None:
-    """Return the record at a place, its size, and how much was synced before; None if damaged."""
+    """Return the record at an offset, its size and the synced bytes; None if damaged."""
     start = offset + _HEADER.size
     if start > len(content):
         return None
@@ -269,7 +269,7 @@ def _record_at(content: bytes, offset: int) -> tuple[Record, int, int] | None:
 
 
 def _is_synced_beyond(content: bytes, offset: int) -> bool:
-    """Tell whether the header of a later record says that the damaged one had been synced."""
+    """Return whether a later header says that the damaged record had been synced."""
     place = content.find(_MARK, offset + 1)
     while place >= 0:
         found = _record_at(content, place)

@@ -1,4 +1,4 @@
-"""Who may ask, and how much: checks that come before every request, and headers on every answer.
+"""Access control: checks before every request, and security headers on every answer.
 
 A web page in a browser on this machine could send requests here too. Without CORS it cannot read
 the answers, and it cannot send JSON, because the preflight request for that is refused. If the page
@@ -21,7 +21,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-OPEN_PATHS = ("/", "/healthz")  # they show nothing of the streams, so they need no token
+OPEN_PATHS = ("/", "/healthz")  # nothing about the streams, so no token is needed
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,11 +34,11 @@ HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
-MOST_CLIENTS = 10_000  # whose rates are remembered
+MOST_CLIENTS = 10_000  # with a bucket; the one used longest ago goes first
 
 
 class Rates:
-    """How fast each client asks: a bucket that fills at a rate and holds two seconds' worth.
+    """A rate limit for each client: a bucket that fills at a rate and holds two seconds' worth.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Rates:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allows(self, client: str) -> bool:
-        """Tell whether a client may ask now, and count it."""
+        """Return whether a client may send a request now, and count it."""
         now = self._clock()
         left, then = self._left.pop(client, (self._most, now))
         left = min(self._most, left + (now - then) * self._rate)
@@ -89,7 +89,7 @@ class Guards:
         if is_loopback(config.host):
             self._hosts |= {"127.0.0.1", "localhost", "[::1]", _host(config.host)}
         elif config.host in ("0.0.0.0", "::"):
-            # The token keeps strangers out; a page with a rebound name does not have it.
+            # Any name may lead here. The token keeps out a page with a rebound name.
             self._hosts = set()
         else:
             self._hosts.add(_host(config.host))
@@ -129,7 +129,7 @@ class Guards:
             return 421, "expected the name of this service in the header Host", []
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
         if origin and origin.partition("://")[2] != host:
-            return 403, "requests of other sites are refused", []
+            return 403, "requests from other sites are refused", []
         path = scope["path"]
         if self._token is None or path in OPEN_PATHS or path.startswith("/static/"):
             return None

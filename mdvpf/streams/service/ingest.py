@@ -1,6 +1,6 @@
-"""Batches on their way in: lines become events, and known ids are left out.
+"""Batches on their way in: parse lines into events, and drop events with known ids.
 
-`Ingest.read_batch` uses only parts of a stream that never change, so it can run at any time.
+`Ingest.read_batch` uses only constant parts of a stream, so any thread can call it at any time.
 `Ingest.admit` compares ids with those of all events accepted before, synced or not.
 """
 
@@ -20,19 +20,19 @@ from mdvpf.streams.label_texts import LabelTexts
 from mdvpf.streams.report import Report
 from mdvpf.streams.service.state import StreamState
 
-MOST_ERRORS = 10  # that are named of a malformed batch
-# What is remembered of an event is bounded: reports keep its fields, streams its key and label.
+MOST_ERRORS = 10  # that the answer to a malformed batch names
+# Reports keep the fields of an event, and streams its key and label: their size is limited.
 LONGEST_LINE = 65_536  # bytes
 LONGEST_LABEL = 1000  # characters of a key, or of a symbol of an open alphabet
 
 
 class MalformedBatch(ValueError):
-    """A batch with lines that cannot be taken; nothing of it was.
+    """A batch with malformed lines; no event of it was taken.
 
     Attributes
     ----------
     errors : list of (int, str)
-        The first lines that are wrong, from 1, and why.
+        Number (from 1) and error of the first malformed lines.
     """
 
     def __init__(self, errors: list[tuple[int, str]]) -> None:
@@ -46,24 +46,24 @@ class Overloaded(Exception):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Events of one request, from when they were read until they are absorbed.
+    """The events of one request, until they are absorbed.
 
     Attributes
     ----------
     lines : list of bytes
-        What goes to the log.
+        As they go to the log.
     events : list of Event
     digests : list of bytes or None
-        What is remembered of their ids.
+        Digests of their ids.
     n_repeated : int
-        Events that were left out because their ids are known.
+        Events that were dropped because their ids are known.
     number : int
-        The record of the log that it became; 0 before, and for a batch without anything new.
+        Its record in the log; 0 before it has one, and for a batch of repeated events only.
     wants_reports : bool
-        Whether somebody waits for its reports.
+        Whether a client waits for its reports.
     reports : list of Report
     synced, absorbed : Future
-        When it is in the log on the disk, and when the stream has absorbed it.
+        Set when it is in the log on the disk, and when the stream has absorbed it.
     """
 
     lines: list[bytes]
@@ -75,26 +75,26 @@ class Batch:
     reports: list[Report] = field(default_factory=list)
     synced: Future[None] = field(default_factory=Future)
     absorbed: Future[None] = field(default_factory=Future)
-    has_failed: bool = False  # it did not make it to the log
-    relies_on: set[Batch] = field(default_factory=set)  # with the same ids; not yet absorbed
+    has_failed: bool = False  # it could not be logged
+    relies_on: set[Batch] = field(default_factory=set)  # earlier batches with the same ids
 
     def __len__(self) -> int:
         return len(self.events)
 
     def keep(self, places: list[int]) -> None:
-        """Leave out all events but those at some places."""
+        """Keep only the events at some positions."""
         self.lines = [self.lines[i] for i in places]
         self.events = [self.events[i] for i in places]
         self.digests = [self.digests[i] for i in places]
 
 
 class Ingest:
-    """The way into one stream.
+    """Admission of events to one stream.
 
     Parameters
     ----------
     state : StreamState
-        The stream; its format, its alphabet and its window of ids are looked at.
+        The stream, for its format, its alphabet and its window of ids.
     max_lag : int
         The most events that may wait.
     """
@@ -141,7 +141,7 @@ class Ingest:
         return batch
 
     def _check(self, event: Event) -> None:
-        """Raise if the stream would refuse an event, as far as that is known beforehand."""
+        """Raise if it is already clear that the stream would refuse an event."""
         _check_length("key", read_key("key", event.key))
         if event.time is not None:
             read_time("time", event.time)
@@ -152,7 +152,7 @@ class Ingest:
                 self._texts.symbol(event.symbol, self._predictor)
 
     def admit(self, batch: Batch, put: Any) -> None:
-        """Leave out events whose ids are known, and hand the batch on in order; or raise."""
+        """Drop events with known ids, and pass the batch on in order; or raise."""
         with self._lock:
             if self.lag and self.lag + len(batch) > self._max_lag:
                 raise Overloaded(f"{self.lag} events wait; at most {self._max_lag} may")
@@ -177,16 +177,16 @@ class Ingest:
             put(batch)
 
     def still_holds(self, batch: Batch) -> bool:
-        """Tell whether no batch failed whose events this one repeats.
+        """Return whether all batches whose events this one repeats were logged.
 
-        The batches before it were written, or are about to be written with it.
+        Earlier batches were written, or are written together with this one.
         """
         found = not any(former.has_failed for former in batch.relies_on)
         batch.relies_on.clear()
         return found
 
     def withdraw(self, batch: Batch) -> None:
-        """Forget a batch that did not make it to the log."""
+        """Forget a batch that could not be logged."""
         with self._lock:
             batch.has_failed = True
             for digest in filter(None, batch.digests):
@@ -194,7 +194,7 @@ class Ingest:
             self.lag -= len(batch)
 
     def apply(self, events: Sequence[Event], digests: Sequence[bytes | None]) -> list[Report]:
-        """Let the stream absorb events; their ids move from those in flight to the window."""
+        """Let the stream absorb events; move their ids from in flight to the window."""
         known = [digest for digest in digests if digest is not None]
         with self._lock:
             for digest in known:
@@ -203,7 +203,7 @@ class Ingest:
         return self._state.apply(events)
 
     def absorbed(self, n: int) -> None:
-        """Note that so many events wait no longer."""
+        """Count events that no longer wait."""
         with self._lock:
             self.lag -= n
 

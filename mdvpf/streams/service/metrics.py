@@ -59,13 +59,13 @@ class Metrics:
 
 
 class _Streams:
-    """The counters that streams keep themselves, so that an event costs nothing here."""
+    """Counters that streams keep themselves, so that an event costs nothing extra."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def describe(self) -> list[Any]:
-        """Return nothing: the metrics are known when they are collected."""
+        """Return nothing: the metrics are listed when they are collected."""
         return []
 
     def collect(self) -> Iterator[Any]:
@@ -73,17 +73,17 @@ class _Streams:
         streams = list(self._engine.streams.values())
         for name, text, attribute in (
             ("mdvpf_symbols", "Symbols absorbed.", "n_symbols"),
-            ("mdvpf_alarms", "Alarms.", "n_alarms"),
-            ("mdvpf_incidents", "Incidents.", "n_incidents"),
-            ("mdvpf_absorb_seconds", "Processor time of the symbols.", "absorb_seconds"),
+            ("mdvpf_alarms", "Alarms raised.", "n_alarms"),
+            ("mdvpf_incidents", "Incidents opened.", "n_incidents"),
+            ("mdvpf_absorb_seconds", "Processor time spent on events.", "absorb_seconds"),
         ):
             counter = CounterMetricFamily(name, text, labels=["stream"])
             for stream in streams:
                 counter.add_metric([stream.name], getattr(stream, attribute))
             yield counter
-        yield from self._looked_at(streams)
+        yield from self._of_states(streams)
         surprise = HistogramMetricFamily(
-            "mdvpf_surprise_nats", "Surprise of the symbols, in nats.", labels=["stream"]
+            "mdvpf_surprise_nats", "Surprise of each symbol, in nats.", labels=["stream"]
         )
         for stream in streams:
             buckets, total = [], 0
@@ -94,16 +94,27 @@ class _Streams:
                 buckets.append((bound, total))
             surprise.add_metric([stream.name], buckets, sum_value=stream.surprise_sum)
         yield surprise
-        log = GaugeMetricFamily("mdvpf_log_bytes", "Size of the log.")
+        log = GaugeMetricFamily("mdvpf_log_bytes", "Size of the event log.")
         log.add_metric([], self._engine.log.n_bytes)
         yield log
 
-    def _looked_at(self, streams: list[Stream]) -> Iterator[Any]:
-        rejected = CounterMetricFamily("mdvpf_rejected", "Events refused.", labels=["stream"])
-        repeated = CounterMetricFamily("mdvpf_repeated", "Events repeated.", labels=["stream"])
-        lag = GaugeMetricFamily("mdvpf_lag_events", "Events that wait.", labels=["stream"])
-        size = GaugeMetricFamily("mdvpf_memory_bytes", "Memory of predictors.", labels=["stream"])
-        states = GaugeMetricFamily("mdvpf_mean_states", "Mean number of states.", labels=["stream"])
+    def _of_states(self, streams: list[Stream]) -> Iterator[Any]:
+        labels = ["stream"]
+        rejected = CounterMetricFamily(
+            "mdvpf_rejected", "Logged events that the stream rejected.", labels=labels
+        )
+        repeated = CounterMetricFamily(
+            "mdvpf_repeated", "Events dropped because their id was known.", labels=labels
+        )
+        lag = GaugeMetricFamily(
+            "mdvpf_lag_events", "Events that wait to be absorbed.", labels=labels
+        )
+        size = GaugeMetricFamily(
+            "mdvpf_memory_bytes", "Memory allocated by the predictor.", labels=labels
+        )
+        states = GaugeMetricFamily(
+            "mdvpf_mean_states", "States, weighted mean over the particles.", labels=labels
+        )
         for stream in streams:
             with stream.look() as state:
                 n_rejected = state.n_rejected

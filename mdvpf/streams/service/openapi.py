@@ -1,4 +1,4 @@
-"""The OpenAPI description of the service, which clients are made from and tests attack with."""
+"""The OpenAPI description of the service, for clients and tests."""
 
 from __future__ import annotations
 
@@ -118,14 +118,14 @@ def _json(schema: dict[str, Any]) -> dict[str, Any]:
 def _errors(*codes: int) -> dict[str, Any]:
     texts = {
         400: "The request is cut off.",
-        404: "There is no such thing.",
+        404: "Not found.",
         408: "The body took too long.",
-        409: "It contradicts what is there.",
+        409: "There is another answer already, or the predictor has no forecast.",
         413: "The body is too long.",
-        415: "The body is of another kind.",
-        422: "Something in the request is wrong.",
+        415: "The content type is not supported.",
+        422: "A parameter or an event is invalid.",
         429: "Too many requests.",
-        503: "Not now; try again.",
+        503: "Temporarily unavailable; try again.",
     }
     return {
         str(code): {"description": texts[code], "content": _json(_ERROR)}
@@ -163,7 +163,7 @@ def _events(stream: dict[str, Any]) -> dict[str, Any]:
         },
         "responses": {
             "200": {
-                "description": "They are on the disk, each once.",
+                "description": "The events are on the disk, each once.",
                 "content": _json({"$ref": "#/components/schemas/Accepted"}),
             }
         }
@@ -179,12 +179,12 @@ def _feedback(stream: dict[str, Any], number: dict[str, Any]) -> dict[str, Any]:
         "additionalProperties": False,
     }
     return {
-        "summary": "Say whether an incident was strange indeed.",
+        "summary": "Give feedback on an incident: a true or a false alarm.",
         "parameters": [stream, number],
         "requestBody": {"required": True, "content": _json(schema)},
         "responses": {
             "200": {
-                "description": "It is on the disk.",
+                "description": "The feedback is on the disk.",
                 "content": _json({"$ref": "#/components/schemas/Feedback"}),
             }
         }

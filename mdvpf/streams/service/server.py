@@ -1,4 +1,4 @@
-"""Sockets and signals: the application behind uvicorn, until it is told to stop."""
+"""Sockets and signals: run the application with uvicorn until a signal comes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ with needed("mdvpf serve", "uvicorn", "service"):
 
 LONGEST_HEAD = 16_384  # bytes of a request line and headers
 KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
-# A request changes threads a few times. Each time it waits this long for a busy worker.
+# A request changes threads a few times, and each time may wait this long for a busy worker.
 SWITCH_SECONDS = 0.0005
 GARBAGE_OBJECTS = 20_000  # between two collections; events and reports are never in cycles
-STALLED = 60  # seconds that a client may read nothing of an answer
-LAST_REQUESTS = 5  # seconds that requests have to end when the service stops
+STALLED = 60  # seconds without reading, after which a client is disconnected
+LAST_REQUESTS = 5  # seconds that open requests get when the service stops
 
 
 class Server(uvicorn.Server):
@@ -45,7 +45,7 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
         _stalled: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
-            transport.set_write_buffer_limits(high=0)  # so that any unread rest is noticed
+            transport.set_write_buffer_limits(high=0)  # notice any unread byte
             super().connection_made(transport)
             self._watch()
 
@@ -70,7 +70,7 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
-                self._unwatch()  # the application sees to the body
+                self._unwatch()  # the application has a time limit for the body
             elif not self.transport.is_closing():
                 self._watch()
 
@@ -102,7 +102,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 def tune_process() -> None:
     """Set up a process that is the service and nothing else."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.freeze()  # modules and streams stay; the collector need not visit them
+    gc.freeze()  # modules and streams stay; do not visit them again
     gc.set_threshold(GARBAGE_OBJECTS)
 
 
@@ -114,11 +114,11 @@ def serve(
     Parameters
     ----------
     engine : Engine
-        One that was started; it is not stopped.
+        A started engine. It is not stopped here.
     listening : socket
         Where to listen.
     ready : callable
-        Called when requests are taken, with a function that ends the service from any thread.
+        Called once requests are taken, with a function that stops the service from any thread.
     """
     return asyncio.run(_serve(engine, listening, ready))
 

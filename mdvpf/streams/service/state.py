@@ -1,7 +1,7 @@
 """`StreamState`: all that a checkpoint of a stream holds, as a function of the log.
 
-The state changes by records of the log and by nothing else, in their order. So a checkpoint and the
-records after it give the very state that there would have been without an interruption.
+Only records of the log change the state, in their order. So a checkpoint and the records after it
+give the same state as a run without interruption.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LARGEST = 2**62
 
 
 def digest_of(name: str | int) -> bytes:
-    """Return what is remembered of an id.
+    """Return the digest by which an id is remembered.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class IdWindow:
 
     @classmethod
     def of(cls, size: int, digests: Sequence[bytes]) -> Self:
-        """Return a window with some digests; of too many the last are kept."""
+        """Return a window of digests; if there are too many, keep the last."""
         found = cls(size)
         for digest in digests:
             found.add(digest)
@@ -124,7 +124,7 @@ class IdWindow:
 
 @dataclass(slots=True)
 class NotedIncident:
-    """An incident, or a single alarm of a detector without incidents, for whoever has to look.
+    """An incident as the service shows it; without incidents, a single alarm.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class NotedIncident:
     judged : list
         The judgement of the last alarm, for feedback: the fields of a `Detection`.
     strange : bool or None
-        What was said about it; None if nothing was.
+        The feedback; None if there is none yet.
     """
 
     number: int
@@ -187,12 +187,12 @@ class StreamState(MonitorHolder):
     ----------
     monitor : Monitor
     options : dict
-        Those of its configuration that cannot change.
+        The entries of its configuration that cannot change.
     ids : IdWindow
     applied : int
         The last record of the log that is in it.
     n_rejected : int
-        Events that the monitor refused although they looked well.
+        Logged events that the monitor refused.
     incidents : ordered dict of int to NotedIncident
         The last 100.
 
@@ -218,7 +218,7 @@ class StreamState(MonitorHolder):
 
     @classmethod
     def new(cls, config: Any) -> Self:
-        """Return the state of a stream that has not begun, after its `StreamConfig`."""
+        """Return the initial state of a stream with this `StreamConfig`."""
         return cls(config.new_monitor(), config.lasting, IdWindow(config.remember_ids))
 
     @property
@@ -236,7 +236,7 @@ class StreamState(MonitorHolder):
         return self.monitor.format.fields.event(lambda path: find(record, path)), digest
 
     def apply(self, events: Sequence[Event]) -> list[Report]:
-        """Absorb events of the log, and return the reports of those that the monitor takes."""
+        """Absorb events of the log; return the reports of those that the monitor accepts."""
         together = absorb_together(self.monitor, events, self._note)
         if together is not None:
             return together
@@ -287,11 +287,11 @@ class StreamState(MonitorHolder):
             self.incidents.popitem(last=False)
 
     def feedback(self, number: int, strange: bool) -> bool:
-        """Give feedback of the log to the detector; the same a second time changes nothing."""
+        """Give feedback from the log to the detector; a repetition changes nothing."""
         noted = self.incidents.get(number)
         if noted is None or noted.strange is not None:
             return False
-        # After an infinite surprise there is no level to learn from; the answer is shown anyway.
+        # There is no level to learn from after an infinite surprise; keep the answer anyway.
         with suppress(ValueError):
             self.monitor.detector.feedback(noted.detection(), strange)
         noted.strange = strange
@@ -350,7 +350,7 @@ class StreamState(MonitorHolder):
 
 
 def _plain_event(record: dict[str, Any], fields: Fields) -> Event | None:
-    """Return the event of a record of the usual kind, the same as `Fields.event` but faster."""
+    """Return what `Fields.event` returns, but faster; None if the record is unusual."""
     if fields.time is not None or fields.pass_fields or fields.end or fields.missing is not None:
         return None
     symbol, key = record.get(fields.symbol or ""), None

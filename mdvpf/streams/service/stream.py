@@ -1,4 +1,4 @@
-"""`Stream`: one stream of the service while it runs: its state, what waits for it, who watches.
+"""`Stream`: one running stream of the service: its state, waiting records and watchers.
 
 Batches are pushed by the thread that writes the log, and absorbed by one of the engine's workers,
 one at a time. `look` gives others a moment in which the state does not change.
@@ -23,8 +23,8 @@ from mdvpf.streams.service.event_log import Record
 from mdvpf.streams.service.ingest import Batch, Ingest
 from mdvpf.streams.service.state import KEPT_INCIDENTS, StreamState
 
-RECENT = 600  # reports that new watchers are shown
-PART = 200  # events that are absorbed before others may look at the state
+RECENT = 600  # reports that are kept for new watchers
+PART = 200  # events absorbed under one lock; then others may look at the state
 SURPRISE_BUCKETS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 LARGEST_SURPRISE = 1e3  # nats that count in the sum
 
@@ -58,7 +58,7 @@ class Stream:
     absorb_seconds : float
         Processor time of the symbols.
     answers : dict of int to (bool, Future)
-        The last feedback by the number of the incident, and when it is in the log.
+        The last feedback by incident number, with a future that is set once it is logged.
     kept : tuple of int
         The last record that is in the checkpoint before the last one, and in the last one.
     """
@@ -82,7 +82,7 @@ class Stream:
         self._waiting: deque[tuple[Record, Batch | None]] = deque()
         self._state_lock = threading.Lock()
         self._record_lock = threading.Lock()  # held while a record is absorbed
-        self._is_half_done = False  # a record failed; the state is of no moment of the log
+        self._is_half_done = False  # a record failed midway; the state matches no record
         self._listeners: list[Listener] = []
         self.answers: dict[int, tuple[bool, Future[None]]] = {}
         self._last_incident = max(state.incidents, default=-1)
@@ -90,7 +90,7 @@ class Stream:
     # -- records ---------------------------------------------------------------------------
 
     def push(self, record: Record, batch: Batch | None) -> None:
-        """Let a record wait that is in the log."""
+        """Queue a record that is in the log."""
         self._waiting.append((record, batch))
 
     @property
@@ -112,7 +112,7 @@ class Stream:
             batch.absorbed.set_result(None)
 
     def note_answer(self, number: int, strange: bool, done: Future[None]) -> None:
-        """Remember feedback from when it is given, and forget it if it cannot be logged."""
+        """Remember feedback at once, and forget it if it cannot be logged."""
 
         def forget(future: Future[None]) -> None:
             if future.exception() is not None:
@@ -124,13 +124,13 @@ class Stream:
         done.add_done_callback(forget)
 
     def leave(self, error: Exception) -> None:
-        """Tell those who wait that their batches are not absorbed any more in this process."""
+        """Fail the waiting batches: this process does not absorb them any more."""
         for _, batch in self._waiting:
             if batch is not None and not batch.absorbed.done():
                 batch.absorbed.set_exception(error)
 
     def absorb(self, record: Record, batch: Batch | None = None) -> None:
-        """Change the state by a record of the log, unless it has that already."""
+        """Apply a record of the log to the state, unless it was applied already."""
         if record.number <= self._state.applied:
             return
         if record.kind == "feedback":
@@ -186,12 +186,12 @@ class Stream:
 
     @contextmanager
     def look(self) -> Iterator[StreamState]:
-        """Yield the state, which does not change meanwhile."""
+        """Yield the state and hold its lock."""
         with self._state_lock:
             yield self._state
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call a function with reports as they are made; return what ends that."""
+        """Call a function with new reports; return a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -217,7 +217,7 @@ class Stream:
         self.events_at_save = twin.monitor.n_lines
 
     def put_off(self) -> None:
-        """Let as much time and as many events pass as after a checkpoint."""
+        """Delay the next checkpoint as if one had been written now."""
         self.kept_at = time.monotonic()
         self.events_at_save = self._state.monitor.n_lines
 
@@ -225,9 +225,9 @@ class Stream:
 def open_stream(
     config: StreamConfig, path: Any, max_lag: int, warn: Callable[[str], None]
 ) -> Stream:
-    """Return a stream from its checkpoint, or begin one and save it; or raise.
+    """Return a stream from its checkpoint, or a new one that is saved at once; or raise.
 
-    A stream goes on as it began: an option that differs from its checkpoint is an error.
+    An option that differs from the checkpoint is an error.
     """
     generations = Generations(path)
     if not generations.exists:

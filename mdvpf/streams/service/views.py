@@ -27,7 +27,7 @@ class NoForecast(ValueError):
 
 
 def read_query_key(text: str | None, as_json: str | None) -> Label | None:
-    """Return the key that a request names: text as it is, or any label as JSON; or raise.
+    """Return the key that a request names, as text or as JSON; or raise.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _likeliest(
 
 
 def status(stream: Stream) -> dict[str, Any]:
-    """Return how a stream is: what it has seen, how far behind it is, what it takes."""
+    """Return the status of a stream: events, lag, memory and speed."""
     with stream.look() as state:
         monitor = state.monitor
         predictor = monitor.predictor
@@ -142,7 +142,7 @@ def status(stream: Stream) -> dict[str, Any]:
 
 
 def memory_of(predictor: Predictor) -> Any:
-    """Return the memory report of a predictor, None if it has none."""
+    """Return the memory report of a predictor; None if it has none."""
     memory = getattr(predictor, "memory", None)
     return None if memory is None else memory()
 
@@ -158,7 +158,7 @@ def incidents(stream: Stream) -> list[dict[str, Any]]:
 
 
 def feedback(stream: Stream, number: int) -> tuple[bool, bool | None]:
-    """Return whether there is such an incident, and what was said about it."""
+    """Return whether an incident exists, and the feedback on it."""
     with stream.look() as state:
         noted = state.incidents.get(number)
         return noted is not None, None if noted is None else noted.strange
@@ -189,7 +189,7 @@ def model(stream: Stream) -> dict[str, Any]:
         labels = labels_of(predictor)
         current = int(found.states[int(np.argmax(weights))])
     transition = np.asarray(counts.transition, dtype=np.float64)
-    if transition.ndim == 3:  # a Mealy machine: whatever the symbol was
+    if transition.ndim == 3:  # a Mealy machine: sum over the symbols
         transition = transition.sum(axis=1)
     emission = np.asarray(counts.emission, dtype=np.float64)
     visits = emission.sum(axis=1)
@@ -228,7 +228,7 @@ def model(stream: Stream) -> dict[str, Any]:
 
 
 def _heaviest_filter(predictor: Predictor) -> ParticleFilter | None:
-    """Return the filter, or of a mixture the filter with the largest weight."""
+    """Return the filter itself, or the heaviest filter of a mixture."""
     if isinstance(predictor, ParticleFilter):
         return predictor
     flatten = getattr(predictor, "flatten", None)

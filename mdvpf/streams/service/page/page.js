@@ -7,8 +7,9 @@ const SVG = "http://www.w3.org/2000/svg";
 let token = sessionStorage.getItem("mdvpf-token") || "";
 let stream = null;
 let points = [];
-let known = null; // numbers of incidents that were shown
-let watching = null; // what ends the watching of a stream
+let known = null; // numbers of the incidents that are shown
+let watching = null; // aborts the requests of the stream that is shown
+const answers = new Map(); // feedback that was given here, by stream and incident
 let isDirty = false;
 
 function element(name, attributes = {}, ...children) {
@@ -39,9 +40,10 @@ const path = (rest) => `/v1/streams/${encodeURIComponent(stream)}${rest}`;
 function tell(text, isBad = false) {
   if ($("state").textContent !== text) $("state").textContent = text;
   $("state").classList.toggle("bad", isBad);
+  $("state").classList.toggle("live", text === "live");
 }
 
-// --- Numbers for people
+// --- Numbers as text
 
 function bytes(n) {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
@@ -63,7 +65,7 @@ const label = (symbol) => (symbol === null ? "(new)" : String(symbol));
 function drawChart() {
   const svg = $("chart");
   const width = svg.clientWidth || 600, height = svg.clientHeight || 240;
-  const left = 34, right = 6, top = 8, bottom = 22;
+  const left = 34, right = 6, top = 10, bottom = 22;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const shown = points.slice(-KEPT);
   if (!shown.length) { svg.replaceChildren(); $("chart-text").textContent = "No symbols yet."; return; }
@@ -78,8 +80,8 @@ function drawChart() {
     parts.push(element("line", { class: "grid", x1: left, x2: width - right, y1: y(v), y2: y(v) }));
     parts.push(element("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, String(v)));
   }
-  parts.push(element("text", { x: left, y: height - 5 }, `event ${count(shown[0].line)}`));
-  parts.push(element("text", { x: width - right, y: height - 5, "text-anchor": "end" }, `${count(shown.at(-1).line)}, nats a symbol`));
+  parts.push(element("text", { x: Math.min(x(0), width - right - 170), y: height - 5 }, `event ${count(shown[0].line)}`));
+  parts.push(element("text", { x: width - right, y: height - 5, "text-anchor": "end" }, `event ${count(shown.at(-1).line)}`));
   const each = [], mean = [];
   let sum = 0;
   shown.forEach((p, i) => {
@@ -96,7 +98,7 @@ function drawChart() {
     if (!p.alarm) return;
     alarms += 1;
     parts.push(element("line", { class: "alarm-line", x1: x(i), x2: x(i), y1: top, y2: height - bottom }));
-    parts.push(element("circle", { class: "alarm-dot", cx: x(i), cy: y(p.surprise ?? high), r: 4 }));
+    parts.push(element("circle", { class: "alarm-dot", cx: x(i), cy: top, r: 4.5 }));
   });
   svg.replaceChildren(...parts);
   const average = shown.reduce((total, p) => total + (p.surprise ?? high), 0) / shown.length;
@@ -112,60 +114,72 @@ function redraw() {
 // --- Incidents
 
 function answerButtons(incident) {
-  const box = element("div", { class: "answers" });
-  for (const [strange, text] of [[true, "It was strange"], [false, "It was usual"]]) {
-    const button = element("button", { type: "button", "aria-pressed": String(incident.strange === strange) }, text);
-    button.disabled = incident.strange !== null;
-    button.addEventListener("click", async () => {
-      box.querySelectorAll("button").forEach((each) => { each.disabled = true; });
-      try {
-        await ask(path(`/incidents/${incident.number}/feedback`), {
-          method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ strange }),
-        });
-        incident.strange = strange;
-        button.setAttribute("aria-pressed", "true");
-        box.closest("li").classList.add("answered");
-        $("news").textContent = `Incident ${incident.number}: thank you, noted as ${strange ? "strange" : "usual"}.`;
-      } catch (error) {
-        box.querySelectorAll("button").forEach((each) => { each.disabled = false; });
-        tell(error.message, true);
-      }
+  const box = element("div", { class: "answers", role: "group", "aria-label": `Feedback on incident ${incident.number}` });
+  for (const [strange, text] of [[true, "True alarm"], [false, "False alarm"]]) {
+    const button = element("button", { type: "button", "aria-pressed": "false" }, text);
+    button.addEventListener("click", () => {
+      if (button.getAttribute("aria-disabled") !== "true") answer(incident, strange).catch((error) => tell(error.message, true));
     });
     box.append(button);
   }
   return box;
 }
 
+async function answer(incident, strange) {
+  const name = stream;
+  await json(path(`/incidents/${incident.number}/feedback`), {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ strange }),
+  });
+  answers.set(`${name}/${incident.number}`, strange);
+  $("news").textContent = `Incident ${incident.number} is marked as a ${strange ? "true" : "false"} alarm.`;
+  if (name === stream) await showIncidents();
+}
+
+// A button stays focusable after an answer, so that the keyboard focus is not lost.
+function markAnswer(item, strange) {
+  const buttons = item.querySelectorAll("button");
+  [true, false].forEach((value, i) => {
+    buttons[i].setAttribute("aria-pressed", String(strange === value));
+    buttons[i].setAttribute("aria-disabled", String(strange !== null));
+  });
+  item.classList.toggle("answered", strange !== null);
+}
+
+function incidentItem(incident) {
+  const [first, ...reasons] = incident.why.split("\n");
+  const p = incident.p_value === null ? "" : `; p = ${incident.p_value.toPrecision(2)}`;
+  const when = incident.time === null ? "" : `, ${clock(incident.time)}`;
+  const whose = incident.key === null ? "" : `, last key ${JSON.stringify(incident.key)}`;
+  return element("li", { "data-number": incident.number, "data-alarms": incident.n_alarms },
+    element("h3", {}, `Incident ${incident.number}: ${incident.side ?? "surprising"}`),
+    element("div", { class: "note" }, `${first}${p}${when}${whose}`),
+    element("ul", { class: "why" }, ...reasons.map((each) => element("li", {}, unbroken(each)))),
+    answerButtons(incident));
+}
+
 async function showIncidents() {
   const name = stream;
   const { incidents } = await json(path("/incidents"));
-  if (name !== stream) return; // another one was chosen meanwhile: feedback would go there
-  const numbers = new Set(incidents.map((each) => each.number));
-  const focused = document.activeElement?.closest?.("#incidents > li")?.dataset.version;
+  if (name !== stream) return; // the user chose another stream meanwhile: feedback would go there
   const list = $("incidents");
-  const old = new Map([...list.children].map((each) => [each.dataset.version, each]));
-  list.replaceChildren(...incidents.map((incident) => {
-    const version = `${incident.number}/${incident.n_alarms}/${incident.strange}`;
-    if (old.has(version)) return old.get(version);
-    const [first, ...reasons] = incident.why.split("\n");
-    const item = element("li", { "data-version": version });
-    const when = incident.time === null ? "" : `, ${clock(incident.time)}`;
-    const whose = incident.key === null ? "" : `, last key ${JSON.stringify(incident.key)}`;
-    item.append(
-      element("h3", {}, `Incident ${incident.number}: ${incident.side ?? "surprising"}`),
-      element("div", { class: "note" }, `${first}${incident.p_value === null ? "" : `; p = ${incident.p_value.toPrecision(2)}`}${when}${whose}`),
-      element("ul", { class: "why" }, ...reasons.map((each) => element("li", {}, unbroken(each)))),
-      answerButtons(incident),
-    );
-    item.classList.toggle("answered", incident.strange !== null);
+  const old = new Map([...list.children].map((each) => [each.dataset.number, each]));
+  const active = document.activeElement?.closest?.("#incidents > li");
+  const place = active ? [...active.querySelectorAll("button")].indexOf(document.activeElement) : -1;
+  const items = incidents.map((incident) => {
+    const before = old.get(String(incident.number));
+    const item = before?.dataset.alarms === String(incident.n_alarms) ? before : incidentItem(incident);
+    markAnswer(item, incident.strange ?? answers.get(`${name}/${incident.number}`) ?? null);
     item.classList.toggle("new", known !== null && !known.has(incident.number));
     return item;
-  }));
-  if (focused) list.querySelector(`li[data-version="${focused}"] button:not(:disabled)`)?.focus();
+  });
+  if (items.length !== list.children.length || items.some((each, i) => each !== list.children[i])) {
+    list.replaceChildren(...items);
+    if (place >= 0) list.querySelector(`li[data-number="${active.dataset.number}"]`)?.querySelectorAll("button")[place].focus();
+  }
   $("no-incidents").hidden = incidents.length > 0;
   const fresh = known === null ? [] : incidents.filter((each) => !known.has(each.number));
   if (fresh.length) $("news").textContent = `New incident ${fresh[0].number} in ${stream}: ${fresh[0].why.split("\n")[0]}`;
-  known = numbers;
+  known = new Set(incidents.map((each) => each.number));
 }
 
 // --- States
@@ -180,12 +194,16 @@ function drawGraph(model) {
     return;
   }
   const size = Math.max(330, Math.min(520, svg.clientWidth || 460)), centre = size / 2;
-  const radius = states.length === 1 ? 0 : centre - 72;
+  const short = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
+  const names = new Map(states.map((each) => [each.state, each.emits.slice(0, 2).map((one) => short(label(one.symbol)))]));
+  const longest = Math.max(...[...names.values()].flat().map((text) => text.length), 1);
+  const isAlone = states.length === 1; // labels stand left and right of the ellipse, and need room there
+  const wide = isAlone ? 0 : Math.max(60, centre - 60 - 7 * longest), tall = isAlone ? 0 : centre - 86;
   svg.setAttribute("viewBox", `0 0 ${size} ${size}`);
   const most = Math.max(...states.map((each) => each.visits), 1);
   const place = new Map(states.map((each, i) => {
     const angle = 2 * Math.PI * i / states.length - Math.PI / 2;
-    return [each.state, { x: centre + radius * Math.cos(angle), y: centre + radius * Math.sin(angle), r: 11 + 11 * Math.sqrt(each.visits / most), angle }];
+    return [each.state, { x: centre + wide * Math.cos(angle), y: centre + tall * Math.sin(angle), r: 11 + 11 * Math.sqrt(each.visits / most), angle }];
   }));
   const edges = [], nodes = [];
   for (const move of model.transitions) {
@@ -208,15 +226,18 @@ function drawGraph(model) {
     edges.push(edge);
   }
   for (const state of states) {
-    const at = place.get(state.state), names = state.emits.slice(0, 2).map((each) => label(each.symbol));
+    const at = place.get(state.state), lines = names.get(state.state);
     const group = element("g");
     group.append(element("title", {}, `state ${state.state}: ${count(state.visits)} visits, emits ${state.emits.map((each) => `${label(each.symbol)} ${percent(each.share)}`).join(", ")}`));
     group.append(element("circle", { class: state.is_current ? "node current" : "node", cx: at.x, cy: at.y, r: at.r }));
     group.append(element("text", { class: state.is_current ? "name current" : "name", x: at.x, y: at.y + 4.5 }, String(state.state)));
     const loops = model.transitions.some((each) => each.from === state.state && each.to === state.state && each.share >= 0.05);
-    const far = at.r + (loops ? 38 : 20), dx = far * Math.cos(at.angle), dy = far * Math.sin(at.angle);
-    const text = names.join(", ");
-    group.append(element("text", { class: "label", x: Math.min(Math.max(at.x + dx, 36), size - 36), y: at.y + dy + 4 }, text.length > 16 ? `${text.slice(0, 15)}…` : text));
+    const far = at.r + (loops ? 31 : 7), across = Math.cos(at.angle), down = Math.sin(at.angle);
+    const anchor = across > 0.3 ? "start" : across < -0.3 ? "end" : "middle";
+    const first = at.y + far * down + 4 + (lines.length - 1) * (down < -0.3 ? -14 : down > 0.3 ? 0 : -7) + (anchor === "middle" ? 6 * down : 0);
+    lines.forEach((text, i) => {
+      group.append(element("text", { class: "label", "text-anchor": anchor, x: at.x + far * across, y: first + 14 * i }, text));
+    });
     nodes.push(group);
   }
   const arrow = element("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" });
@@ -225,7 +246,7 @@ function drawGraph(model) {
   defs.append(arrow);
   svg.replaceChildren(defs, ...edges, ...nodes);
   const current = states.find((each) => each.is_current);
-  $("states-text").textContent = `${model.filter}: ${model.n_states} states in the heaviest particle${model.n_states > states.length ? `, the ${states.length} most visited shown` : ""}${current ? `; it is in state ${current.state}` : ""}. The table has the same in numbers.`;
+  $("states-text").textContent = `The heaviest particle of ${model.filter} has ${model.n_states} ${model.n_states === 1 ? "state" : "states"}${model.n_states > states.length ? `; the ${states.length} most visited are shown` : ""}${current ? `. It is now in state ${current.state}` : ""}. The table “Heaviest particle” has the numbers.`;
 }
 
 function showTable(model) {
@@ -234,8 +255,8 @@ function showTable(model) {
     return element("tr", {},
       element("th", { scope: "row" }, `${state.state}${state.is_current ? " (now)" : ""}`),
       element("td", {}, count(state.visits)),
-      element("td", {}, state.emits.map((each) => `${label(each.symbol)} (${percent(each.share)})`).join(", ")),
-      element("td", {}, next.map((each) => `${each.to} (${percent(each.share)})`).join(", ")));
+      element("td", {}, state.emits.map((each) => `${label(each.symbol)}\u00a0(${percent(each.share)})`).join(", ")),
+      element("td", {}, next.map((each) => `${each.to}\u00a0(${percent(each.share)})`).join(", ")));
   }));
 }
 
@@ -251,14 +272,15 @@ function showHealth(status) {
   const rows = [
     ["predictor", status.method],
     ["events", count(status.events)],
-    ["events a second", speed === null ? "…" : speed < 10 ? speed.toFixed(1) : count(speed)],
-    ["waiting", count(status.lag)],
-    ["time of an event", status.microseconds_per_event === null ? "…" : `${count(status.microseconds_per_event)} µs`],
-    ["symbols", count(status.symbols)],
+    ["events per second", speed === null ? "…" : speed < 10 ? speed.toFixed(1) : count(speed)],
+    ["events waiting", count(status.lag)],
+    ["events repeated", count(status.repeated)],
+    ["events rejected", count(status.rejected)],
+    ["processor time per event", status.microseconds_per_event === null ? "…" : `${count(status.microseconds_per_event)} µs`],
+    ["distinct symbols", count(status.symbols)],
     ["keys", status.keys === null ? "none" : count(status.keys)],
-    ["mean states", status.mean_states === null ? "…" : status.mean_states.toFixed(1)],
-    ["memory", status.memory === null ? "unknown" : bytes(status.memory.allocated)],
-    ["refused, repeated", `${count(status.rejected)}, ${count(status.repeated)}`],
+    ["states, mean", status.mean_states === null ? "none" : status.mean_states.toFixed(1)],
+    ["memory of the predictor", status.memory === null ? "unknown" : bytes(status.memory.allocated)],
   ];
   $("health").replaceChildren(...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 }
@@ -293,7 +315,7 @@ async function watch(name, signal) {
         }
         redraw();
       }
-      tell("the service went away; trying again", true);
+      tell("the connection was closed; trying again", true);
     } catch (error) {
       if (signal.aborted) return;
       tell(`${error.message}; trying again`, true);
@@ -312,7 +334,7 @@ async function refresh() {
       showHealth(status);
       drawGraph(model);
       showTable(model);
-    } catch { /* what watches says it */ }
+    } catch { /* `watch` reports it */ }
   }
 }
 
@@ -320,7 +342,7 @@ function choose(name) {
   stream = name;
   points = [];
   known = null;
-  location.hash = name;
+  history.replaceState(null, "", `#${name}`);
   document.title = `${name} · mdvpf`;
   if (watching) watching.abort();
   watching = new AbortController();
@@ -330,13 +352,30 @@ function choose(name) {
   refresh();
 }
 
+// The list of streams says which ones have incidents.
+function nameStreams(streams) {
+  const found = new Map(streams.map((each) => [each.name, each.incidents]));
+  for (const option of $("stream").options) {
+    const n = found.get(option.value);
+    option.textContent = n ? `${option.value} (${n} ${n === 1 ? "incident" : "incidents"})` : option.value;
+  }
+}
+
+async function refreshStreams() {
+  if (stream === null || document.hidden) return;
+  try {
+    nameStreams((await json("/v1/streams")).streams);
+  } catch { /* `watch` reports it */ }
+}
+
 async function start() {
   try {
     const { streams } = await json("/v1/streams");
     $("login").hidden = true;
     $("main").hidden = false;
     const names = streams.map((each) => each.name);
-    $("stream").replaceChildren(...names.map((name) => element("option", {}, name)));
+    $("stream").replaceChildren(...names.map((name) => element("option", { value: name }, name)));
+    nameStreams(streams);
     const wanted = location.hash.slice(1); // names need no escapes
     $("stream").value = names.includes(wanted) ? wanted : names[0];
     choose($("stream").value);
@@ -355,4 +394,5 @@ $("login").addEventListener("submit", (event) => {
 });
 addEventListener("resize", redraw);
 setInterval(refresh, 2000);
+setInterval(refreshStreams, 10000);
 start();
