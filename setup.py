@@ -3,13 +3,13 @@
 Environment variables choose the build:
 
 MDVPF_DEBUG=1
-    No optimisation, and Cython's checks of bounds, indices and division back on.
+    No optimisation; Cython checks bounds, indices and divisions.
 MDVPF_SANITIZE=1
     Address and undefined-behaviour sanitizers (GCC or Clang); see `make sanitize`.
 MDVPF_COVERAGE=1
-    Counts of the lines that run (GCC); see `make coverage-core`.
+    Count the lines that run (GCC); see `make coverage-core`.
 MDVPF_PURE=1
-    Compile nothing. The Makefile installs the package like this and compiles it afterwards.
+    Compile nothing. The Makefile installs the package in this way and compiles it afterwards.
 """
 
 import os
@@ -37,15 +37,15 @@ DIRECTIVES = {
     "embedsignature": False,
 }
 
-# -ffp-contract=off: no fused multiply-add, so that results are alike on every machine.
 WARNINGS = ["-Wall", "-Wextra"]
+# -ffp-contract=off: no fused multiply-add, so that results are the same on every machine.
 OPTIMISED = ["-O3", "-ffp-contract=off"]
 UNOPTIMISED = ["-O0", "-g", "-ffp-contract=off"]
 SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED = [
     *SANITIZERS,
     "-fno-sanitize-recover=undefined",
-    "-fno-wrapv",  # Python's own -fwrapv would allow integers to overflow
+    "-fno-wrapv",  # Python's own -fwrapv would hide integer overflows
     "-fno-omit-frame-pointer",
     "-g",
     "-O1",
@@ -56,7 +56,7 @@ MSVC_OPTIMISED = ["/O2", "/fp:precise"]
 MSVC_UNOPTIMISED = ["/Od", "/Zi", "/fp:precise"]
 
 
-# Adds up in parallel, so that a compiler without the runtime library fails as well.
+# The loop runs in parallel, so that linking fails without the runtime library.
 OPENMP_PROBE = """
 #include <omp.h>
 int main(void) {
@@ -69,7 +69,7 @@ int main(void) {
 
 
 class BuildCore(build_ext):
-    """Sets the options of the compiler, which is known only when it is about to run."""
+    """Set the options of the compiler, which is known only when the build starts."""
 
     def has_openmp(self, flag):
         """Whether a program with OpenMP compiles and links; without, the core is serial."""
@@ -113,7 +113,7 @@ def extensions():
     """Return an extension for every .pyx, translated to C if a source or this file is newer."""
     sources = sorted(path.relative_to(HERE) for path in HERE.glob("mdvpf/**/*.pyx"))
     depends = sorted(path.relative_to(HERE).as_posix() for path in HERE.glob("mdvpf/**/*.pxd"))
-    # Outside the package, and apart for each set of directives: Cython compares times only.
+    # A folder for each set of directives, since Cython only compares modification times.
     folder = "build/cython-debug" if DEBUG else "build/cython"
     translated = [HERE / folder / source.with_suffix(".c") for source in sources]
     written = Path(__file__).stat().st_mtime
@@ -132,6 +132,6 @@ def extensions():
 setup(
     ext_modules=[] if PURE else extensions(),
     cmdclass={"build_ext": BuildCore},
-    # Times do not tell a debug build from another: compile whenever asked to.
+    # Modification times do not show whether a build was a debug build, so always compile.
     options={"build_ext": {"force": True, "parallel": True}},
 )

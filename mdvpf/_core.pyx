@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The compiled core: `ParticleSystem`, a population of particles on shared count tables.
 
-The only owner of memory, the only place that releases and takes back the GIL, and the only one
-that raises. It draws no random numbers: the caller passes uniforms. Arrays come in as contiguous
-buffers, and what goes out is copied into arrays that the caller made.
+Only this module owns memory, releases and reacquires the GIL, and raises exceptions. It draws no
+random numbers: the caller passes uniforms. Arrays come in as contiguous buffers, and results are
+written into arrays of the caller.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -39,7 +39,7 @@ from mdvpf._kernel.sections cimport (
     Snapshot, borrow_sections, dispose_snapshot, format_of, sections_of)
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
 from mdvpf._kernel.shelves cimport lay_out
-from mdvpf._kernel.shown cimport Shown, shown_particle, shown_standing
+from mdvpf._kernel.shown cimport Shown, shown_particle, shown_state_of_key
 from mdvpf._kernel.state_text cimport state_text
 from mdvpf._kernel.statistics cimport channels_of, observation_of
 from mdvpf._kernel.step cimport set_time, start_sequence, step
@@ -49,20 +49,19 @@ from mdvpf._kernel.threads cimport watch_forks
 from mdvpf._kernel.types cimport History, Report, System
 from mdvpf._kernel.verify_all cimport verify_all
 
-# Candidates scored, or records visited, between two looks at pending signals: some milliseconds.
 cdef enum:
-    SIGNAL_INTERVAL = 500000
+    SIGNAL_INTERVAL = 500000  # candidates or records between two checks for signals: some ms
 
 
 watch_forks()
 
 
 cdef int raise_for(Status status, const System* system=NULL) except -1:
-    """Turn a status into an exception: the one place that does."""
+    """Turn a status into an exception. No other function does."""
     if status == OK:
         return 0
     if status == NO_MEMORY:
-        raise MemoryError("not enough memory; the filter is as it was before the call")
+        raise MemoryError("not enough memory; the call has not changed the filter")
     if status == NOT_A_NUMBER:
         raise FloatingPointError(
             "a candidate's score is not a finite number; expected a smaller discount "
@@ -71,20 +70,20 @@ cdef int raise_for(Status status, const System* system=NULL) except -1:
     if status == BAD_EMISSION:
         raise ValueError(fault_text(&system.numbers.compiled))
     if status == COUNT_LIMIT:
-        raise OverflowError("a count is 2**32 - 1; the filter is as it was before the step")
-    raise ValueError("uniforms: expected one for every draw of the step")
+        raise OverflowError("a count is 2**32 - 1; the step has not changed the filter")
+    raise ValueError("uniforms: expected one for each draw of the step")
 
 
 cdef int check_number(int32_t number) except -1:
     if number < 0:
-        raise ValueError(f"number={number}: expected that of a key, at least 0")
+        raise ValueError(f"number={number}: expected the number of a key, at least 0")
     return 0
 
 
 cdef class ParticleSystem:
     """A population of particles, their count tables and their histories.
 
-    Configuration is numeric and has been validated: see `mdvpf._codes` for what the codes mean.
+    The arguments are numeric codes of validated options: see `mdvpf.filter.core_arguments`.
     """
 
     cdef System system
@@ -141,7 +140,7 @@ cdef class ParticleSystem:
         system.ess_threshold = ess_threshold
         system.budget = budget
         system.n_threads = n_threads
-        # There are V + 1 columns: one of them is for what was not observed.
+        # There are V + 1 columns, one of them for missing symbols.
         system.depth = depth_for(<uint32_t>n_symbols)
         system.root_size = root_for(system, <uint32_t>n_symbols)
         system.row_depth = row_depth_for(system, <uint32_t>n_symbols)
@@ -162,7 +161,7 @@ cdef class ParticleSystem:
 
     # ---- one call at a time ----------------------------------------------------------------
 
-    # Calls that release the GIL are marked by `busy`; short ones that hold it only look.
+    # Calls that release the GIL set `busy`. Short calls, which hold the GIL, only check it.
 
     cdef int check_idle(self) except -1:
         if self.busy:
@@ -170,7 +169,7 @@ cdef class ParticleSystem:
                 "this filter is in use by another thread; expected one call at a time "
                 "(copy() gives each thread its own)"
             )
-        if not self.system.n_shelves:  # made by __new__ alone: there is no memory to look at
+        if not self.system.n_shelves:  # made by __new__ alone: there are no buffers
             raise RuntimeError("this ParticleSystem was never initialised; expected __init__ first")
         return 0
 
@@ -180,11 +179,11 @@ cdef class ParticleSystem:
         return 0
 
     cdef int64_t n_accepted(self) noexcept nogil:
-        """Symbols that may come next: those of the alphabet, and a new one if it is open."""
+        """The number of symbols that may come next; an open alphabet has one more, a new one."""
         return <int64_t>self.system.model.n_symbols + self.system.model.is_open
 
     cdef int check_observation(self, const double[::1] observation, int32_t symbol) except -1:
-        """Check that there is an observation in a family over numbers, and only there."""
+        """Check an observation, which only families over numbers have."""
         cdef System* system = &self.system
         cdef uint32_t n = system.numbers.n_channels
         if observation is None:
@@ -211,23 +210,23 @@ cdef class ParticleSystem:
         Parameters
         ----------
         symbols : int32 buffer
-            Symbols, -1 for missing; of numbers 0, and -1 where all are missing.
+            Symbols, -1 for missing; in a family over numbers 0, or -1 if all channels are missing.
         ended : int32 buffer
             Number of the key whose sequence ends before each symbol, -1 for none.
         discounts : float64 buffer
-            Discount of the step that each symbol completes; ignored but by MD-VPA.
+            Discount of the step that each symbol completes. Only MD-VPA uses it.
         uniforms : float64 buffer
-            At least as many as the chunk draws.
+            Uniforms on [0, 1), at least as many as the chunk draws.
         reports : float64 buffer of shape (n, 6)
             Receives log predictive, log evidence, mean states, ESS, particles and discarded.
         progress : int64 buffer of length 2
-            Receives the number of symbols absorbed and of uniforms used, also on an error.
+            Receives the numbers of symbols absorbed and of uniforms used, also on an error.
         numbers : int32 buffer or None
             Number of the key of each symbol; None if all are 0.
         times : float64 buffer or None
             Half-lives that have passed at each symbol, for forgetting by time.
         distributions : float64 buffer of shape (n, width) or None
-            Receives the distribution before each symbol. The width is at least that of the last.
+            Receives the distribution before each symbol; the last of them must fit the width.
         observations : float64 buffer of shape (n, channels) or None
             In a family over numbers, a row for each symbol.
         """
@@ -248,7 +247,7 @@ cdef class ParticleSystem:
                 or (numbers is not None and numbers.shape[0] != n) \
                 or (timed and times.shape[0] != n) \
                 or (observations is not None and observations.shape[0] != n):
-            raise ValueError("symbols, ended, discounts, reports, ...: expected one length")
+            raise ValueError("symbols, ended, discounts, reports, ...: expected equal lengths")
         if numbers is not None and n:
             number = &numbers[0]
         for i in range(n):
@@ -256,7 +255,7 @@ cdef class ParticleSystem:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
             if ended[i] < -1 or (number != NULL and number[i] < 0):
                 raise ValueError(f"a number of symbol {i} is negative: expected that of a key")
-            n_known += system.model.is_open and symbols[i] == n_known - 1  # one that was new
+            n_known += system.model.is_open and symbols[i] == n_known - 1  # a new symbol
             self.check_observation(
                 None if observations is None else observations[i], symbols[i])
         if has_distributions and (
@@ -369,17 +368,17 @@ cdef class ParticleSystem:
             self.busy = False
 
     def tell_time(self, double elapsed):
-        """Note how many half-lives have passed, for forgetting by time."""
+        """Set the time of the next symbol, in half-lives, for forgetting by time."""
         self.check_idle()
         set_time(&self.system, elapsed)
 
     @property
     def elapsed(self):
-        """Half-lives that had passed at the latest time told, and at the symbol that is pending."""
+        """Half-lives that had passed at the latest time set, and at the pending symbol."""
         return self.system.elapsed, self.system.now_elapsed
 
     def copy(self):
-        """A copy that shares nothing with this system."""
+        """Return a copy that shares no memory with this system."""
         cdef ParticleSystem other = ParticleSystem.__new__(ParticleSystem)
         cdef Status status
         self.enter()
@@ -393,9 +392,9 @@ cdef class ParticleSystem:
             self.busy = False
 
     def snapshot(self):
-        """Steps, log evidence, margin, pending symbol (None: none) and the arrays of the state.
+        """Return steps, log evidence, margin, pending symbol or None, and the arrays of the state.
 
-        `sections.pxd` says what the arrays are.
+        `sections.pxd` describes the arrays.
         """
         cdef System* system = &self.system
         cdef Snapshot arrays
@@ -416,32 +415,32 @@ cdef class ParticleSystem:
     def restored(
         self, int64_t n_steps, double log_evidence, double margin, pending, tuple sections
     ):
-        """A system configured like this one, which must be new, in the state of a snapshot."""
+        """Return a copy of this system, which must be new, with the state of a snapshot."""
         cdef ParticleSystem other
         cdef Snapshot given
         cdef Status status
-        cdef bint waits = pending is not None
-        cdef int32_t symbol = pending if waits else MISSING
+        cdef bint has_pending = pending is not None
+        cdef int32_t symbol = pending if has_pending else MISSING
         if self.system.n_steps or self.system.pending or n_steps < 0 \
                 or not MISSING <= symbol < (
                     0x7FFFFFF0 if self.system.model.is_open else self.n_accepted()):
             raise ValueError("expected a system that has seen nothing, and numbers in range")
-        if waits and self.system.algorithm != ALGORITHM_MDVPA:
-            raise ValueError("a symbol is held back, which only MD-VPA does")
+        if has_pending and self.system.algorithm != ALGORITHM_MDVPA:
+            raise ValueError("there is a pending symbol, which only MD-VPA has")
         borrow_sections(&given, format_of(&self.system), sections)
         other = self.copy()
         other.system.n_steps = n_steps
         other.system.log_evidence = log_evidence
         other.system.margin = margin
         with nogil:
-            status = read_system(&other.system, &given, waits, symbol)
+            status = read_system(&other.system, &given, has_pending, symbol)
         self.system.memory.fail_after = other.system.memory.fail_after
         if status == BAD_SNAPSHOT:
             raise ValueError((<bytes>given.fault).decode())
         raise_for(status, &other.system)
         return other
 
-    # ---- what is shown -----------------------------------------------------------------------
+    # ---- the particles shown -----------------------------------------------------------------
 
     @property
     def n_particles(self):
@@ -460,7 +459,7 @@ cdef class ParticleSystem:
 
     @property
     def pending(self):
-        """Whether a symbol waits for the one after it."""
+        """Whether MD-VPA has a pending step."""
         return bool(self.system.pending)
 
     @property
@@ -470,7 +469,7 @@ cdef class ParticleSystem:
 
     @property
     def last_symbol(self):
-        """Symbol that the particles shown emitted last; None: it was missing, or there is none."""
+        """The latest symbol that the particles shown emitted; None if missing, or before any."""
         cdef int32_t column = self.system.pending_symbol
         if not self.system.pending:
             column = <int32_t>self.system.last_symbol
@@ -480,7 +479,7 @@ cdef class ParticleSystem:
 
     @property
     def n_symbols(self):
-        """Size of the alphabet; of an open one the number of symbols seen."""
+        """Size of the alphabet; if it is open, the number of symbols seen."""
         return self.system.model.n_symbols
 
     def seen(self, int64_t[::1] out):
@@ -488,23 +487,23 @@ cdef class ParticleSystem:
         cdef uint32_t i
         self.check_idle()
         if not self.system.model.is_open or out.shape[0] != self.system.model.n_symbols:
-            raise ValueError("out: expected one entry a symbol of an open alphabet")
+            raise ValueError("out: expected one entry for each symbol of an open alphabet")
         for i in range(self.system.model.n_symbols):
             out[i] = <int64_t>seen_times(&self.system)[i]
 
     def standing(self, int32_t number, int64_t[::1] states):
-        """Write where a key stands in each particle shown (-1: start); return its last symbol."""
+        """Write the state of a key in each particle shown (-1: start); return its last symbol."""
         cdef System* system = &self.system
         cdef uint32_t symbol
         cdef int64_t i
         self.check_idle()
         check_number(number)
         if number == <int32_t>system.positions.active:
-            raise ValueError("number: expected another key than that of the latest symbol")
+            raise ValueError("number: expected a key other than that of the latest symbol")
         if states.shape[0] != self.n_particles:
-            raise ValueError("states: expected one entry a particle")
+            raise ValueError("states: expected one entry for each particle")
         for i in range(states.shape[0]):
-            states[i] = shown_standing(system, i, <uint32_t>number)
+            states[i] = shown_state_of_key(system, i, <uint32_t>number)
         symbol = symbol_of_key(system, <uint32_t>number)
         return None if symbol == system.model.missing else symbol_at(system, <int32_t>symbol)
 
@@ -518,7 +517,7 @@ cdef class ParticleSystem:
         cdef Shown shown
         self.check_idle()
         if not weights.shape[0] == states.shape[0] == n_states.shape[0] == parents.shape[0] == n:
-            raise ValueError("expected one entry a particle")
+            raise ValueError("expected one entry for each particle")
         for i in range(n):
             shown = shown_particle(&self.system, i)
             weights[i] = shown.weight
@@ -533,7 +532,7 @@ cdef class ParticleSystem:
         cdef int64_t i = 0
         cdef double base = 0.0
         if out.shape[0] != self.n_accepted():
-            raise ValueError("out: expected one entry a symbol, and one for a new one")
+            raise ValueError("out: expected one entry for each symbol that may come next")
         check_number(number)
         self.enter()
         try:
@@ -561,7 +560,7 @@ cdef class ParticleSystem:
         return n
 
     def path(self, int64_t particle, int64_t[::1] out):
-        """Write the latest states on the path of a particle shown, the last of them last."""
+        """Write the latest states on the path of a particle shown, in order of time."""
         cdef System* system = &self.system
         cdef uint32_t* block
         cdef int64_t n = self.path_length()
@@ -579,7 +578,7 @@ cdef class ParticleSystem:
             write_path(&system.history, block_of(system, particle)[BLOCK_LEAF], n, &out[0])
 
     def counts(self, int64_t particle, int64_t[:, ::1] transition, int64_t[:, ::1] emission):
-        """Add the counts of a particle shown; row 0 of `transition` is the start state's."""
+        """Add the counts of a particle shown; row 0 of `transition` is that of the start state."""
         cdef System* system = &self.system
         cdef bint pending = system.pending
         cdef uint32_t state = 0
@@ -606,11 +605,11 @@ cdef class ParticleSystem:
             raise ValueError("particle: expected one shown")
         return shown_particle(&self.system, particle).n_states
 
-    cdef int64_t held_states(self, int64_t particle) except -1:
+    cdef int64_t unreleased_states(self, int64_t particle) except -1:
         """How many states of a particle shown have not been released."""
         cdef System* system = &self.system
         cdef uint32_t* block
-        self.n_labels(particle)  # or raises
+        self.n_labels(particle)  # checks the argument
         if not system.pending:
             return block_of(system, particle)[BLOCK_STATES]
         block = block_of(system, system.provisional.parent[particle])
@@ -618,9 +617,9 @@ cdef class ParticleSystem:
             + <int64_t>(system.provisional.state[particle] == block[BLOCK_STATES])
 
     def n_held(self, int64_t particle):
-        """Number of states that `real_counts` has where there are labels."""
+        """Number of states of a particle shown that have not been released."""
         self.check_idle()
-        return self.held_states(particle)
+        return self.unreleased_states(particle)
 
     def real_counts(
         self, int64_t particle, double[:, ::1] transition, double[:, ::1] emission,
@@ -628,11 +627,11 @@ cdef class ParticleSystem:
     ):
         """Write the real counts of a particle shown into tables of zeros.
 
-        The tables are by label; or, if there are `labels`, which are written too, they have the
-        states that have not been released, in the order of the particle. Row 0 of `transition`
-        is the start state's; every state has one row, or in a Mealy machine V + 1 of them.
-        `into` is how often each state was entered, and `reached` from how many rows, which is
-        written for the oracle of rows only.
+        Without `labels`, the tables are by label. With `labels`, they have the states that have not
+        been released, in the order of the particle, and `labels` receives their labels. Row 0 of
+        `transition` is that of the start state; every state has one row, in a Mealy machine V + 1.
+        `into` receives how often each state was entered and, with the oracle of rows only,
+        `reached` the number of rows that lead to it.
         """
         cdef System* system = &self.system
         cdef bint pending = system.pending
@@ -643,8 +642,8 @@ cdef class ParticleSystem:
         self.enter()
         try:
             n = self.n_labels(particle) if labels is None else labels.shape[0]
-            if labels is not None and n != self.held_states(particle):
-                raise ValueError("labels: expected one entry a state")
+            if labels is not None and n != self.unreleased_states(particle):
+                raise ValueError("labels: expected one entry for each state")
             if transition.shape[0] != 1 + n * rows_a_state(system) or transition.shape[1] != n \
                     or emission.shape[0] != n or emission.shape[1] != system.model.n_symbols \
                     or into.shape[0] != n or reached.shape[0] != n:
@@ -677,8 +676,8 @@ cdef class ParticleSystem:
     def components(self, double[:, ::1] weights, double[:, :, ::1] statistics, int32_t number=0):
         """Write the predictive of a key as a mixture over rows of statistics.
 
-        Each row stands for two components: as it is and, while MD-VPA holds an observation back,
-        with that observation. Statistics are as of the step that comes next.
+        Each row stands for two components: as stored and, while MD-VPA has a pending observation,
+        with that observation. Statistics are as of the next step.
         """
         cdef System* system = &self.system
         cdef int64_t n = system.numbers.n_rows
@@ -701,7 +700,7 @@ cdef class ParticleSystem:
     def statistics(self, int64_t particle, double[:, ::1] out):
         """Write the statistics of the states of a particle shown into a table of zeros, by label.
 
-        As of the step that comes next; states that have faded away keep their zeros.
+        Statistics are as of the next step; states that have faded away keep their zeros.
         """
         self.enter()
         try:
@@ -715,9 +714,9 @@ cdef class ParticleSystem:
     # ---- memory ------------------------------------------------------------------------------
 
     def settle(self):
-        """Give back work space and free room, as a run should at its end if it was long.
+        """Release work space and compact storage. A long run calls this at its end.
 
-        Nothing is done if another thread uses the system: its run will settle.
+        This does nothing while another thread uses the system; its run will settle.
         """
         if self.busy:
             return
@@ -727,7 +726,7 @@ cdef class ParticleSystem:
         self.busy = False
 
     def memory(self):
-        """Live, allocated and dense-equivalent bytes, rows, shared rows and history nodes."""
+        """Return live, allocated and dense bytes, rows, shared rows and history nodes."""
         cdef System* system = &self.system
         cdef MemoryCounts found
         cdef unsigned char[::1] marks
@@ -751,7 +750,7 @@ cdef class ParticleSystem:
         self.system.memory.fail_after = n
 
     def _settle_every(self, int64_t n_steps):
-        """Settle everything once in so many steps from now on, for tests."""
+        """Set the interval of steps in which everything is settled once, for tests."""
         if n_steps < 1:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.settle_interval = n_steps
@@ -762,13 +761,13 @@ cdef class ParticleSystem:
         return self.system.n_settled
 
     def _release_every(self, int64_t n_steps):
-        """Look for states to release after every so many steps from now on, for tests."""
+        """Set the interval of steps between two releases of states, for tests."""
         if n_steps < 1:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.release_interval = n_steps
 
     def _free_stretches(self, uint32_t n):
-        """Start rounds of stretches with about that many free ones from now on, for tests."""
+        """Set how many free stretches a round has, for tests."""
         if not 1 <= n <= FREE_STRETCHES:
             raise ValueError(f"n={n}: expected 1 to {FREE_STRETCHES}")
         self.system.positions.n_spare = n
@@ -781,7 +780,7 @@ cdef class ParticleSystem:
     # ---- debugging ---------------------------------------------------------------------------
 
     def verify(self):
-        """Recompute totals, reference counts and ranges; raise AssertionError if one is off."""
+        """Recompute totals, reference counts and ranges; raise AssertionError if one is wrong."""
         self.enter()
         try:
             verify_all(&self.system)
@@ -789,7 +788,7 @@ cdef class ParticleSystem:
             self.busy = False
 
     def state_text(self, int64_t most=20):
-        """The state as text, with the first `most` particles and all the records they hold."""
+        """Return the state as text, with the first `most` particles and all records they hold."""
         if most < 0:
             raise ValueError(f"most={most}: expected at least 0")
         self.enter()

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Open alphabets: what was seen in the whole stream, and the base distribution that follows.
+"""Open alphabets: counts of symbols in the whole stream, and the base distribution q.
 
-Symbols are numbered by first appearance. Inside the core a symbol of an open alphabet is the number
-of its column: column 0 counts what was not observed and does not move when the alphabet grows, and
-symbol y has column y + 1. Column D + 1 is that of a symbol never seen.
+Symbols are numbered by first appearance. Inside the core, a symbol of an open alphabet is the
+number of its column. Column 0 counts missing symbols and does not move when the alphabet grows;
+symbol y has column y + 1. With D symbols seen, column D + 1 stands for a symbol never seen.
 
-p(y | m) is (count of y + concentration * q(y)) / (emitted + concentration), so for one symbol an
-open alphabet is a closed one with another beta: `use_symbol` puts it into the model before the
-symbol is scored, and everything else is the same.
+p(y | m) is (count of y + concentration * q(y)) / (emitted + concentration). For one symbol, an open
+alphabet is therefore a closed one with another beta, which `use_symbol` sets in the model before
+the symbol is scored.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -32,10 +32,10 @@ cdef inline uint64_t* seen_times(const System* system) noexcept nogil:
     return <uint64_t*>system.stored.seen.data
 
 
-cdef inline double base_after(
+cdef inline double base_of(
     const System* system, uint32_t column, uint64_t unseen
 ) noexcept nogil:
-    """q of the symbol, as it was before it was seen the last `unseen` times, 0 or 1."""
+    """q of the symbol, without the last `unseen` times that it was seen (0 or 1)."""
     cdef const Model* model = &system.model
     cdef uint32_t n_symbols = model.n_symbols
     cdef uint64_t times = 0
@@ -55,15 +55,15 @@ cdef inline void use_base(Model* model, double base) noexcept nogil:
 
 
 cdef inline void use_symbol(System* system, int32_t symbol) noexcept nogil:
-    """Prepare the model for scores of a symbol that comes next."""
+    """Set up the model to score the next symbol."""
     if system.model.is_open and symbol != MISSING:
-        use_base(&system.model, base_after(system, <uint32_t>symbol, 0))
+        use_base(&system.model, base_of(system, <uint32_t>symbol, 0))
 
 
 cdef inline void use_pending_symbol(System* system) noexcept nogil:
-    """Prepare the model for scores of the pending symbol, as they were when it came."""
+    """Set up the model to score the pending symbol with its q before it was counted."""
     if system.model.is_open and system.pending_symbol != MISSING:
-        use_base(&system.model, base_after(system, <uint32_t>system.pending_symbol, 1))
+        use_base(&system.model, base_of(system, <uint32_t>system.pending_symbol, 1))
 
 
 cdef inline Status reserve_seen(System* system, uint32_t column) noexcept nogil:
@@ -76,7 +76,7 @@ cdef inline Status reserve_seen(System* system, uint32_t column) noexcept nogil:
 
 
 cdef inline void count_symbol(System* system, int32_t symbol) noexcept nogil:
-    """Count a symbol that was absorbed; one that is new is among those seen from now on."""
+    """Count a symbol that was absorbed; if it is new, the alphabet grows."""
     if symbol == MISSING:
         return
     if <uint32_t>symbol > system.model.n_symbols:
@@ -89,18 +89,18 @@ cdef inline void count_symbol(System* system, int32_t symbol) noexcept nogil:
 cdef inline void add_base(
     const System* system, double base, double* out, int64_t n
 ) noexcept nogil:
-    """Add to predictions what all symbols share of the prior: the same, or by q."""
+    """Add the base to a prediction: to each symbol, or in an open alphabet shared by q."""
     cdef int64_t i
     if system.model.is_open:
         for i in range(n):
-            out[i] += base * base_after(system, <uint32_t>i + 1, 0)
+            out[i] += base * base_of(system, <uint32_t>i + 1, 0)
         return
     for i in range(n):
         out[i] += base
 
 
 cdef inline void normalize_prediction(double* out, int64_t n) noexcept nogil:
-    """Divide by the sum, which is 1 but for the rounding of counts."""
+    """Divide a prediction by its sum, which is 1 up to the rounding of counts."""
     cdef double total = 0.0
     cdef int64_t i
     for i in range(n):

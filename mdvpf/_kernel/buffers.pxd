@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Buffers: what is done to all buffers of a system alike, and how much of each is in use.
+"""Buffers: operations on all buffers of a system, and how much of each is in use.
 
-Buffers are reserved for the worst case, and memory that is never written costs nothing. So a
-buffer has three sizes: its length; the bytes that were ever written, which `memory()` reports as
+Buffers are reserved for the worst case, and memory that is never written costs nothing. A buffer
+therefore has three sizes: its length; the bytes that were ever written, which `memory()` reports as
 allocated; and the bytes that hold state, which a copy needs.
 """
 
@@ -16,7 +16,7 @@ from mdvpf._kernel.types cimport (
     Scratch, SharedUpdate, StoredBuffers, SurvivorBuffers, Survivors, System, WorkBuffers,
 )
 
-# The groups of buffers by lifetime: see `types.pxd`.
+# The structs of buffers by lifetime: see `buffer_types.pxd`.
 cdef enum:
     STORED
     RECORDS
@@ -25,7 +25,7 @@ cdef enum:
     WORK
     N_LIFETIMES
 
-cdef struct BufferGroup:
+cdef struct BufferSet:
     Buffer* first
     size_t n
 
@@ -37,24 +37,24 @@ cdef inline bint make_room(
     return resize(&system.memory, buffer, n * item_bytes) == OK
 
 
-cdef inline BufferGroup group_of(System* system, int lifetime) noexcept nogil:
-    cdef BufferGroup group
+cdef inline BufferSet buffers_of(System* system, int lifetime) noexcept nogil:
+    cdef BufferSet buffers
     if lifetime == STORED:
-        group.first = <Buffer*>&system.stored
-        group.n = sizeof(StoredBuffers) // sizeof(Buffer)
+        buffers.first = <Buffer*>&system.stored
+        buffers.n = sizeof(StoredBuffers) // sizeof(Buffer)
     elif lifetime == RECORDS:
-        group.first = <Buffer*>&system.pool.store
-        group.n = sizeof(PoolBuffers) // sizeof(Buffer)
+        buffers.first = <Buffer*>&system.pool.store
+        buffers.n = sizeof(PoolBuffers) // sizeof(Buffer)
     elif lifetime == NODES:
-        group.first = <Buffer*>&system.history.tree
-        group.n = sizeof(HistoryBuffers) // sizeof(Buffer)
+        buffers.first = <Buffer*>&system.history.tree
+        buffers.n = sizeof(HistoryBuffers) // sizeof(Buffer)
     elif lifetime == PENDING:
-        group.first = <Buffer*>&system.pending_step
-        group.n = sizeof(PendingBuffers) // sizeof(Buffer)
+        buffers.first = <Buffer*>&system.pending_step
+        buffers.n = sizeof(PendingBuffers) // sizeof(Buffer)
     else:
-        group.first = <Buffer*>&system.work
-        group.n = sizeof(WorkBuffers) // sizeof(Buffer)
-    return group
+        buffers.first = <Buffer*>&system.work
+        buffers.n = sizeof(WorkBuffers) // sizeof(Buffer)
+    return buffers
 
 
 # ---- typed pointers ----------------------------------------------------------------------
@@ -123,17 +123,17 @@ cdef inline size_t shelf_bytes(const System* system, uint32_t n_shelves) noexcep
 
 cdef inline size_t pending_bytes(const System* system, const Buffer* buffer) noexcept nogil:
     """Bytes of a buffer that belong to the pending step, if there is one."""
-    cdef const PendingBuffers* group = &system.pending_step
+    cdef const PendingBuffers* buffers = &system.pending_step
     cdef size_t n = <size_t>system.provisional.n
     if not system.pending:
         return 0
-    if buffer == &group.candidates:
+    if buffer == &buffers.candidates:
         return <size_t>system.candidates.n * sizeof(Candidate)
-    if buffer == &group.row_total:
+    if buffer == &buffers.row_total:
         return <size_t>system.n_particles * sizeof(RowTotal) * system.lookahead.has_totals
-    if buffer == &group.provisional.parent or buffer == &group.provisional.state:
+    if buffer == &buffers.provisional.parent or buffer == &buffers.provisional.state:
         return n * sizeof(uint32_t)
-    if buffer == &group.provisional.log_weight and not system.provisional.logarithmic:
+    if buffer == &buffers.provisional.log_weight and not system.provisional.logarithmic:
         return 0
     return n * sizeof(double)
 
@@ -165,21 +165,21 @@ cdef inline size_t state_bytes(
 
 # ---- bytes that were written -------------------------------------------------------------
 
-cdef inline void forget_extents(System* system) noexcept nogil:
-    """Note that nothing was written to the work space."""
+cdef inline void reset_extents(System* system) noexcept nogil:
+    """Reset the extents of work space that was just allocated."""
     memset(&system.extent, 0, sizeof(system.extent))
     if system.pending:
         system.extent.collected = system.candidates.n
 
 
 cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexcept nogil:
-    """How far work space that is reserved for the worst case was written."""
+    """Bytes of work space that may have been written."""
     cdef const WorkBuffers* work = &system.work
     cdef size_t collected = <size_t>system.extent.collected
     cdef size_t compared = <size_t>max(system.extent.collected, system.extent.sampled)
     cdef size_t threads = <size_t>system.n_threads
     if buffer == &system.pending_step.candidates:
-        # All threads but the first write further back, before all candidates are moved together.
+        # All threads but the first write further back; then all candidates are moved together.
         return collected * (2 * threads - 1) // threads * sizeof(Candidate)
     if buffer == &work.tilted:
         return collected * sizeof(Candidate)
@@ -215,15 +215,15 @@ cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexc
 
 cdef inline int64_t allocated_bytes(System* system) noexcept nogil:
     """Bytes of the system and its buffers, without those that were never written."""
-    cdef BufferGroup group
+    cdef BufferSet buffers
     cdef Buffer* buffer
     cdef size_t total = sizeof(System)
     cdef size_t i
     cdef int lifetime
     for lifetime in range(N_LIFETIMES):
-        group = group_of(system, lifetime)
-        for i in range(group.n):
-            buffer = &group.first[i]
+        buffers = buffers_of(system, lifetime)
+        for i in range(buffers.n):
+            buffer = &buffers.first[i]
             if lifetime == WORK or lifetime == PENDING:
                 total += min(buffer.bytes, work_extent(system, buffer))
             elif buffer == &system.pool.store.pages:
@@ -236,46 +236,46 @@ cdef inline int64_t allocated_bytes(System* system) noexcept nogil:
 # ---- all of them -------------------------------------------------------------------------
 
 cdef inline int64_t reserved_bytes(System* system) noexcept nogil:
-    """The length of all buffers: what `system.memory` must have counted."""
-    cdef BufferGroup group
+    """The total length of all buffers, which `system.memory.allocated` must equal."""
+    cdef BufferSet buffers
     cdef size_t total = 0
     cdef size_t i
     cdef int lifetime
     for lifetime in range(N_LIFETIMES):
-        group = group_of(system, lifetime)
-        for i in range(group.n):
-            total += group.first[i].bytes
+        buffers = buffers_of(system, lifetime)
+        for i in range(buffers.n):
+            total += buffers.first[i].bytes
     return <int64_t>total
 
 
 cdef inline void release_buffers(System* system) noexcept nogil:
-    cdef BufferGroup group
+    cdef BufferSet buffers
     cdef size_t i
     cdef int lifetime
     for lifetime in range(N_LIFETIMES):
-        group = group_of(system, lifetime)
-        for i in range(group.n):
-            dispose(&system.memory, &group.first[i])
+        buffers = buffers_of(system, lifetime)
+        for i in range(buffers.n):
+            dispose(&system.memory, &buffers.first[i])
 
 
 cdef inline Status copy_system(System* target, const System* source) noexcept nogil:
-    """Make the empty system `target` a copy. After a failure it can be released, nothing else."""
-    cdef BufferGroup group, origin
+    """Make the empty system `target` a copy. After a failure it can only be released."""
+    cdef BufferSet buffers, origin
     cdef size_t i, used
     cdef int lifetime
     memcpy(target, source, sizeof(System))
     target.memory.allocated = 0
     target.pool.memory = &target.memory
-    forget_extents(target)
+    reset_extents(target)
     for lifetime in range(N_LIFETIMES):
-        group = group_of(target, lifetime)
-        memset(group.first, 0, group.n * sizeof(Buffer))
+        buffers = buffers_of(target, lifetime)
+        memset(buffers.first, 0, buffers.n * sizeof(Buffer))
     for lifetime in range(N_LIFETIMES):
-        group = group_of(target, lifetime)
-        origin = group_of(<System*>source, lifetime)
-        for i in range(group.n):
+        buffers = buffers_of(target, lifetime)
+        origin = buffers_of(<System*>source, lifetime)
+        for i in range(buffers.n):
             used = state_bytes(source, lifetime, &origin.first[i])
-            if duplicate(&target.memory, &group.first[i], &origin.first[i], used) != OK:
+            if duplicate(&target.memory, &buffers.first[i], &origin.first[i], used) != OK:
                 return NO_MEMORY
     find_arrays(target)
     return OK

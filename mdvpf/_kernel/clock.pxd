@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""The weights of steps, and how real counts are stored: how forgetting is computed.
+"""Forgetting: the weights of steps, and the storage of real counts.
 
-Step n has the weight w_n, which grows; to count is to add the weight of the step, and a count as of
-step n is the sum divided by w_n. So what was counted earlier fades without being touched.
+Step n has the weight w_n, which grows with n. Counting adds the weight of the step to a sum, and a
+count as of step n is the sum divided by w_n. Earlier counts fade although their sums do not change.
 
-Sums are stored as 32-bit floats in units of a power of two, the *scale* of a record or of a block,
-which follows the weights when the record is written. A sum is cut to 24 bits after a dither is
-added that depends on the step alone. So it is rounded up or down, right on average, and an
-increment does not vanish beside a large count, however large. Whole numbers below 2**24 stay exact.
+Sums are stored as 32-bit floats, as multiples of a power of two, the *scale* of their record or
+block. The scale follows the weights when the record is written. A sum is cut to 24 bits after a
+dither is added that depends on the step alone. Rounding is therefore unbiased, and an increment
+does not vanish beside a large count. Whole numbers below 2**24 stay exact.
 """
 
 from libc.math cimport exp2, floor, frexp, log2, pow
@@ -17,14 +17,14 @@ from libc.string cimport memcpy
 from mdvpf._kernel.types cimport Clock, Model, System
 
 cdef enum:
-    FASTEST = 64            # binades a step: at this rate nothing outlives a step
-    LARGEST_POWER = 900     # larger weights are computed from their logs
-    STEEPEST = 16777216     # exponent: nothing outlives one of the first 10**5 steps
-    FARTHEST = 1073741824   # binades: a scale that is so far behind does not fall back further
+    FASTEST = 64            # binades a step: a larger rate has no other effect
+    LARGEST_POWER = 900     # weights above 2**this are computed from their logs
+    STEEPEST = 16777216     # a larger exponent has no other effect in the first 10**5 steps
+    FARTHEST = 1073741824   # binades: scales are kept this close to the weight of the step
 
 
 cdef inline Clock clock_at(const Model* model, int64_t step, double elapsed) noexcept nogil:
-    """The weight of a step, numbered from 1, after so many half-lives if they go by time."""
+    """The weight of a step, numbered from 1, at a time of `elapsed` half-lives."""
     cdef Clock clock
     cdef double power
     cdef int exponent = 0
@@ -51,15 +51,15 @@ cdef inline Clock clock_at(const Model* model, int64_t step, double elapsed) noe
 
 
 cdef inline void set_clocks(System* system) noexcept nogil:
-    """Set the clocks by the number of completed steps."""
+    """Set the clocks from the number of completed steps."""
     if system.model.real:
         system.now_elapsed = system.elapsed
         system.now = clock_at(&system.model, system.n_steps + 1, system.elapsed)
         system.after = clock_at(&system.model, system.n_steps + 2, system.elapsed)
 
 
-cdef inline void tell_time(System* system, double elapsed) noexcept nogil:
-    """Note the time of the symbol that comes next. What is pending keeps its own."""
+cdef inline void set_elapsed(System* system, double elapsed) noexcept nogil:
+    """Set the time of the next symbol. A pending symbol keeps its time."""
     cdef Clock now = system.now
     cdef double now_elapsed = system.now_elapsed
     system.elapsed = elapsed
@@ -72,24 +72,24 @@ cdef inline void tell_time(System* system, double elapsed) noexcept nogil:
 # ---- scales ------------------------------------------------------------------------------
 
 cdef inline int32_t scale_at(const Clock* clock) noexcept nogil:
-    """The scale of what is written at a step. Scales are compared by their differences."""
+    """The scale of sums written at a step. It may wrap: only differences of scales are used."""
     return <int32_t><uint32_t><uint64_t>clock.exponent
 
 
 cdef inline int32_t scales_apart(int32_t scale, const Clock* clock) noexcept nogil:
-    """How many binades a scale is above that of a step: mostly it is below."""
+    """How many binades a scale is above that of a step; usually it is negative."""
     return <int32_t>(<uint32_t>scale - <uint32_t>scale_at(clock))
 
 
-cdef inline int32_t not_too_far(int32_t scale, const Clock* clock) noexcept nogil:
-    """The scale, or one closer to the step: differences of scales have 32 bits."""
+cdef inline int32_t clamp_scale(int32_t scale, const Clock* clock) noexcept nogil:
+    """The scale, moved closer to the step where their difference could overflow 32 bits."""
     if scales_apart(scale, clock) > -FARTHEST:
         return scale
     return <int32_t>(<uint32_t>scale_at(clock) - <uint32_t>FARTHEST)
 
 
 cdef inline double power_of_two(int32_t exponent) noexcept nogil:
-    """2**exponent; 0 where it is too small to matter."""
+    """2**exponent; 0 if it is below 2**-1000, 2**1000 if it is above."""
     cdef uint64_t bits
     cdef double value = 0.0
     if exponent > -1000:
@@ -104,7 +104,7 @@ cdef inline double fading(int32_t scale, const Clock* clock) noexcept nogil:
 
 
 cdef inline double cut(double total, const Clock* clock) noexcept nogil:
-    """A sum that a step has written, cut to 24 bits."""
+    """A sum, cut to 24 bits with the dither of a step."""
     cdef uint64_t bits
     memcpy(&bits, &total, sizeof(bits))
     bits += clock.dither
@@ -114,5 +114,5 @@ cdef inline double cut(double total, const Clock* clock) noexcept nogil:
 
 
 cdef inline double with_weight(double stored, int32_t scale, const Clock* clock) noexcept nogil:
-    """A stored sum after the weight of the step is added, in units of the scale."""
+    """A stored sum plus the weight of the step, as a multiple of 2**scale."""
     return cut(stored + clock.mantissa * power_of_two(-scales_apart(scale, clock)), clock)

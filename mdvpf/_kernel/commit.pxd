@@ -1,16 +1,16 @@
 # cython: language_level=3
 """Commit: replace the particles by their chosen children.
 
-`reserve_commit` (reserve.pxd) has reserved all the memory that the children may need, so nothing
-here can fail. Parents without children are released first, so that groups of rows which only they
-shared can be written in place. Then, parent by parent, every child gets a copy of the parent's
-block that holds the same groups, and after that each child is written. So the last child to write
-a group that nobody else holds writes it in place, and children that make the same update share
-the result (shared_updates.pxd).
+`reserve_commit` (`reserve.pxd`) has reserved all memory that the children may need, so nothing here
+can fail. Parents without children are released first, so that groups which only they shared can be
+written in place. Then, parent by parent, every child gets a copy of the parent's block, which holds
+the same groups; after that each child is written. The last child to write a group therefore writes
+it in place, unless another particle holds it. Children that make the same update share the result
+(`shared_updates.pxd`).
 
-A block is copied even for an only child: blocks that lie in the order of particles are read faster
-than blocks scattered over memory. Equal children that follow each other (resampling draws some
-many times) share one block, and so the cost of scoring and moving it.
+A block is copied even for an only child: blocks in the order of particles are read faster than
+blocks scattered over memory. Consecutive equal children, which resampling produces, share one
+block, so it is scored and moved once.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -41,8 +41,8 @@ from mdvpf._kernel.stretches cimport write_positions
 from mdvpf._kernel.types cimport Buffer, Survivors, System, handle_t
 
 cdef enum:
-    REFRESH_INTERVAL = 4096   # steps between two computations of the spreads
-    SHARES_BLOCK = 0xFFFFFFFFu  # instead of a number of children: counted at the particle before
+    REFRESH_INTERVAL = 4096   # steps between two recomputations of the spreads
+    SHARES_BLOCK = 0xFFFFFFFFu  # in place of a number of children: counted at the particle before
 
 
 # ---- children ----------------------------------------------------------------------------
@@ -81,7 +81,7 @@ cdef inline void release_particle(System* system, int64_t particle) noexcept nog
 cdef inline uint32_t* copy_block(
     System* system, const uint32_t* parent, uint32_t* slot
 ) noexcept nogil:
-    """Copy a block to the next slot. Neither its groups nor its leaf are held."""
+    """Copy a block to the next slot, without counting references to its records and leaf."""
     cdef uint32_t* child
     slot[0] = take_slot(system)
     child = block_in(system, slot[0])
@@ -172,7 +172,7 @@ cdef inline void make_children(
             new_slot[i] = new_slot[i - 1]
         else:
             copy_block(system, parent, &new_slot[i])
-            if i > first:  # the first takes over what the parent holds
+            if i > first:  # the first child takes over the parent's references
                 hold_groups(system, parent)
     for i in range(first, last):
         if i == first or states[i] != states[i - 1]:
@@ -182,7 +182,7 @@ cdef inline void make_children(
 
 
 cdef inline void count_children(System* system, const Survivors* chosen) noexcept nogil:
-    """Count the children of each block, under the first of the particles that share it."""
+    """Count the children of each block, at the first of the particles that share it."""
     cdef const uint32_t* parents = chosen.parent
     cdef const uint32_t* slot = <const uint32_t*>system.stored.slot.data
     cdef uint32_t* n_children = <uint32_t*>system.work.n_children.data

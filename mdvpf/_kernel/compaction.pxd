@@ -1,37 +1,36 @@
 # cython: language_level=3
-"""Compaction: move all records to a new pool, since pages keep the room of records that were freed.
-"""
+"""Compaction: move all records to a new pool, which has no room of freed records."""
 
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
-from mdvpf._kernel.clock cimport not_too_far
+from mdvpf._kernel.clock cimport clamp_scale
 from mdvpf._kernel.constants cimport BLOCK_LABELS, NODE_SIZE, NONE, NO_MEMORY, OK, Status
 from mdvpf._kernel.counts cimport children, content_bytes, hold_all
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
-from mdvpf._kernel.pool cimport at, class_at, close_pool, open_pool, reserve_pages, take
+from mdvpf._kernel.pool cimport at, class_at, close_pool, open_pool, reserve_pages, take_record
 from mdvpf._kernel.positions cimport stretches_of
 from mdvpf._kernel.real_counts cimport LABELLED, real_content_bytes, scale_in
 from mdvpf._kernel.types cimport Clock, Pool, Record, System, handle_t
 
 cdef struct Move:
     Pool* old
-    Pool pool               # the new one
+    Pool pool               # the new pool
     bint real               # counts are real numbers
     const Clock* now        # of the next step
-    int64_t n               # records moved
+    int64_t n               # records moved so far
 
 
 cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) noexcept nogil:
     """Copy a record to the new pool, with no references yet."""
     cdef const Record* record = <const Record*>at(move.old, handle)
-    cdef handle_t fresh = take(&move.pool, class_at(move.old, handle))
+    cdef handle_t fresh = take_record(&move.pool, class_at(move.old, handle))
     cdef Record* target = <Record*>at(&move.pool, fresh)
     memcpy(target, record, sizeof(Record) + (
         real_content_bytes(record) if move.real else content_bytes(record)))
     target.refs = 0
     if move.real and level == 0 and target.shape and (target.shape & 3) != LABELLED:
-        scale_in(target)[0] = not_too_far(scale_in(target)[0], move.now)
+        scale_in(target)[0] = clamp_scale(scale_in(target)[0], move.now)
     if level > 0:
         hold_all(&move.pool, children(&move.pool, fresh), NODE_SIZE)
     move.n += 1
@@ -39,9 +38,9 @@ cdef inline handle_t copy_record(Move* move, handle_t handle, uint32_t level) no
 
 
 cdef inline void move_at(Move* move, handle_t* held, uint32_t level) noexcept nogil:
-    """Replace the handle of an old record by that of the new one, which is not held yet.
+    """Replace the handle of an old record by that of its copy, without counting the reference.
 
-    The note of an old record is its new handle, once it has one.
+    The note of an old record is the handle of its copy, once there is one.
     """
     cdef Record* record
     cdef int i
@@ -75,7 +74,7 @@ cdef inline void move_particle(Move* move, const System* system, uint32_t* block
 
 
 cdef inline Status move_records(System* system) noexcept nogil:
-    """Move all records, in the order of particles; between two steps, when there are no notes."""
+    """Move all records, in the order of particles. Call this between steps: it uses the notes."""
     cdef Move move
     cdef int64_t k
     move.old = &system.pool

@@ -14,7 +14,7 @@ cdef inline void add_counts(
     System* system, uint32_t* block, bint moved, uint32_t state, int64_t[:, ::1] transition,
     int64_t[:, ::1] emission,
 ) noexcept:
-    """Add the counts of a block, also if it is `moved` to the state on the pending symbol."""
+    """Add the counts of a block; if `moved`, after the move to `state` on the pending symbol."""
     cdef uint32_t j, i, symbol
     cdef Row row
     for j in range(block[BLOCK_STATES] + 1):

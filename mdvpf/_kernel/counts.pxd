@@ -3,13 +3,12 @@
 
 A transition row t[j, :] and an emission column e[:, y] have the same form and are both called a
 *row*: pairs of a state and a positive count, in order of first appearance. Four consecutive rows
-form a *group*, which is one record: the ends of the four rows, then the pairs of all of them, in
-items of 1, 2 or 4 bytes, the fewest that hold every item. Groups, not rows, are reference-counted
-and shared: a particle names, holds and releases a quarter as many records, for a few more bytes
-copied when one is cloned.
+form a *group*, which is one record: the ends of the four rows, then their pairs, in items of 1, 2
+or 4 bytes, the smallest width that holds every item. Groups, not rows, are reference-counted and
+shared: a particle holds a quarter as many records, and a clone copies a few more bytes.
 
-The groups of columns of a particle hang in a tree whose nodes are shared in the same way. Up to
-4 * MAX_ROOT symbols the tree is just its root, which is part of the particle.
+The groups of columns of a particle hang in a tree whose nodes are shared in the same way. The root
+of the tree is in the block. With fewer than 4 * MAX_ROOT symbols the root is the whole tree.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
@@ -18,7 +17,7 @@ from libc.string cimport memcpy, memmove, memset
 from mdvpf._kernel.constants cimport (
     GROUP, GROUP_BITS, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, UNIT_BYTES,
 )
-from mdvpf._kernel.pool cimport at, class_of, give_back, take
+from mdvpf._kernel.pool cimport at, class_of, free_record, take_record
 from mdvpf._kernel.types cimport Pool, Record, Row, System, handle_t
 
 
@@ -61,7 +60,7 @@ cdef inline uint32_t row_end(const Record* group, uint32_t which) noexcept nogil
 
 
 cdef inline Row row_in(const Record* group, uint32_t which) noexcept nogil:
-    """One row of a group; NULL is a group without counts."""
+    """One row of a group. NULL stands for a group without counts."""
     cdef Row row
     cdef uint32_t start
     row.n = 0
@@ -112,7 +111,7 @@ cdef inline size_t group_bytes(uint32_t shape) noexcept nogil:
 
 
 cdef inline size_t content_bytes(const Record* record) noexcept nogil:
-    """Bytes of a record after its header: of the counts of a group, or the handles of a node."""
+    """Bytes of a group or node after its header."""
     if record.shape == 0:
         return NODE_SIZE * sizeof(handle_t)
     return group_bytes(record.shape)
@@ -159,7 +158,7 @@ cdef inline void copy_group(Record* target, const Record* group, uint32_t width)
 cdef inline void insert(
     Record* group, uint32_t which, uint32_t index, uint32_t state
 ) noexcept nogil:
-    """Insert a pair with a count of one, in a record that has the room and the width."""
+    """Insert a pair with a count of one into a record that is long and wide enough."""
     cdef uint32_t width = group.shape & 3
     cdef uint32_t n = group.shape >> 2
     cdef char* pairs = <char*>pairs_of(group)
@@ -199,10 +198,10 @@ cdef inline handle_t add_elsewhere(
         shape += 4
         width = max(width, width_of(max(state, shape >> 2)))
     shape |= width
-    # A record is never larger than its shape requires, so that the size follows from the shape.
+    # A record is never of a larger class than its shape requires: the shape determines its size.
     if group == NULL or group.refs > 1 or (old_shape & 3) != width \
             or class_of(pool, group_units(shape)) != class_of(pool, group_units(old_shape)):
-        fresh = take(pool, class_of(pool, group_units(shape)))
+        fresh = take_record(pool, class_of(pool, group_units(shape)))
         target = <Record*>at(pool, fresh)
         target.refs = 1
         target.note = 0
@@ -225,8 +224,8 @@ cdef inline handle_t add_one(
 ) noexcept nogil:
     """Add one to a count in a group that the caller holds; return its new handle.
 
-    It is written in place if nobody else holds the group and it still fits, and else to a new
-    record, for which `reserve_commit` has made room.
+    The count is written in place if the group is not shared and does not outgrow its record.
+    Otherwise the group moves to a new record, for which `reserve_commit` has made room.
     """
     cdef Record* group
     cdef uint8_t* count
@@ -262,7 +261,7 @@ cdef inline void release_group(Pool* pool, handle_t handle) noexcept nogil:
     record = <Record*>at(pool, handle)
     record.refs -= 1
     if record.refs == 0:
-        give_back(pool, handle)
+        free_record(pool, handle)
 
 
 # ---- the tree of columns -----------------------------------------------------------------
@@ -272,7 +271,7 @@ cdef inline handle_t* children(const Pool* pool, handle_t node) noexcept nogil:
 
 
 cdef inline uint32_t root_index(const System* system, uint32_t symbol) noexcept nogil:
-    """Which handle of the root leads to the symbol's group."""
+    """Index of the handle in the root that leads to the symbol's group."""
     return symbol >> GROUP_BITS >> (NODE_BITS * (system.depth - 1))
 
 
@@ -287,7 +286,7 @@ cdef inline handle_t* child_at(
 cdef inline handle_t columns(
     const System* system, const handle_t* root, uint32_t symbol
 ) noexcept nogil:
-    """The group that the symbol's column is in, or NONE if it has no counts."""
+    """The group with the symbol's column; NONE if the group has no counts."""
     cdef uint32_t level = system.depth - 1
     cdef handle_t handle = root[root_index(system, symbol)]
     while level > 0 and handle != NONE:
@@ -302,7 +301,7 @@ cdef inline void own_node(Pool* pool, handle_t* held) noexcept nogil:
     cdef handle_t fresh
     if node != NONE and not is_shared(pool, node):
         return
-    fresh = take(pool, class_of(pool, NODE_UNITS))
+    fresh = take_record(pool, class_of(pool, NODE_UNITS))
     (<Record*>at(pool, fresh)).refs = 1
     (<Record*>at(pool, fresh)).shape = 0
     (<Record*>at(pool, fresh)).note = 0
@@ -316,7 +315,7 @@ cdef inline void own_node(Pool* pool, handle_t* held) noexcept nogil:
 
 
 cdef inline void release_tree(Pool* pool, handle_t handle, uint32_t level) noexcept nogil:
-    """Release a node `level` levels above the groups; free all below it that nobody else holds."""
+    """Release a node `level` levels above the groups; free records that nobody holds any more."""
     cdef Record* record
     cdef int i
     if handle == NONE:
@@ -329,4 +328,4 @@ cdef inline void release_tree(Pool* pool, handle_t handle, uint32_t level) noexc
     if record.refs == 0:
         for i in range(NODE_SIZE):
             release_tree(pool, children(pool, handle)[i], level - 1)
-        give_back(pool, handle)
+        free_record(pool, handle)

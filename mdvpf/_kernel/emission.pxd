@@ -1,15 +1,15 @@
 # cython: language_level=3
-"""The emission family: Dirichlet-multinomial over symbols, symmetric beta.
+"""The emission family over symbols: Dirichlet-multinomial, symmetric beta.
 
-Of an open alphabet, beta is that of the symbol at hand: see `alphabet.pxd`. The statistics are
-columns of counts. One of them, column V or 0, counts the emissions that were not observed, so the
-number of observed emissions of a state is how often it was entered minus its count there. Steps use
-one function: `emission_scores` returns p(y | m) for every candidate state m of a particle.
-`prediction.pxd` does the same for all symbols at once.
+In an open alphabet, beta is that of the symbol being scored: see `alphabet.pxd`. The statistics are
+columns of counts. One column, V or 0, counts missing symbols: a state's observed emissions are the
+times it was entered minus its count there. Steps use one function: `emission_scores` writes p(y |
+m) for every candidate state m of a particle. `prediction.pxd` does the same for all symbols at
+once.
 
 The rest are optional fast paths, used only where `has_shortcuts` returns True. They assume that
-p(y | m) is (count of y + beta) / (emitted + prior): `beta_of`, `new_of` and the tables serve
-`sparse_expansion.pxd`, and their logs the look-ahead (`log_tables.pxd`).
+p(y | m) is (count of y + beta) / (emitted + prior). `beta_of`, `new_of` and the tables serve
+`sparse_expansion.pxd`; logs of the same quotients serve the look-ahead (`log_tables.pxd`).
 """
 
 from libc.stdint cimport int32_t, uint32_t
@@ -21,10 +21,10 @@ from mdvpf._kernel.pool cimport resize
 from mdvpf._kernel.types cimport Model, Row, System, View
 
 
-# ---- what follows from the hyper-parameters ----------------------------------------------
+# ---- constants derived from the hyper-parameters -----------------------------------------
 
 cdef inline Status make_tables(System* system) noexcept nogil:
-    """Compute what emissions need of the hyper-parameters, which are set."""
+    """Compute constants and tables from the hyper-parameters of the model."""
     cdef Model* model = &system.model
     cdef double* tabled
     cdef int n
@@ -50,11 +50,11 @@ cdef inline Status make_tables(System* system) noexcept nogil:
 # ---- shortcuts ---------------------------------------------------------------------------
 
 cdef inline bint has_shortcuts(const System* system) noexcept nogil:
-    """Whether the potentials of a particle follow from one row, one column and the tables.
+    """Whether one row, one column and the tables determine the potentials of a particle.
 
-    They do for the default oracle, since the other one gives every state two terms, and for
-    streams where nothing is missing: a state that emitted nothing but was entered has a term of
-    into / prior, next to which the others of the spread would be lost.
+    They do with the default oracle; the other gives every state two terms. They also need a stream
+    without missing symbols: a state that was entered and emitted no symbol adds into / prior to
+    the spread, next to which the other terms lose their digits.
     """
     return not (system.model.any_state or system.seen_missing or system.model.real)
 
@@ -75,14 +75,14 @@ cdef inline double as_double(uint32_t count) noexcept nogil:
 
 
 cdef inline double inverse_of(const Model* model, uint32_t n) noexcept nogil:
-    """1 / (n + prior), from a table where it can be."""
+    """1 / (n + prior), from a table if n is small."""
     if n < TABLED:
         return model.inverse[n]
     return 1.0 / (as_double(n) + model.prior)
 
 
 cdef inline double spread_term(const Model* model, uint32_t n) noexcept nogil:
-    """n / (n + prior), from a table where it can be."""
+    """n / (n + prior), from a table if n is small."""
     if n < TABLED:
         return model.spread_term[n]
     return as_double(n) * inverse_of(model, n)

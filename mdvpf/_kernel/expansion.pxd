@@ -2,9 +2,9 @@
 """Expansion: the candidates of a symbol, without storing all of their scores.
 
 K particles with M states each have K (M + 1) candidates, of which K survive. A sample of the
-particles gives a bound that somewhat more than K candidates are expected to reach, and only those
-that do are collected. If too few were collected, the expansion is repeated with a lower bound, and
-in the end without any, so the selection is exact.
+particles gives a bound that probably somewhat more than K candidates reach, and only these are
+collected. If they are too few, the expansion is repeated with a lower bound and then without one,
+so the selection is exact.
 """
 
 from cython.parallel cimport prange
@@ -30,18 +30,18 @@ cdef extern from *:
     const double SMALLEST_POSITIVE "MDVPF_SMALLEST_POSITIVE"
 
 cdef enum:
-    SAMPLE_FROM = 400       # candidates: with fewer, a bound does not pay
-    SAMPLE_LEAST = 16       # particles in the sample, or all
-    SAMPLE_STRIDE = 16      # every 16th particle is in the sample;
-    SAMPLE_ENOUGH = 256     # of a sample this large the stride grows,
-    SAMPLE_WIDEST = 64      # up to this
+    SAMPLE_FROM = 400       # a bound is not worth its cost for fewer candidates
+    SAMPLE_LEAST = 16       # the sample has at least this many particles, or all
+    SAMPLE_STRIDE = 16      # every 16th particle is in the sample
+    SAMPLE_ENOUGH = 256     # the stride grows where the sample would have more particles
+    SAMPLE_WIDEST = 64      # largest stride
     EVERYTHING = 2          # the attempt that collects all candidates
 
 
 cdef inline uint32_t score_all(
     System* system, int64_t particle, int32_t symbol, double* out
 ) noexcept nogil:
-    """Write the base scores of a particle's candidates; store its probability of the symbol."""
+    """Write the scores of a particle's candidates; store its probability of the symbol."""
     cdef double total
     cdef double weight
     cdef uint32_t i, n
@@ -70,14 +70,14 @@ cdef inline uint32_t score_all(
 
 
 cdef inline double least_offered(const System* system) noexcept nogil:
-    """A candidate with a score below this is not offered: with real counts, one that is zero."""
+    """The least score of a candidate that is offered: with real counts, scores of 0 are not."""
     if not system.model.real:
         return -INFINITY
     return -DBL_MAX if system.candidates.logarithmic else SMALLEST_POSITIVE
 
 
 cdef inline int64_t sample_stride(int64_t n_particles) noexcept nogil:
-    """Every how many particles one is scored for the bound."""
+    """The distance between the particles of the sample."""
     cdef int64_t stride = min(max(n_particles // SAMPLE_ENOUGH, SAMPLE_STRIDE), SAMPLE_WIDEST)
     return max(1, min(stride, n_particles // SAMPLE_LEAST))
 
@@ -87,7 +87,7 @@ cdef inline int64_t sample_scores(
 ) noexcept nogil:
     """Write the order keys of the scores of a sample of particles; return their number.
 
-    The score of that `rank` in the sample is very likely reached by at least K candidates.
+    At least K candidates very likely reach the score of rank `rank` in the sample.
     """
     cdef uint64_t* keys = system.scratch.keys
     cdef double* scores = system.scratch.transition
@@ -107,8 +107,8 @@ cdef inline int64_t sample_scores(
         n_sampled += 1
         k += stride
     system.extent.sampled = max(system.extent.sampled, n)
-    # K of all are needed, so budget / n_particles from each sampled particle, and a margin of
-    # about three standard deviations: to collect too few costs a second expansion.
+    # K / n_particles candidates are needed from each sampled particle, plus about three standard
+    # deviations, because collecting too few costs a second expansion.
     rank[0] = n_sampled * system.budget // system.n_particles
     slack = 4
     while slack * slack < 9 * rank[0]:
@@ -120,7 +120,7 @@ cdef inline int64_t sample_scores(
 cdef inline double sampled_bound(
     System* system, int32_t symbol, int64_t times
 ) noexcept nogil:
-    """A lower bound that very likely at least `times` K candidates reach."""
+    """A bound that at least `times` K candidates very likely reach."""
     cdef const uint64_t* keys = system.scratch.keys
     cdef int64_t rank
     cdef int64_t n = sample_scores(system, symbol, &rank)
@@ -135,7 +135,7 @@ cdef inline int64_t expand_part(
 ) noexcept nogil:
     """Collect the candidates of a part that reach the bound; return how many.
 
-    They are written behind the room for all candidates of the parts before this one.
+    They are written after the room for all candidates of earlier parts.
     """
     cdef System own = for_part(system, part)
     cdef int64_t start = part_start(system, part, parts)
@@ -223,7 +223,7 @@ cdef inline void expand_with_bound(
 
 
 cdef inline double lower(const CandidateSet* candidates, double bound, double by) noexcept nogil:
-    """The bound, lowered by that much on the log scale."""
+    """The bound, lowered by `by` on the log scale."""
     return bound - by if candidates.logarithmic else bound * exp(-by)
 
 
@@ -232,15 +232,15 @@ cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
 
 
 cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept nogil:
-    """Score all candidates of the symbol; collect those that are likely among the K best.
+    """Score the candidates of the symbol; collect those that are likely among the K best.
 
-    The second attempt collects about 2 K of them, and the third all, which takes much memory.
+    The second attempt collects about 2 K of them. The third collects all, which takes much memory.
     """
     cdef double bound = -INFINITY
     system.candidates.logarithmic = (system.carry_weights and system.logarithmic) \
         or system.numbers.n_channels > 0
     if attempt < EVERYTHING and is_bound_worthwhile(system):
-        # A little lower, since equal scores are common, and those equal to the cut are all needed.
+        # Lowered a little, because all candidates that tie with the cut are needed.
         bound = lower(
             &system.candidates, sampled_bound(system, symbol, attempt + 1), system.margin + 1e-6
         )

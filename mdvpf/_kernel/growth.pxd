@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Growth: room for the column, and the rows of a Mealy machine, of a symbol never seen.
+"""Growth: room for the column of a symbol never seen and, in a Mealy machine, for its rows.
 
-A block holds the root of its tree of columns. It grows by some handles at a time, up to MAX_ROOT;
-then all trees become one level deeper: every NODE_SIZE handles of a root go below a new node. The
-tree of rows of each state grows in the same way. All memory that this takes is reserved before
-anything is moved.
+A block has the root of its tree of columns. The root grows by some handles at a time, up to
+MAX_ROOT. Then all trees become one level deeper: every NODE_SIZE handles of a root move to a new
+node. The tree of rows of each state grows in the same way. All memory is reserved before anything
+moves.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -17,17 +17,17 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.counts cimport children
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
-from mdvpf._kernel.pool cimport at, class_of, pages_for, reserve_pages, take
+from mdvpf._kernel.pool cimport at, class_of, pages_for, reserve_pages, take_record
 from mdvpf._kernel.shelves cimport lay_out_anew
 from mdvpf._kernel.types cimport Pool, Record, System, handle_t
 
 cdef enum:
-    LIFTED = 1              # note of a record that was counted, and is to go below a node
+    LIFTED = 1              # note of a record that was counted and will move below a new node
 
 
 cdef inline uint32_t depth_for(uint32_t column) noexcept nogil:
     """Levels of the tree of columns, the root included, that has this column."""
-    cdef uint64_t group = column >> GROUP_BITS  # 64 bits: it may be shifted by more than 31
+    cdef uint64_t group = column >> GROUP_BITS  # 64 bits, since shifts may exceed 31
     cdef uint32_t depth = 1
     while group >> (NODE_BITS * (depth - 1)) >= MAX_ROOT:
         depth += 1
@@ -52,7 +52,7 @@ cdef inline uint32_t root_for(const System* system, uint32_t column) noexcept no
 # ---- columns -----------------------------------------------------------------------------
 
 cdef inline handle_t take_node(Pool* pool) noexcept nogil:
-    cdef handle_t fresh = take(pool, class_of(pool, NODE_UNITS))
+    cdef handle_t fresh = take_record(pool, class_of(pool, NODE_UNITS))
     cdef Record* node = <Record*>at(pool, fresh)
     node.refs = 1
     node.shape = 0
@@ -69,7 +69,7 @@ cdef inline bint is_empty(const handle_t* handles) noexcept nogil:
 
 
 cdef inline void release_once(Pool* pool, const handle_t* handles) noexcept nogil:
-    """Release records that a node holds as well."""
+    """Release records that a node holds too, so that none is freed."""
     cdef int i
     for i in range(NODE_SIZE):
         if handles[i] != NONE:
@@ -79,9 +79,9 @@ cdef inline void release_once(Pool* pool, const handle_t* handles) noexcept nogi
 cdef inline void lift_root(
     System* system, uint32_t* block, handle_t* latest
 ) noexcept nogil:
-    """Put the handles of a root below nodes, those of the block before it where they are equal.
+    """Move the handles of a root to nodes.
 
-    `latest` are the nodes that were made last, by number.
+    `latest` has the latest node at each index of the root; if it is equal, the block shares it.
     """
     cdef Pool* pool = &system.pool
     cdef handle_t* root = root_of(system, block)
@@ -129,7 +129,7 @@ cdef inline Status deepen_columns(System* system) noexcept nogil:
 # ---- rows --------------------------------------------------------------------------------
 
 cdef inline size_t count_trees(System* system) noexcept nogil:
-    """Count the trees of rows that differ, and mark them."""
+    """Mark the trees of rows; return how many different ones there are."""
     cdef size_t n = 0
     cdef uint32_t* block
     cdef Record* record
@@ -148,9 +148,10 @@ cdef inline size_t count_trees(System* system) noexcept nogil:
 
 
 cdef inline void lift_rows(System* system, uint32_t* block, bint unmark) noexcept nogil:
-    """Put each tree of rows below a node, which all blocks share that shared the tree.
+    """Move each tree of rows below a node; blocks that share the tree share the node.
 
-    The note of a tree is its node once it has one. With `unmark` only the marks are removed.
+    The note of a tree is the node above it, once there is one. With `unmark`, only the marks are
+    removed.
     """
     cdef Pool* pool = &system.pool
     cdef handle_t* held = rows_of(system, block)
@@ -197,12 +198,12 @@ cdef inline Status deepen_rows(System* system) noexcept nogil:
     return OK
 
 
-# ---- both --------------------------------------------------------------------------------
+# ---- rows and columns --------------------------------------------------------------------
 
 cdef inline Status reserve_symbol(System* system, uint32_t column) noexcept nogil:
-    """Make room for a symbol of an open alphabet, which may be new. Nothing that is seen changes.
+    """Make room for a symbol of an open alphabet, which may be new. Results do not change.
 
-    What has grown when memory runs out stays so: it holds the same counts.
+    If memory runs out, what has grown keeps its size, with the same counts.
     """
     cdef uint32_t needed
     if column <= system.model.n_symbols:
@@ -215,7 +216,7 @@ cdef inline Status reserve_symbol(System* system, uint32_t column) noexcept nogi
     if system.depth < depth_for(column) and deepen_columns(system) != OK:
         return NO_MEMORY
     needed = root_for(system, column)
-    if needed <= system.root_size <= 2 * needed + MAX_ROOT // 8:  # larger in new trees, at first
+    if needed <= system.root_size <= 2 * needed + MAX_ROOT // 8:  # too large after `deepen_columns`
         return OK
     needed = min(<uint32_t>MAX_ROOT, needed + needed // 4)
     return lay_out_anew(system, system.state_capacity, needed, system.positions.enabled)

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Histories: a tree of ancestor nodes, pruned when a line of descent ends.
+"""Histories: the tree of the particles' paths, pruned when a line of descent ends.
 
-A node is one state on the path of one or more particles; its parent is the state before it. Every
-particle holds its leaf. A node that nobody holds is freed, and so is every ancestor that only it
-held. With a lag L, all nodes of the generation L steps back are freed at once, held or not; no path
-is read further back than that.
+A history node is one state on the path of one or more particles; its parent is the state before it.
+Every particle holds its leaf. A node that nobody holds is freed, and so is every ancestor that only
+it held. With a lag L, all nodes of the generation L steps back are freed at once, held or not,
+since no path is read further back.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -22,7 +22,7 @@ cdef inline Status reserve_history(
     cdef size_t nodes, heads
     if not history.enabled:
         return OK
-    # Freed nodes are reused first, so live and new nodes are all that need room.
+    # Freed nodes are reused first, so there is no need for more than the live and the new nodes.
     nodes = <size_t>(history.n_live + n_nodes + 1)
     if nodes < history.n_touched:
         nodes = history.n_touched
@@ -64,7 +64,7 @@ cdef inline void free_node(History* history, uint32_t node, int64_t generation) 
 
 
 cdef inline int64_t oldest_generation(const History* history) noexcept nogil:
-    """The generation whose nodes have no parent: the first, or the last within the lag."""
+    """The generation whose nodes have no parent: the first, or the oldest within the lag."""
     if history.lag and history.generation > history.lag:
         return history.generation - history.lag + 1
     return 1
@@ -96,7 +96,7 @@ cdef inline void release_leaf(
 
 
 cdef inline void begin_generation(History* history) noexcept nogil:
-    """Start the generation of a new step; with a lag, drop the one that leaves it."""
+    """Start the generation of a new step; with a lag, free the generation that leaves it."""
     cdef int64_t leaving
     cdef uint32_t* heads
     if not history.enabled:
@@ -112,7 +112,7 @@ cdef inline void begin_generation(History* history) noexcept nogil:
 
 
 cdef inline uint32_t append_node(History* history, uint32_t parent, uint32_t state) noexcept nogil:
-    """A node of the present generation, held once, that holds its parent."""
+    """Make a node of the present generation, held once, that holds its parent."""
     cdef uint32_t node = history.freed
     cdef uint32_t* following
     cdef uint32_t* head
@@ -139,7 +139,7 @@ cdef inline uint32_t append_node(History* history, uint32_t parent, uint32_t sta
 
 
 cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcept nogil:
-    """Number the nodes of the histories from 1, in their present order; free ones 0."""
+    """Number the live nodes from 1, in their present order; freed nodes get 0."""
     cdef uint32_t node = history.freed
     cdef uint32_t n = 0
     memset(numbers, 0xFF, history.n_touched * sizeof(uint32_t))
@@ -154,9 +154,10 @@ cdef inline void number_nodes(const History* history, uint32_t* numbers) noexcep
 
 
 cdef inline void pack_nodes(History* history, uint32_t* numbers) noexcept nogil:
-    """Move the nodes of the histories together; `numbers`, with room for all, gets the new numbers.
+    """Move the live nodes to the front of the arrays.
 
-    The parents of the oldest generation within a lag are undefined, before and after.
+    The new numbers are left in `numbers`, which has room for all nodes. The parents of the oldest
+    generation within a lag are undefined, before and after.
     """
     cdef uint32_t* parent = <uint32_t*>history.tree.parent.data
     cdef uint32_t* refs = <uint32_t*>history.tree.refs.data

@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""Keys: making room for one, and what happens when the second one comes.
+"""Keys: room for new keys.
 
-Only then are blocks laid out anew, with room for positions; the key 0 keeps its place.
+With the first key other than 0, blocks get a new layout, with room for positions. The position of
+key 0 is kept.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -18,10 +19,10 @@ from mdvpf._kernel.types cimport Positions, System
 
 
 cdef inline void write_first_position(System* system) noexcept nogil:
-    """Give the key 0 an address, unless it stands in the start state."""
+    """Give key 0 an address, unless it is in the start state in all particles."""
     cdef uint32_t* block
     cdef uint32_t current
-    cdef bint stands_in_start = True
+    cdef bint is_at_start = True
     cdef int64_t k
     for k in range(system.n_particles):
         if shares_block(system, k):
@@ -29,8 +30,8 @@ cdef inline void write_first_position(System* system) noexcept nogil:
         block = block_of(system, k)
         current = block[BLOCK_CURRENT]
         open_labels(system, block)[0] = 1 + label_of(system, block, current - 1) if current else 0
-        stands_in_start = stands_in_start and current == 0
-    if stands_in_start:
+        is_at_start = is_at_start and current == 0
+    if is_at_start:
         return
     system.positions.open_live = 1
     (<uint8_t*>system.stored.stretch_live.data)[0] = 1
@@ -40,7 +41,7 @@ cdef inline void write_first_position(System* system) noexcept nogil:
 
 
 cdef inline void grow_numbers(System* system, uint32_t n) noexcept nogil:
-    """Let new keys stand in the start state; the tables have room for them."""
+    """Extend the tables of keys to n numbers, with new keys in the start state."""
     cdef Positions* positions = &system.positions
     if n > positions.n_numbers:
         memset(<uint32_t*>system.stored.key_address.data + positions.n_numbers, 0,
@@ -52,7 +53,7 @@ cdef inline void grow_numbers(System* system, uint32_t n) noexcept nogil:
 
 
 cdef inline Status reserve_key(System* system, uint32_t number) noexcept nogil:
-    """Make room for a key, which may be the first but 0."""
+    """Make room for a key, which may be the first one other than 0."""
     cdef Positions* positions = &system.positions
     cdef size_t n = <size_t>number + 1
     if not make_room(system, &system.stored.key_address, n, sizeof(uint32_t)):

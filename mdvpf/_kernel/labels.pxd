@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Labels: the numbers that states have by first appearance on the path of their particle.
+"""Labels: the numbers of states by first appearance on the path of their particle.
 
-The states of a particle with real counts are numbered anew when some of them are released. Then it
-holds a record of labels: how many states it lists, the label of the state after them, and the
-labels of those. Later states have the labels that follow.
+The states of a particle with real counts are renumbered when some of them are released. The
+particle then holds a record of labels: the number n of states that it lists, the label of state n,
+and the labels of states 0 to n - 1. The states after n have the labels that follow that of n.
 """
 
 from libc.stdint cimport uint32_t
@@ -20,7 +20,7 @@ cdef inline const uint32_t* labels_in(const System* system, const uint32_t* bloc
 cdef inline uint32_t label_of(
     const System* system, const uint32_t* block, uint32_t state
 ) noexcept nogil:
-    """The number that a state has by first appearance on the path of its particle."""
+    """The label of a state."""
     cdef const uint32_t* labels
     if not system.model.real or block[BLOCK_LABELS] == NONE:
         return state

@@ -1,14 +1,15 @@
 # cython: language_level=3
-"""Sums over arrays: in four lanes, with zeros up to a multiple of four, or one after the other.
+"""Sums over arrays, in four lanes or sequentially.
 
-A sum that is taken one after the other does not change if zeros are left out.
+An array that is summed in lanes is padded with zeros to a multiple of four. A sequential sum keeps
+its bits if zeros are left out.
 """
 
 from libc.stdint cimport uint32_t
 
 
 cdef inline double total_of(const double* values, uint32_t n) noexcept nogil:
-    """The sum of n values, followed by zeros."""
+    """The sum of n values, in lanes."""
     cdef double a = 0.0
     cdef double b = 0.0
     cdef double c = 0.0
@@ -25,7 +26,7 @@ cdef inline double total_of(const double* values, uint32_t n) noexcept nogil:
 cdef inline double weighted_sum(
     const double* values, const double* factors, uint32_t n
 ) noexcept nogil:
-    """The sum of n products; the values are followed by zeros."""
+    """The sum of n products, in lanes."""
     cdef double a = 0.0
     cdef double b = 0.0
     cdef double c = 0.0
@@ -40,7 +41,7 @@ cdef inline double weighted_sum(
 
 
 cdef inline double sum_of(const double* values, uint32_t n) noexcept nogil:
-    """The sum of n values, one after the other."""
+    """The sum of n values, sequentially."""
     cdef double total = 0.0
     cdef uint32_t i
     for i in range(n):
@@ -51,7 +52,7 @@ cdef inline double sum_of(const double* values, uint32_t n) noexcept nogil:
 cdef inline double product_sum(
     const double* values, const double* factors, uint32_t n
 ) noexcept nogil:
-    """The sum of n products, one after the other."""
+    """The sum of n products, sequentially."""
     cdef double total = 0.0
     cdef uint32_t i
     for i in range(n):

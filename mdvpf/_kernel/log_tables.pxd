@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Logs of quotients of counts, from tables, as whole numbers of a small unit.
+"""Logs of quotients of counts, from tables, as fixed-point numbers.
 
-Sums of whole numbers are exact, so they are the same in any order.
+Sums of fixed-point numbers are exact, so they do not depend on the order.
 """
 
 from libc.math cimport fabs, log
@@ -15,13 +15,13 @@ from mdvpf._kernel.pool cimport resize
 from mdvpf._kernel.types cimport Lookahead, Model, System
 
 
-cdef inline int64_t in_units(const Lookahead* ahead, double value) noexcept nogil:
-    """The nearest whole number of units."""
-    return <int64_t>(value * ahead.unit + (0.5 if value > 0.0 else -0.5))
+cdef inline int64_t to_fixed(const Lookahead* ahead, double value) noexcept nogil:
+    """The nearest fixed-point number."""
+    return <int64_t>(value * ahead.fixed_one + (0.5 if value > 0.0 else -0.5))
 
 
 cdef inline Status make_log_tables(System* system) noexcept nogil:
-    """Choose the unit, so that no sum over K particles overflows, and fill the tables."""
+    """Choose the fixed-point format, so that no sum over K particles overflows; fill the tables."""
     cdef Lookahead* ahead = &system.lookahead
     cdef const Model* model = &system.model
     cdef int64_t* logs
@@ -32,39 +32,39 @@ cdef inline Status make_log_tables(System* system) noexcept nogil:
     find_arrays(system)
     logs = <int64_t*>system.stored.log_tables.data
     memset(logs, 0, 4 * TABLED * sizeof(int64_t))
-    # No count passes 2**32, whose log is 22.2, so no log of a potential is larger than this.
+    # Counts are below 2**32, whose log is 22.2, so this is an upper bound of |log potential|.
     largest = 150.0 + fabs(log(model.alpha)) * 2.0 + fabs(log(model.gamma)) * 2.0
-    if model.is_open:  # q is at least 1e-16 / (2**53 + strength), or strength by that
+    if model.is_open:  # q is at least min(1e-16, strength) / (2**53 + strength)
         largest += 160.0 + fabs(log(model.concentration)) * 2.0 + fabs(log(model.strength)) * 4.0 \
             + log(1.0 + model.prior)
     else:
         largest += fabs(log(model.beta)) * 2.0 + log(1.0 + model.prior) \
             + log(<double>model.n_symbols)
     largest += log(1.0 + model.kappa)
-    ahead.unit = 4503599627370496.0
-    while ahead.unit * largest * system.budget > 4e18:
-        ahead.unit *= 0.5
+    ahead.fixed_one = 4503599627370496.0
+    while ahead.fixed_one * largest * system.budget > 4e18:
+        ahead.fixed_one *= 0.5
     for n in range(<uint32_t>TABLED):
         if n > 0:
-            logs[n] = in_units(ahead, log(<double>n))
-            logs[TABLED + n] = in_units(ahead, log(n / (n + model.prior)))
-        logs[3 * TABLED + n] = in_units(ahead, log(n + model.alpha))
+            logs[n] = to_fixed(ahead, log(<double>n))
+            logs[TABLED + n] = to_fixed(ahead, log(n / (n + model.prior)))
+        logs[3 * TABLED + n] = to_fixed(ahead, log(n + model.alpha))
     if not model.is_open:
         tabulate_emissions(system, TABLED)
     return OK
 
 
 cdef inline void tabulate_emissions(System* system, uint32_t n_tabled) noexcept nogil:
-    """Compute the logs that depend on beta: of an open alphabet, for the symbol that is scored."""
+    """Compute the logs that depend on beta, which in an open alphabet is that of one symbol."""
     cdef Lookahead* ahead = &system.lookahead
     cdef const Model* model = &system.model
     cdef int64_t* logs = <int64_t*>system.stored.log_tables.data + 2 * TABLED
     cdef uint32_t n
     for n in range(n_tabled):
-        logs[n] = in_units(ahead, log(n / model.beta + 1.0))
+        logs[n] = to_fixed(ahead, log(n / model.beta + 1.0))
     ahead.n_tabled = n_tabled
-    ahead.log_beta = in_units(ahead, log(model.beta))
-    ahead.log_new = in_units(ahead, log(model.new_state))
+    ahead.log_beta = to_fixed(ahead, log(model.beta))
+    ahead.log_new = to_fixed(ahead, log(model.new_state))
     ahead.new_more = ahead.log_new - ahead.log_beta if ahead.log_new > ahead.log_beta else 0
 
 
@@ -72,7 +72,7 @@ cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) n
     """log(n / of), from a table of logs, where n is at most `of`."""
     if of < TABLED:
         return ahead.tabled[n] - ahead.tabled[of]
-    return in_units(ahead, log(as_double(n) / as_double(of)))
+    return to_fixed(ahead, log(as_double(n) / as_double(of)))
 
 
 cdef inline int64_t log_spread_term(
@@ -84,9 +84,9 @@ cdef inline int64_t log_spread_term(
         return ahead.tabled[TABLED + n]
     x = model.prior / as_double(n)
     if x > 0.01:
-        return in_units(ahead, -log(1.0 + x))
-    # The series of the log, up to terms below 1e-17: three times as fast.
-    return in_units(ahead, -x * (1.0 - x * (1.0 / 2 - x * (1.0 / 3 - x * (1.0 / 4 - x * (
+        return to_fixed(ahead, -log(1.0 + x))
+    # The series of the log, up to terms below 1e-17, is three times as fast.
+    return to_fixed(ahead, -x * (1.0 - x * (1.0 / 2 - x * (1.0 / 3 - x * (1.0 / 4 - x * (
         1.0 / 5 - x * (1.0 / 6 - x * (1.0 / 7 - x * (1.0 / 8)))))))))
 
 
@@ -96,7 +96,7 @@ cdef inline int64_t log_emission(
     """log((n + beta) / beta), from a table of logs."""
     if n < ahead.n_tabled:
         return ahead.tabled[2 * TABLED + n]
-    return in_units(ahead, log(as_double(n) / model.beta + 1.0))
+    return to_fixed(ahead, log(as_double(n) / model.beta + 1.0))
 
 
 cdef inline int64_t log_left(
@@ -105,7 +105,7 @@ cdef inline int64_t log_left(
     """log(n + alpha), from a table of logs."""
     if n < TABLED:
         return ahead.tabled[3 * TABLED + n]
-    return in_units(ahead, log(<double>n + model.alpha))
+    return to_fixed(ahead, log(<double>n + model.alpha))
 
 
 # ---- logs of sums ------------------------------------------------------------------------
@@ -113,7 +113,7 @@ cdef inline int64_t log_left(
 cdef enum:
     MEMO = 64
 
-# Logs found last: particles that are near each other are likely to want the same.
+# The latest logs computed: neighbouring particles often need the same.
 cdef struct Memo:
     int64_t[MEMO] n
     int64_t[MEMO] logs
@@ -128,9 +128,9 @@ cdef inline void clear_memo(Memo* memo) noexcept nogil:
 cdef inline int64_t log_offered(
     const Lookahead* ahead, const Model* model, Memo* memo, int64_t n
 ) noexcept nogil:
-    """log((n + gamma) / alpha), from a table of logs."""
+    """log((n + gamma) / alpha), from the memo if it was computed recently."""
     cdef int64_t cell = n & (MEMO - 1)
     if memo.n[cell] != n:
         memo.n[cell] = n
-        memo.logs[cell] = in_units(ahead, log((<double>n + model.gamma) / model.alpha))
+        memo.logs[cell] = to_fixed(ahead, log((<double>n + model.gamma) / model.alpha))
     return memo.logs[cell]

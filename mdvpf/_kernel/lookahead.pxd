@@ -5,15 +5,15 @@ A candidate (k, m) of the pending symbol is scored by
 
     s = b + discount * (log f(k, m, next symbol) - G(m)),
 
-where G(m) is taken over all particles that have a candidate m, those with M = m states, for which
-m is new, included. Labels are numbered by first appearance in each particle, and this compares them
-across particles.
+where G(m) is a mean over all particles that have a candidate m. For particles with M = m states, m
+is the new state. G(m) compares labels across particles, although each particle numbers its states
+by their first appearance on its own path.
 
 The geometric mean needs the log of every potential of every particle. A potential is a product of
 quotients of counts, so its log is a sum of logs of integers, which come from tables: each state of
 a particle adds log(into / (into + prior)), and only those in the row of the current state or in
-the column of the symbol add more. Logs are whole numbers of a small unit, so their sums are exact
-and the same in any order.
+the column of the symbol add more. Logs are fixed-point numbers, so their sums are exact and do not
+depend on the order.
 """
 
 from cython.parallel cimport prange
@@ -28,20 +28,20 @@ from mdvpf._kernel.counts cimport count_in, item, state_in
 from mdvpf._kernel.emission cimport has_shortcuts
 from mdvpf._kernel.log_tables cimport (
     Memo,
-    clear_memo, in_units, log_emission, log_left, log_offered, log_ratio, log_spread_term,
+    clear_memo, to_fixed, log_emission, log_left, log_offered, log_ratio, log_spread_term,
     tabulate_emissions,
 )
 from mdvpf._kernel.number_lookahead cimport look_ahead_numbers
 from mdvpf._kernel.particles cimport block_of, column_of, fetch_ahead, into_of, transition_row
 from mdvpf._kernel.real_lookahead cimport look_ahead_real
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
-from mdvpf._kernel.transition cimport oracle, particle_potentials
+from mdvpf._kernel.transition cimport oracle_factors, particle_potentials
 from mdvpf._kernel.types cimport (
     Candidate, CandidateSet, Lookahead, Model, Row, RowTotal, Scratch, System,
 )
 
 cdef enum:
-    OPEN_TABLED = 64        # counts whose logs are tabulated for every symbol of an open alphabet
+    OPEN_TABLED = 64        # open alphabet: length of the table of logs made for each symbol
 
 
 # ---- particles ---------------------------------------------------------------------------
@@ -56,7 +56,7 @@ cdef inline void add_states(
     cdef size_t i
     for i in range(n_states):
         all_bits |= into[i]
-        log_sum[i] += tabled[into[i] if into[i] < TABLED else 0]  # where there is a zero
+        log_sum[i] += tabled[into[i] if into[i] < TABLED else 0]  # tabled[0] is 0
     if all_bits >= TABLED:
         for i in range(n_states):
             if into[i] >= TABLED:
@@ -94,10 +94,10 @@ cdef inline int64_t add_particle(
     const System* system, Lookahead* ahead, Memo* memo, Scratch* scratch, int64_t particle,
     int32_t symbol, int64_t index,
 ) noexcept nogil:
-    """Add the logs of a particle's potentials; find those of its candidates in the set.
+    """Add the logs of a particle's potentials to the sums; write those of its collected candidates.
 
-    Looks only at one row and one column. The candidates of the set start at `index`; returns
-    where those of the next particle start.
+    Reads only one row and one column. The particle's candidates in the set start at `index`;
+    returns the index of the next particle's first candidate.
     """
     cdef const Model* model = &system.model
     cdef uint32_t* block = block_of(system, particle)
@@ -115,8 +115,8 @@ cdef inline int64_t add_particle(
     cdef uint64_t first = scratch.n_stamped + 1     # number of the first pair of the row
     cdef uint64_t second = first + row.n            # and of the column
     cdef RowTotal total
-    cdef int64_t share          # of a state that the oracle offers
-    cdef int64_t seen           # extra term of a transition that was seen
+    cdef int64_t share          # log share of the oracle
+    cdef int64_t seen           # extra term of a transition that was made before
     cdef int64_t potential, more
     cdef double scale, linear_share
     cdef uint32_t i, state
@@ -129,8 +129,9 @@ cdef inline int64_t add_particle(
     if offers_new:
         share = -log_left(ahead, model, total.left) - seen
     else:
-        oracle(model, system.n_steps, False, total.left, total.visited, &scale, &linear_share)
-        share = in_units(ahead, log(linear_share))
+        oracle_factors(
+            model, system.n_steps, False, total.left, total.visited, &scale, &linear_share)
+        share = to_fixed(ahead, log(linear_share))
     add_states(ahead, model, into, n_states)
     if row.width == 0:
         add_row(ahead, into, &row, 0, seen, stamp, first)
@@ -174,7 +175,7 @@ cdef inline int64_t add_particle(
 cdef inline int64_t add_all_of(
     System* system, Lookahead* ahead, int64_t particle, int32_t symbol, int64_t index
 ) noexcept nogil:
-    """`add_particle` for either oracle, missing symbols and sums: looks at every state."""
+    """`add_particle` for both oracles, missing symbols and sums: it reads every state."""
     cdef const Candidate* items = system.candidates.items
     cdef double* potential = system.scratch.transition
     cdef int64_t* logs = <int64_t*>system.scratch.emission
@@ -185,7 +186,7 @@ cdef inline int64_t add_all_of(
     cdef uint32_t n = particle_potentials(system, particle, symbol, potential, &total)
     ahead.n_with[block_of(system, particle)[BLOCK_STATES]] += 1
     for i in range(n):
-        logs[i] = in_units(ahead, log(potential[i]))
+        logs[i] = to_fixed(ahead, log(potential[i]))
         ahead.log_sum[i] += logs[i]
         ahead.linear_sum[i] += potential[i]
         largest[i] = logs[i] if logs[i] > largest[i] else largest[i]
@@ -200,17 +201,17 @@ cdef inline int64_t add_all_of(
 cdef inline void normalize_labels(
     System* system, int64_t log_known, int64_t log_new
 ) noexcept nogil:
-    """Find G of every label from the sums over particles.
+    """Compute G of every label from the sums over particles.
 
-    For a state that exists, `share_sum` and `log_known` belong to a particle's potential; for
-    the new one, `share_sum` and `log_new`.
+    Potentials of existing states also have the terms of `share_sum` and `log_known`, those of new
+    states the terms of `share_sum` and `log_new`.
     """
     cdef Lookahead* ahead = &system.lookahead
     cdef const int64_t* share_sum = ahead.share_sum
     cdef const int64_t* n_with = ahead.n_with
     cdef double* normalizer = ahead.normalizer
-    cdef int64_t shares = 0     # of the particles with more states than the label
-    cdef int64_t known = 0      # how many they are
+    cdef int64_t shares = 0     # sum of log shares of the particles that have the label
+    cdef int64_t known = 0      # number of these particles
     cdef int64_t label, total, n
     for label in range(<int64_t>ahead.n_labels - 1, -1, -1):
         n = known
@@ -223,7 +224,7 @@ cdef inline void normalize_labels(
         if n and system.normalizer == NORMALIZER_GEOMETRIC:
             normalizer[label] = <double>total / n
         elif n and system.normalizer == NORMALIZER_SUM:
-            normalizer[label] = ahead.unit * (
+            normalizer[label] = ahead.fixed_one * (
                 log(ahead.linear_sum[label]) / system.budget
             )
         shares += share_sum[label]
@@ -242,7 +243,7 @@ cdef inline void clear_sums(Lookahead* ahead) noexcept nogil:
 
 
 cdef inline int64_t first_of(const CandidateSet* candidates, int64_t particle) noexcept nogil:
-    """Where in the set the candidates of the particle start, or would."""
+    """The index of the first candidate of the particle or, if it has none, of a later one."""
     cdef const Candidate* items = candidates.items
     cdef int64_t low = 0
     cdef int64_t high = candidates.n
@@ -259,7 +260,7 @@ cdef inline int64_t first_of(const CandidateSet* candidates, int64_t particle) n
 cdef inline int64_t add_part(
     const System* system, int32_t symbol, int part, int parts
 ) noexcept nogil:
-    """Add the particles of a part to sums of its own; return the bound on their potentials."""
+    """Add the particles of a part to its own sums; return the common bound on their potentials."""
     cdef System own = for_part(system, part)
     cdef int64_t start = part_start(system, part, parts)
     cdef int64_t index = first_of(&own.candidates, start)
@@ -277,7 +278,7 @@ cdef inline int64_t add_part(
 
 
 cdef inline void join_part(System* system, int part) noexcept nogil:
-    """Add the sums of a part to those of the first."""
+    """Add the sums of a part to those of the first part."""
     cdef Lookahead* ahead = &system.lookahead
     cdef System own = for_part(system, part)
     cdef int64_t* largest = ahead.largest
@@ -291,7 +292,7 @@ cdef inline void join_part(System* system, int part) noexcept nogil:
 
 
 cdef inline void look_ahead(System* system, int32_t symbol) noexcept nogil:
-    """Find G for every label, and the look-ahead potential of every candidate of the set."""
+    """Compute G of every label, and the look-ahead potential of every collected candidate."""
     cdef Lookahead* ahead = &system.lookahead
     cdef int64_t index = 0
     cdef int64_t k

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Where the memory goes: rows that are shared, bytes that are live, bytes of plain tables."""
+"""The use of memory: shared rows, live bytes, and bytes of plain tables for comparison."""
 
 from libc.stdint cimport int64_t, uint32_t
 
-from mdvpf._kernel.buffers cimport PENDING, BufferGroup, group_of, pending_bytes
+from mdvpf._kernel.buffers cimport PENDING, BufferSet, buffers_of, pending_bytes
 from mdvpf._kernel.constants cimport BLOCK_STATES, GROUP, NODE_SIZE, NONE
 from mdvpf._kernel.counts cimport children, row_end, row_start
 from mdvpf._kernel.particles cimport (
@@ -14,17 +14,17 @@ from mdvpf._kernel.statistics cimport refs_of_rows
 from mdvpf._kernel.types cimport Record, System, handle_t
 
 cdef struct MemoryCounts:
-    int64_t live            # bytes that hold something
-    int64_t dense           # bytes of plain tables of 32-bit counts, one set a particle
-    int64_t rows            # rows of counts, each once
-    int64_t shared          # those of them that more than one particle has
+    int64_t live            # bytes in use
+    int64_t dense           # bytes that plain tables would take, one set a particle
+    int64_t rows            # different rows of counts
+    int64_t shared          # rows that several particles share
 
 
 cdef inline void visit(
     const System* system, handle_t handle, uint32_t level, unsigned char* marks,
     MemoryCounts* found,
 ) noexcept nogil:
-    """Count the rows of a group, or below a node, unless two visits have already done so."""
+    """Count the rows below a handle: as rows at the first visit, as shared at the second."""
     cdef const Record* group
     cdef uint32_t which
     cdef int i
@@ -46,8 +46,8 @@ cdef inline void visit(
 
 
 cdef inline MemoryCounts count_memory(System* system, unsigned char* marks) noexcept nogil:
-    """Count it all; one mark, zero, is given for each unit of the pool."""
-    cdef BufferGroup pending_step = group_of(system, PENDING)
+    """Count everything. `marks` has a zero for each unit of the pool."""
+    cdef BufferSet pending_step = buffers_of(system, PENDING)
     cdef MemoryCounts found
     cdef uint32_t* block
     cdef int64_t blocks = 0

@@ -1,18 +1,17 @@
 # cython: language_level=3
-"""Merging: records that have become equal are replaced by one of them, where they lie.
+"""Merging: records that have become equal are replaced by one of them.
 
-Particles that separated long ago often come to hold equal counts again, each in records of its own,
-because they made the same moves in a different order; the notes of shared_updates.pxd cannot detect
-this. Without merging, a long stream over few states ends with many times as many records as there
-are different ones.
+Particles that separated long ago often make the same moves in a different order. They then have
+equal counts, each in records of its own, which the notes of `shared_updates.pxd` cannot detect.
+Without merging, a long stream over few states ends with many copies of each record.
 
-A *place* is one of the handles in a block. After a step, the records at one place of all particles
-are compared, with all that is below them; after some hundreds of steps it is that place's turn
-again. So no step pays for all records, and which are merged follows from the particles and the
-number of steps alone: it is the same in a filter that was saved and loaded.
+A *field* is one of the handles in a block. After a step, the records in one field of all particles
+are compared, with the records below them; each field has its turn once in some hundreds of steps.
+So no step pays for all records. The particles and the number of steps determine which records are
+merged, so a filter that was saved and loaded merges the same ones.
 
-Equal means the same bits, the order of pairs included, so that no sum is taken in another order.
-Records are only merged with records at the same position of a particle, as checkpoints require.
+Equal means the same bits, the order of pairs included, so that no sum is taken in another order. As
+checkpoints require, records are merged only with records at the same *location* of a particle.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -21,76 +20,76 @@ from libc.string cimport memcmp, memcpy, memset
 from mdvpf._kernel.constants cimport BLOCK_LABELS, NODE_BITS, NODE_SIZE, NONE, OK
 from mdvpf._kernel.counts cimport children, content_bytes, hold_all, items_of
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
-from mdvpf._kernel.pool cimport at, dispose, give_back, resize
+from mdvpf._kernel.pool cimport at, dispose, free_record, resize
 from mdvpf._kernel.positions cimport stretches_of
 from mdvpf._kernel.real_counts cimport real_content_bytes
 from mdvpf._kernel.types cimport Buffer, Pool, Record, System, handle_t
 
 cdef enum:
-    FIRST_ROW = 0x80000000u  # positions from here on are those of transition rows
-    LABEL_POSITION = 0x7FFFFFFF     # position of the record of labels
+    FIRST_ROW = 0x80000000u  # locations from here on are those of transition rows
+    LABEL_LOCATION = 0x7FFFFFFF     # location of the record of labels
     COUNTED = 1             # note of a record that was counted but not compared; no handle is 1
 
-# A record that others are compared with, and its position in the particles that hold it.
-cdef struct Known:
+# A record that other records are compared with, and its location in the particles that hold it.
+cdef struct KeptRecord:
     handle_t handle
-    uint32_t position
+    uint32_t location
 
-# A place in the blocks of particles. There are rows at even numbers, and columns at odd ones.
-cdef struct Place:
+# A field of blocks. Even numbers are those of rows, odd ones those of columns and what follows.
+cdef struct Field:
     bint is_row
-    uint32_t index          # among rows, or among columns; after these, labels and positions
-    uint32_t level          # of its records above the groups
-    uint32_t position
+    uint32_t index          # among rows; or among columns, then labels, then the tree of stretches
+    uint32_t level          # levels of its records above the groups
+    uint32_t location
 
 cdef struct Merge:
     Pool* pool
     bint real               # counts are real numbers
-    Known* known            # a hash table of the records that are kept
+    KeptRecord* kept        # a hash table of the records that are kept
     size_t mask             # size of the table, a power of two, minus one
-    handle_t* compared      # all records that were compared: they have notes
+    handle_t* compared      # all records that were compared: these have notes
     size_t n_compared
 
 
-# ---- places ------------------------------------------------------------------------------
+# ---- fields ------------------------------------------------------------------------------
 
-cdef inline int64_t n_places(const System* system) noexcept nogil:
-    """The number of the last place is less than this."""
+cdef inline int64_t n_fields(const System* system) noexcept nogil:
+    """An upper bound of the numbers of fields."""
     return 2 * <int64_t>max(system.n_groups, system.root_size + 1 + system.positions.enabled)
 
 
-cdef inline Place place_of(const System* system, int64_t number) noexcept nogil:
-    cdef Place place
-    place.is_row = number % 2 == 0
-    place.index = <uint32_t>(number // 2)
-    if place.is_row:
-        place.level = system.row_depth
-        place.position = ~place.index
-    elif place.index < system.root_size:
-        place.level = system.depth - 1
-        place.position = place.index << (NODE_BITS * place.level)
-    elif place.index == system.root_size:
-        place.level = 0
-        place.position = LABEL_POSITION
+cdef inline Field field_at(const System* system, int64_t number) noexcept nogil:
+    cdef Field field
+    field.is_row = number % 2 == 0
+    field.index = <uint32_t>(number // 2)
+    if field.is_row:
+        field.level = system.row_depth
+        field.location = ~field.index
+    elif field.index < system.root_size:
+        field.level = system.depth - 1
+        field.location = field.index << (NODE_BITS * field.level)
+    elif field.index == system.root_size:
+        field.level = 0
+        field.location = LABEL_LOCATION
     else:
-        place.level = system.positions.levels
-        place.position = 0
-    return place
+        field.level = system.positions.levels
+        field.location = 0
+    return field
 
 
 cdef inline handle_t* held_at(
-    const System* system, uint32_t* block, const Place* place
+    const System* system, uint32_t* block, const Field* field
 ) noexcept nogil:
-    """The handle at a place of a block; NULL if the block has no such place."""
-    if place.is_row:
-        if place.index < used_groups(system, block):
-            return &rows_of(system, block)[place.index]
+    """The handle in a field of a block; NULL if the block does not have the field."""
+    if field.is_row:
+        if field.index < used_groups(system, block):
+            return &rows_of(system, block)[field.index]
         return NULL
-    if place.index < system.root_size:
-        return &root_of(system, block)[place.index]
-    if system.model.real and place.index == system.root_size:
+    if field.index < system.root_size:
+        return &root_of(system, block)[field.index]
+    if system.model.real and field.index == system.root_size:
         return &block[BLOCK_LABELS]
-    if system.positions.enabled and place.index == system.root_size + 1:
+    if system.positions.enabled and field.index == system.root_size + 1:
         return stretches_of(system, block)
     return NULL
 
@@ -98,7 +97,7 @@ cdef inline handle_t* held_at(
 # ---- counting ----------------------------------------------------------------------------
 
 cdef inline size_t count_below(Pool* pool, handle_t handle, uint32_t level) noexcept nogil:
-    """Count and mark the records at and below a handle that are not marked yet."""
+    """Mark a record and the records below it; return how many had no mark."""
     cdef size_t n = 1
     cdef Record* record
     cdef int i
@@ -137,12 +136,12 @@ cdef inline size_t bytes_of(const Merge* merge, const Record* record) noexcept n
 
 
 cdef inline uint32_t hash_of(
-    const Merge* merge, const Record* record, uint32_t position
+    const Merge* merge, const Record* record, uint32_t location
 ) noexcept nogil:
-    """A hash of eight bytes at a time, and of those that are left."""
+    """A hash of a record's content, eight bytes at a time."""
     cdef const char* content = <const char*>items_of(record)
     cdef size_t n = bytes_of(merge, record)
-    cdef uint64_t hashed = position ^ record.shape
+    cdef uint64_t hashed = location ^ record.shape
     cdef uint64_t word = 0
     cdef size_t i
     for i in range(n // 8):
@@ -155,20 +154,20 @@ cdef inline uint32_t hash_of(
     return <uint32_t>(hashed >> 32)
 
 
-cdef inline handle_t find_equal(Merge* merge, handle_t handle, uint32_t position) noexcept nogil:
-    """The first record that equals this one; itself if there was none before."""
-    cdef Known* known = merge.known
+cdef inline handle_t find_equal(Merge* merge, handle_t handle, uint32_t location) noexcept nogil:
+    """The first record that equals this one; the record itself if there is none."""
+    cdef KeptRecord* kept = merge.kept
     cdef const Record* record = <const Record*>at(merge.pool, handle)
     cdef const Record* other
-    cdef size_t i = hash_of(merge, record, position) & merge.mask
-    while known[i].handle != NONE:
-        other = <const Record*>at(merge.pool, known[i].handle)
-        if known[i].position == position and other.shape == record.shape \
+    cdef size_t i = hash_of(merge, record, location) & merge.mask
+    while kept[i].handle != NONE:
+        other = <const Record*>at(merge.pool, kept[i].handle)
+        if kept[i].location == location and other.shape == record.shape \
                 and memcmp(items_of(other), items_of(record), bytes_of(merge, record)) == 0:
-            return known[i].handle
+            return kept[i].handle
         i = (i + 1) & merge.mask
-    known[i].handle = handle
-    known[i].position = position
+    kept[i].handle = handle
+    kept[i].location = location
     return handle
 
 
@@ -183,15 +182,15 @@ cdef inline void release_equal(Pool* pool, handle_t handle, uint32_t level) noex
     if level > 0:
         for i in range(NODE_SIZE):
             below = children(pool, handle)[i]
-            if below != NONE:  # never freed here: the equal node holds it as well
+            if below != NONE:  # not the last reference: the equal node holds the record as well
                 (<Record*>at(pool, below)).refs -= 1
-    give_back(pool, handle)
+    free_record(pool, handle)
 
 
 cdef inline void merge_below(
-    Merge* merge, handle_t* held, uint32_t level, uint32_t position
+    Merge* merge, handle_t* held, uint32_t level, uint32_t location
 ) noexcept nogil:
-    """Replace a handle, and all below it, by that of the first equal record.
+    """Replace a handle, and those below it, by the handle of the first equal record.
 
     The note of a record that was compared is the record that replaces it.
     """
@@ -205,11 +204,11 @@ cdef inline void merge_below(
     if record.note == COUNTED:
         if level > 0:
             for i in range(<uint32_t>NODE_SIZE):
-                # Rows of a Mealy machine may stand anywhere among its rows.
-                merge_below(merge, &children(pool, before)[i], level - 1, position
-                            if position >= FIRST_ROW
-                            else position + (i << (NODE_BITS * (level - 1))))
-        record.note = find_equal(merge, before, position)
+                # A group of rows of a Mealy machine may be anywhere in the tree of its state.
+                merge_below(merge, &children(pool, before)[i], level - 1, location
+                            if location >= FIRST_ROW
+                            else location + (i << (NODE_BITS * (level - 1))))
+        record.note = find_equal(merge, before, location)
         merge.compared[merge.n_compared] = before
         merge.n_compared += 1
     if record.note != before:
@@ -218,47 +217,47 @@ cdef inline void merge_below(
         release_equal(pool, before, level)
 
 
-# ---- one place, and all of them ----------------------------------------------------------
+# ---- fields of all particles -------------------------------------------------------------
 
-cdef inline size_t mark_place(System* system, const Place* place) noexcept nogil:
-    """Count the records at a place of all particles, which are marked, and those below them."""
+cdef inline size_t mark_field(System* system, const Field* field) noexcept nogil:
+    """Mark the records in and below a field of all particles; return how many they are."""
     cdef handle_t* held
     cdef size_t n = 0
     cdef int64_t k
     for k in range(system.n_particles):
         if not shares_block(system, k):
-            held = held_at(system, block_of(system, k), place)
+            held = held_at(system, block_of(system, k), field)
             if held != NULL:
-                n += count_below(&system.pool, held[0], place.level)
+                n += count_below(&system.pool, held[0], field.level)
     return n
 
 
-cdef inline void unmark_place(System* system, const Place* place) noexcept nogil:
+cdef inline void unmark_field(System* system, const Field* field) noexcept nogil:
     cdef handle_t* held
     cdef int64_t k
     for k in range(system.n_particles):
-        held = held_at(system, block_of(system, k), place)
+        held = held_at(system, block_of(system, k), field)
         if held != NULL:
-            unmark_below(&system.pool, held[0], place.level)
+            unmark_below(&system.pool, held[0], field.level)
 
 
-cdef inline void merge_marked(System* system, Merge* merge, const Place* place) noexcept nogil:
+cdef inline void merge_marked(System* system, Merge* merge, const Field* field) noexcept nogil:
     cdef handle_t* held
     cdef size_t i
     cdef int64_t k
     for k in range(system.n_particles):
         if not shares_block(system, k):
-            held = held_at(system, block_of(system, k), place)
+            held = held_at(system, block_of(system, k), field)
             if held != NULL:
-                merge_below(merge, held, place.level, place.position)
-    # Some were freed. That is harmless: nothing was taken since, so their handles are still valid.
+                merge_below(merge, held, field.level, field.location)
+    # Some were freed, but no record was taken since, so their handles are still valid.
     for i in range(merge.n_compared):
         (<Record*>at(merge.pool, merge.compared[i])).note = NONE
 
 
-cdef inline void merge_place(System* system, const Place* place) noexcept nogil:
-    """Merge equal records at a place of all particles, between two steps; or do nothing."""
-    cdef size_t n = mark_place(system, place)
+cdef inline void merge_field(System* system, const Field* field) noexcept nogil:
+    """Merge equal records in a field of all particles; do nothing if there is no memory for it."""
+    cdef size_t n = mark_field(system, field)
     cdef size_t size = 16
     cdef Buffer space
     cdef Merge merge
@@ -266,27 +265,27 @@ cdef inline void merge_place(System* system, const Place* place) noexcept nogil:
         size *= 2
     memset(&space, 0, sizeof(Buffer))
     if n < 2 or resize(
-        &system.memory, &space, size * sizeof(Known) + n * sizeof(handle_t)
+        &system.memory, &space, size * sizeof(KeptRecord) + n * sizeof(handle_t)
     ) != OK:
-        unmark_place(system, place)
+        unmark_field(system, field)
         return
     merge.pool = &system.pool
     merge.real = system.model.real
-    merge.known = <Known*>space.data
+    merge.kept = <KeptRecord*>space.data
     merge.mask = size - 1
-    merge.compared = <handle_t*>(merge.known + size)
+    merge.compared = <handle_t*>(merge.kept + size)
     merge.n_compared = 0
-    memset(merge.known, 0, size * sizeof(Known))
-    merge_marked(system, &merge, place)
+    memset(merge.kept, 0, size * sizeof(KeptRecord))
+    merge_marked(system, &merge, field)
     dispose(&system.memory, &space)
     system.n_settled += <int64_t>n
 
 
 cdef inline void merge_some(System* system, int64_t turn, int64_t n_turns) noexcept nogil:
-    """Merge equal records at the places whose turn it is; after all turns, it was that of each."""
+    """Merge equal records in the fields whose turn it is; every field has one of the turns."""
     cdef int64_t number = turn
-    cdef Place place
-    while number < n_places(system):
-        place = place_of(system, number)
-        merge_place(system, &place)
+    cdef Field field
+    while number < n_fields(system):
+        field = field_at(system, number)
+        merge_field(system, &field)
         number += n_turns

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """The optimal rule of Fearnhead and Clifford (2003), on a complete set of candidates.
 
-Heavy candidates are kept with their weight. Of the others some are picked, by points at even
-distances in their cumulative weight with one uniform for all, and each gets the same weight.
+Heavy candidates are kept with their weight. Light ones are thinned by systematic resampling with
+one uniform, and all that are picked get the same weight.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -16,12 +16,12 @@ cdef inline int64_t optimal_cut(
     const double* shares, int64_t n, int64_t budget, uint64_t* keys, double* heavy,
     double* light_weight, double* cut,
 ) noexcept nogil:
-    """Return how many of the n > budget shares are kept as they are.
+    """Return how many of the n > K shares are heavy; K is the budget.
 
-    Shares of at least c = (sum of the others) / (K - how many) are kept; c is left in
-    `light_weight`. Starting from none, every share that reaches the present c is added at
-    once, which lowers c: the same fixed point as adding them one by one in falling order. All
-    of them are among the K largest; `cut` is the least of those.
+    With h heavy shares, c = (sum of the light shares) / (K - h), and shares of at least c are
+    heavy. The iteration starts with h = 0 and adds all shares that reach c, which lowers c. It
+    ends at the same fixed point as adding shares one by one in falling order. `light_weight`
+    becomes c. All heavy shares are among the K largest; `cut` becomes the least of these.
     """
     cdef int64_t i, n_before
     cdef int64_t n_kept = 0
@@ -49,7 +49,7 @@ cdef inline int64_t optimal_cut(
         tail += heavy[i]
     light_weight[0] = INFINITY
     while n_kept < budget:
-        # It never rises; where rounding says so it stays, or the loop might not end.
+        # c never rises. If it does by rounding, the old value stays, so that the loop ends.
         if tail / (budget - n_kept) < light_weight[0]:
             light_weight[0] = tail / (budget - n_kept)
         n_before = n_kept
@@ -82,8 +82,8 @@ cdef inline int64_t select_optimal(
 ) noexcept nogil:
     """Choose candidates by the optimal rule; return how many uniforms were used, 0 or 1.
 
-    The candidate set is complete; `shares` becomes exp(score) of each of them up to a common
-    factor. The weights, up to that factor, and their logs are left in `chosen`.
+    The candidate set must be complete. `shares` is overwritten with linear scores, up to a common
+    factor. The weights, up to the same factor, and their logs are left in `chosen`.
     """
     cdef const Candidate* items = candidates.items
     cdef bint logarithmic = candidates.logarithmic

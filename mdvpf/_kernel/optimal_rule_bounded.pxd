@@ -2,10 +2,10 @@
 """The optimal rule when only candidates that reach a bound were collected.
 
 A sample of the particles gives a bound that heavy candidates very likely reach, and only candidates
-that reach it are collected. The probability of the symbol under each particle is known, and so is
-the total weight of all other candidates. If all heavy candidates turn out to be among those
-collected, the light ones are the rest of each particle. They are picked by points at even distances
-in their cumulative weight, and only particles in which a point falls are scored again.
+that reach it are collected. The probability of the symbol under each particle gives the total of
+all its candidates, collected or not. If every heavy candidate was collected, the total of the light
+candidates of each particle is known. They are thinned by systematic resampling, and only particles
+in which a point falls are scored again.
 """
 
 from libc.math cimport INFINITY
@@ -20,28 +20,27 @@ cdef extern from *:
     """
     #define MDVPF_LEAST_LIGHT 1e-4
     """
-    # A light mass below this share of all is not found as a difference: too few digits are left.
+    # The light mass is a difference. Below this share of the total it has too few correct digits.
     const double LEAST_LIGHT "MDVPF_LEAST_LIGHT"
 
 cdef struct Thinning:
     double weight           # of each light candidate that is picked
-    double mass             # sum of the light candidates
+    double mass             # sum of the scores of light candidates
     double picked_mass      # sum of those picked so far
-    double reached          # cumulative sum of those passed
+    double reached          # sum of those passed so far
     double uniform
-    double point            # in the cumulative sum, where the next one is picked
-    int64_t n_light         # number to pick
-    int64_t n_picked        # number picked so far
+    double point            # the next candidate is picked where `reached` passes this
+    int64_t n_light         # light candidates to pick
+    int64_t n_picked        # light candidates picked so far
 
 
 cdef inline bint split_heavy(
     double* values, int64_t n, double total, int64_t budget, double least, Thinning* thinning
 ) noexcept nogil:
-    """Find the common weight of the light candidates; False if their mass is below the least.
+    """Compute the weight of the light candidates; return False if their mass is below `least`.
 
-    As in `optimal_cut`: starting from none, every candidate that reaches the present weight is
-    heavy, which lowers it. `values` are all candidates that can be heavy, and `total` includes
-    the others. Those that are light stay in `values`.
+    The iteration is that of `optimal_cut`. `values` must have all candidates that can be heavy,
+    and `total` includes the others. The light ones are moved to the front of `values`.
     """
     cdef int64_t n_left = n
     cdef int64_t n_before = -1
@@ -85,7 +84,7 @@ cdef inline double heavy_bound(System* system, int32_t symbol) noexcept nogil:
 
 
 cdef inline void expand_heavy(System* system, int32_t symbol) noexcept nogil:
-    """Score all candidates; collect all of them, or those that are likely heavy."""
+    """Score the candidates; collect all of them, or those that are likely heavy."""
     cdef double bound = -INFINITY
     system.candidates.logarithmic = system.logarithmic
     if not system.logarithmic and is_bound_worthwhile(system):
@@ -105,7 +104,7 @@ cdef inline int64_t gather_heavy(CandidateSet* candidates, double weight) noexce
 
 
 cdef inline void set_next_point(Thinning* thinning) noexcept nogil:
-    """Set the next point, to infinity if all are picked."""
+    """Set the next point; infinity if all light candidates are picked."""
     thinning.point = (
         (thinning.n_picked + thinning.uniform) * thinning.mass / thinning.n_light
         if thinning.n_picked < thinning.n_light else INFINITY
@@ -116,7 +115,7 @@ cdef inline void thin_particle(
     System* system, int64_t particle, int32_t symbol, const Candidate* heavy, int64_t n_heavy,
     Thinning* thinning, Survivors* chosen,
 ) noexcept nogil:
-    """Choose the heavy candidates of a particle, and those of its others in which a point falls."""
+    """Choose the heavy candidates of a particle and the light ones in which a point falls."""
     cdef double* potential = system.scratch.transition
     cdef double weight = (<double*>system.stored.weight.data)[particle]
     cdef double reached = thinning.reached
@@ -144,10 +143,10 @@ cdef inline void thin_particle(
 cdef inline bint select_optimal_bounded(
     System* system, int32_t symbol, double uniform, Survivors* chosen
 ) noexcept nogil:
-    """Choose by the optimal rule from more than K candidates, of which some were left out.
+    """Choose by the optimal rule when not all of the more than K candidates were collected.
 
-    Scores are linear. Leaves the weights up to a common factor. Returns False, and the
-    choice is void, if all candidates are needed.
+    Scores must be linear. The weights, up to a common factor, are left in `chosen`. Returns False,
+    and `chosen` is undefined, if the choice needs all candidates.
     """
     cdef CandidateSet* candidates = &system.candidates
     cdef const Candidate* items = candidates.items

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Particles: how to find the parts of a block, and views of a particle for scoring.
+"""Particles: the parts of a block, and views of a particle for scoring.
 
-A `View` holds everything that scoring reads of a particle. Usually it points into the tables; for
-the provisional particles of MD-VPA it points to copies of the rows with one more step added. Both
-are scored by the same arithmetic in the same order, so they give the same bits.
+A `View` has everything that scoring reads of a particle. For a stored particle it points into the
+tables; for a provisional particle of MD-VPA it points to copies of the rows with one more step
+added. Scoring does the same arithmetic in the same order for both, so results have the same bits.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -18,9 +18,9 @@ from mdvpf._kernel.pool cimport at
 from mdvpf._kernel.types cimport Record, Row, Scratch, System, View, handle_t
 
 cdef enum:
-    FETCH_ROWS = 8          # prefetch the rows of the particle this far ahead,
-    FETCH_BLOCK = 16        # and its block this far ahead, but blocks
-    FETCH_FROM = 32768      # only from this many particles on: fewer stay in the cache
+    FETCH_ROWS = 8          # rows are prefetched this many particles ahead
+    FETCH_BLOCK = 16        # blocks are prefetched this many particles ahead
+    FETCH_FROM = 32768      # blocks of fewer particles stay in the cache and are not prefetched
 
 
 # ---- blocks ------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ cdef inline handle_t* rows_of(const System* system, uint32_t* block) noexcept no
 
 
 cdef inline uint32_t used_groups(const System* system, const uint32_t* block) noexcept nogil:
-    """The number of those handles that the states of the block need."""
+    """The number of handles of rows that the states of the block use."""
     if unlikely(system.model.mealy):
         return block[BLOCK_STATES] + 1
     return (block[BLOCK_STATES] >> GROUP_BITS) + 1
@@ -103,7 +103,7 @@ cdef inline double* spread_in(uint32_t* block) noexcept nogil:
 # ---- views -------------------------------------------------------------------------------
 
 cdef inline const uint32_t* emitted_by(const View* view, uint32_t* work) noexcept nogil:
-    """How often each state emitted a symbol that was observed, with zeros to pad."""
+    """How often each state emitted a symbol that was observed, padded with zeros."""
     cdef uint32_t i
     memcpy(work, view.into, view.n_states * sizeof(uint32_t))
     memset(work + view.n_states, 0, 4 * sizeof(uint32_t))
@@ -115,7 +115,7 @@ cdef inline const uint32_t* emitted_by(const View* view, uint32_t* work) noexcep
 cdef inline void view_particle(
     const System* system, uint32_t* block, View* view
 ) noexcept nogil:
-    """View a particle as it is stored."""
+    """View a stored particle."""
     view.n_states = block[BLOCK_STATES]
     view.entered = system.n_steps
     view.into = into_of(system, block)
@@ -147,7 +147,7 @@ cdef inline void view_moved(
 ) noexcept nogil:
     """View a particle as it would be after moving to the state on the symbol.
 
-    It stands in 1 + `current`: in that state, or where another key does.
+    `current` is 1 + the state that its next transition leaves: `state`, or that of another key.
     """
     cdef uint32_t* into = scratch.overlay_into
     cdef uint32_t n = block[BLOCK_STATES]
@@ -179,7 +179,7 @@ cdef inline Row column_moved(
     const System* system, uint32_t* block, uint32_t state, int32_t symbol,
     uint32_t column_symbol, Scratch* scratch,
 ) noexcept nogil:
-    """The column of one symbol, as it would be after that move."""
+    """The column of one symbol as it would be after the move of `view_moved`."""
     cdef Row row = column_of(system, block, column_symbol)
     if symbol == <int32_t>column_symbol:
         row = overlaid(&row, state, scratch.overlay_column)
@@ -214,7 +214,7 @@ cdef inline void fetch_rows(
 cdef inline void fetch_ahead(
     const System* system, int64_t particle, int64_t stride, int32_t symbol
 ) noexcept nogil:
-    """Prefetch a particle that will be scored soon, if every `stride`-th is scored."""
+    """Prefetch a particle that will be scored soon; every `stride`-th one is scored."""
     if system.n_particles >= FETCH_FROM and particle + FETCH_BLOCK * stride < system.n_particles:
         fetch_block(system, particle + FETCH_BLOCK * stride)
     if particle + FETCH_ROWS * stride < system.n_particles:

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Memory: growing buffers, and a pool of small records in pages of one record size.
 
-Records are named by 32-bit handles: half the size of a pointer, and still valid in a copy of the
-arena. Taking a record cannot fail: `reserve_pages` allocates beforehand, and only that may fail. It
-may also move the arena, so a pointer to a record must not be used after a reservation.
+Records have 32-bit handles: half the size of a pointer, and still valid in a copy of the arena.
+`take_record` cannot fail: `reserve_pages` allocates beforehand, and only it may fail. It may also
+move the arena, so a pointer to a record is invalid after it.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -20,8 +20,8 @@ from mdvpf._kernel.types cimport Buffer, Memory, Page, Pool, handle_t
 
 cdef extern from *:
     """
-    /* Large buffers are mapped one by one where the system can move a mapping: what was claimed
-       but never written then takes no memory, neither at first nor when the buffer grows. */
+    /* Where the system can move a mapping, large buffers have mappings of their own: bytes that are
+       reserved but never written then take no memory, neither at first nor when a buffer grows. */
     #if defined(__linux__)
     #include <sys/mman.h>
     #define MDVPF_MAPPED 262144
@@ -53,8 +53,8 @@ cdef extern from *:
     void release "mdvpf_release"(void* data, size_t bytes) noexcept nogil
 
 
-cdef inline bint refuse(Memory* memory) noexcept nogil:
-    """Whether the allocation about to be made is the one that a test wants to fail."""
+cdef inline bint must_fail(Memory* memory) noexcept nogil:
+    """Whether a test has asked for this allocation to fail."""
     if memory.fail_after < 0:
         return False
     memory.fail_after -= 1
@@ -62,13 +62,13 @@ cdef inline bint refuse(Memory* memory) noexcept nogil:
 
 
 cdef inline Status resize(Memory* memory, Buffer* buffer, size_t bytes) noexcept nogil:
-    """Make the buffer at least `bytes` long, with room to grow; its content is kept."""
+    """Make the buffer at least `bytes` long, keeping its content; growth leaves room to spare."""
     cdef size_t wanted
     cdef void* data
     if bytes <= buffer.bytes:
         return OK
     wanted = bytes if buffer.bytes == 0 else bytes + bytes // 4
-    if refuse(memory):
+    if must_fail(memory):
         return NO_MEMORY
     data = obtain(buffer.data, buffer.bytes, wanted)
     if data == NULL:
@@ -99,7 +99,7 @@ cdef inline Status duplicate(
 # ---- size classes ------------------------------------------------------------------------
 
 cdef inline uint32_t find_class(uint32_t units) noexcept nogil:
-    """The smallest size class whose records have that many units."""
+    """The smallest size class whose records have at least `units` units."""
     cdef uint32_t octave = 3
     cdef uint32_t quarter
     if units <= 8:
@@ -149,7 +149,7 @@ cdef inline uint32_t class_at(const Pool* pool, handle_t handle) noexcept nogil:
 
 
 cdef inline size_t used_bytes(const Pool* pool) noexcept nogil:
-    """Bytes of the pages; the arena beyond them is reserved but was never written."""
+    """Bytes of the pages. The arena beyond them is reserved but was never written."""
     return (<size_t>pool.n_pages - 1) * PAGE_BYTES
 
 
@@ -159,13 +159,16 @@ cdef inline size_t count_records(const Pool* pool) noexcept nogil:
     cdef size_t n = 0
     cdef uint32_t i
     for i in range(1, pool.n_pages):
-        if pages[i].n_slots:
+        if pages[i].capacity:
             n += pages[i].n_live
     return n
 
 
 cdef inline size_t pages_for(size_t n, size_t units) noexcept nogil:
-    """Pages that n records of at most so many units fill, but for one page a class."""
+    """Upper bound of the pages that n records of at most `units` units fill.
+
+    One more page for each size class may be needed, which `reserve_pages` adds.
+    """
     if units > PAGE_UNITS:
         return n * ((units + PAGE_UNITS - 1) // PAGE_UNITS)
     return n // (PAGE_UNITS // units) + 1
@@ -174,8 +177,8 @@ cdef inline size_t pages_for(size_t n, size_t units) noexcept nogil:
 cdef inline Status reserve_pages(Pool* pool, size_t n) noexcept nogil:
     """Make sure that n pages can be added.
 
-    This reserves addresses, many more than will be written. Where addresses are limited
-    (``ulimit -v``), a filter reaches the limit early.
+    This reserves many more addresses than will be written. A filter therefore reaches a limit on
+    addresses (``ulimit -v``) long before one on memory.
     """
     n += pool.n_pages + N_CLASSES
     if n > MAX_PAGES:
@@ -186,7 +189,7 @@ cdef inline Status reserve_pages(Pool* pool, size_t n) noexcept nogil:
 
 
 cdef inline void add_page(Pool* pool, uint32_t size_class) noexcept nogil:
-    """Add a page for records of the class; a record that is longer than a page gets several."""
+    """Add a page for records of the class, or the pages of one record longer than a page."""
     cdef uint32_t units = pool.units[size_class]
     cdef uint32_t n_new = (units + PAGE_UNITS - 1) // PAGE_UNITS
     cdef uint32_t number = pool.unused
@@ -198,7 +201,7 @@ cdef inline void add_page(Pool* pool, uint32_t size_class) noexcept nogil:
     page = &(<Page*>pool.store.pages.data)[number]
     if number == pool.unused:
         pool.unused = page.next_open
-    page.n_slots = PAGE_UNITS // units if n_new == 1 else 1
+    page.capacity = PAGE_UNITS // units if n_new == 1 else 1
     page.n_live = 0
     page.n_touched = 0
     page.freed = 0
@@ -210,8 +213,8 @@ cdef inline void add_page(Pool* pool, uint32_t size_class) noexcept nogil:
         pool.largest = units
 
 
-cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
-    """Take a record of the class, from pages that were reserved. Its content is undefined."""
+cdef inline handle_t take_record(Pool* pool, uint32_t size_class) noexcept nogil:
+    """Take a record of the class from reserved pages. Its content is undefined."""
     cdef Page* page
     cdef handle_t handle
     if pool.open[size_class] == NONE:
@@ -221,25 +224,25 @@ cdef inline handle_t take(Pool* pool, uint32_t size_class) noexcept nogil:
     if page.freed:
         handle += page.freed - 1
         page.freed = (<uint32_t*>at(pool, handle))[0]
-        if page.freed:  # the next record to be taken, which is likely not in the cache
+        if page.freed:  # the next record to be taken is probably not in the cache
             prefetch(at(pool, (handle & ~<uint32_t>(PAGE_UNITS - 1)) + page.freed - 1))
     else:
         handle += page.n_touched * pool.units[size_class]
         page.n_touched += 1
     pool.n_empty -= page.n_live == 0
     page.n_live += 1
-    if page.n_live == page.n_slots:
+    if page.n_live == page.capacity:
         pool.open[size_class] = page.next_open
     pool.live_bytes += pool.units[size_class] * UNIT_BYTES
     return handle
 
 
-cdef inline void give_back(Pool* pool, handle_t handle) noexcept nogil:
+cdef inline void free_record(Pool* pool, handle_t handle) noexcept nogil:
     cdef uint32_t number = handle >> PAGE_BITS
     cdef Page* page = &(<Page*>pool.store.pages.data)[number]
     (<uint32_t*>at(pool, handle))[0] = page.freed
     page.freed = (handle & (PAGE_UNITS - 1)) + 1
-    if page.n_live == page.n_slots:
+    if page.n_live == page.capacity:
         page.next_open = pool.open[page.size_class]
         pool.open[page.size_class] = number
     page.n_live -= 1
@@ -248,7 +251,7 @@ cdef inline void give_back(Pool* pool, handle_t handle) noexcept nogil:
 
 
 cdef inline void recycle(Pool* pool) noexcept nogil:
-    """Make empty pages available to all classes, once there are many."""
+    """Make empty pages available to all classes if there are many."""
     cdef Page* pages = <Page*>pool.store.pages.data
     cdef Page* page
     cdef uint32_t number, size_class, i, n_spanned
@@ -258,15 +261,15 @@ cdef inline void recycle(Pool* pool) noexcept nogil:
     for number in range(1, pool.n_pages):
         page = &pages[number]
         size_class = page.size_class
-        if page.n_slots == 0:
+        if page.capacity == 0:
             continue
         if page.n_live == 0:
             n_spanned = (pool.units[size_class] + PAGE_UNITS - 1) // PAGE_UNITS
-            page.n_slots = 0
+            page.capacity = 0
             for i in range(n_spanned):
                 pages[number + i].next_open = pool.unused
                 pool.unused = number + i
-        elif page.n_live < page.n_slots:
+        elif page.n_live < page.capacity:
             page.next_open = pool.open[size_class]
             pool.open[size_class] = number
     pool.n_empty = 0

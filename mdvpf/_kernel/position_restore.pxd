@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Restoring the keys and their positions from sections that cannot be trusted: see `restore.pxd`.
+"""Restoring the keys and their positions from untrusted sections: see `restore.pxd`.
 
-`restore_keys` makes the tables and the room in blocks before there are particles, and
-`restore_positions` the trees after.
+Before the particles are made, `restore_keys` makes the tables of keys and the room in blocks. After
+that, `restore_positions` makes the trees.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
@@ -17,7 +17,7 @@ from mdvpf._kernel.counts cimport children
 from mdvpf._kernel.keys cimport grow_numbers
 from mdvpf._kernel.labels cimport n_labels_of
 from mdvpf._kernel.particles cimport block_of
-from mdvpf._kernel.pool cimport at, class_of, dispose, pages_for, reserve_pages, resize, take
+from mdvpf._kernel.pool cimport at, class_of, dispose, pages_for, reserve_pages, resize, take_record
 from mdvpf._kernel.positions cimport open_labels, state_of_key, stretches_of
 from mdvpf._kernel.restore_records cimport hold, length, reject
 from mdvpf._kernel.sections cimport (
@@ -60,7 +60,7 @@ cdef inline Status check_key_lengths(const System* system, Snapshot* snapshot) n
 cdef inline Status check_addresses(
     const System* system, Snapshot* snapshot, uint16_t* used
 ) noexcept nogil:
-    """Check that addresses are in range, that no two keys have the same, and that they count."""
+    """Check that addresses are in range, different from each other, and counted by stretch."""
     cdef const uint32_t* address = numbers(snapshot, KEY_ADDRESS)
     cdef const uint8_t* live = <const uint8_t*>snapshot.section[STRETCH_LIVE].data
     cdef size_t n_stretches = snapshot.section[STRETCH_LIVE].bytes
@@ -83,12 +83,12 @@ cdef inline Status check_addresses(
         for i in range(<uint32_t>STRETCH):
             n += used[k] >> i & 1
         if live[k] != n:
-            return reject(snapshot, "addresses are not counted right")
+            return reject(snapshot, "the numbers of addresses in stretches are wrong")
     return OK
 
 
 cdef inline Status restore_keys(System* system, Snapshot* snapshot) noexcept nogil:
-    """Give a system that has seen nothing the keys of a snapshot, if it has any."""
+    """Set the keys of a new system from a snapshot, if it has any."""
     cdef Positions* positions = &system.positions
     cdef size_t n_stretches = snapshot.section[STRETCH_LIVE].bytes
     cdef Buffer used
@@ -129,14 +129,14 @@ cdef inline Status restore_keys(System* system, Snapshot* snapshot) noexcept nog
 
 # ---- trees -------------------------------------------------------------------------------
 
-# What is known of each record while the trees are made; arrays with one entry a record.
+# Work space of making the trees: arrays with one entry a record.
 cdef struct Trees:
-    Buffer space            # of all four
+    Buffer space            # of all four arrays
     int64_t n
     handle_t* handles
-    uint32_t* first         # 1 + the first stretch below it; 0: nobody has named it
-    uint32_t* fewest        # labels of the particle with fewest of those that hold it
-    uint32_t* n_stretches   # at or below it
+    uint32_t* first         # 1 + the first stretch below the record; 0: not known yet
+    uint32_t* fewest        # fewest labels of a particle that holds the record
+    uint32_t* n_stretches   # stretches at or below the record
 
 
 cdef inline Status reserve_trees(System* system, Snapshot* snapshot, Trees* trees) noexcept nogil:
@@ -159,14 +159,14 @@ cdef inline Status reserve_trees(System* system, Snapshot* snapshot, Trees* tree
 cdef inline Status make_tree_records(
     System* system, Snapshot* snapshot, Trees* trees
 ) noexcept nogil:
-    """Make the records; what a node holds comes before it and is one level below."""
+    """Make the records. The children of a node must precede it and be one level below it."""
     cdef const uint8_t* level = <const uint8_t*>snapshot.section[POSITION_LEVEL].data
     cdef const uint32_t* below = numbers(snapshot, POSITION_BELOW)
     cdef Record* record
     cdef int64_t k
     cdef uint32_t i
     for k in range(trees.n):
-        trees.handles[k] = take(&system.pool, class_of(&system.pool, NODE_UNITS))
+        trees.handles[k] = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
         record = <Record*>at(&system.pool, trees.handles[k])
         record.refs = 0
         record.shape = 0
@@ -177,22 +177,22 @@ cdef inline Status make_tree_records(
         else:
             for i in range(<uint32_t>NODE_SIZE):
                 if below[i] and (below[i] > k or level[below[i] - 1] + 1 != level[k]):
-                    return reject(snapshot, "a node of positions holds what it cannot hold")
+                    return reject(snapshot, "a node of positions has a child of the wrong level")
                 if below[i]:
                     trees.n_stretches[k] += trees.n_stretches[below[i] - 1]
                 if hold(system, snapshot, trees.handles, k, below[i],
                         &children(&system.pool, trees.handles[k])[i]) != OK:
                     return BAD_SNAPSHOT
         if trees.n_stretches[k] == 0 or trees.n_stretches[k] > system.positions.n_stretches:
-            return reject(snapshot, "a node of positions holds too little or too much")
+            return reject(snapshot, "a node of positions has too few or too many stretches")
         below += NODE_SIZE
     return OK
 
 
-cdef inline bint put_at(
+cdef inline bint set_first(
     Trees* trees, uint32_t number, uint32_t first, uint32_t n_labels
 ) noexcept nogil:
-    """Note where a record is; False if it is elsewhere, too."""
+    """Set the first stretch of a record; False if the record is elsewhere, too."""
     if number == 0:
         return True
     trees.fewest[number - 1] = min(trees.fewest[number - 1], n_labels)
@@ -202,7 +202,7 @@ cdef inline bint put_at(
 
 
 cdef inline Status check_trees(System* system, Snapshot* snapshot, Trees* trees) noexcept nogil:
-    """Check, from the top down, that every record is held, at one place, and has known labels."""
+    """Check, top down, that every record is held, at one location, and has labels in range."""
     cdef const uint8_t* level = <const uint8_t*>snapshot.section[POSITION_LEVEL].data
     cdef const uint32_t* below
     cdef uint32_t first, i
@@ -210,22 +210,22 @@ cdef inline Status check_trees(System* system, Snapshot* snapshot, Trees* trees)
     for k in range(trees.n - 1, -1, -1):
         below = numbers(snapshot, POSITION_BELOW) + k * NODE_SIZE
         if trees.first[k] == 0:
-            return reject(snapshot, "nobody holds a record")
+            return reject(snapshot, "a record is not referenced")
         first = trees.first[k] - 1
         if level[k] == 0 and is_dead(system, first):
-            return reject(snapshot, "there are positions that no key needs")
+            return reject(snapshot, "there are positions in a stretch without keys")
         for i in range(<uint32_t>NODE_SIZE):
             if level[k] == 0:
                 if below[i] > trees.fewest[k]:
                     return reject(snapshot, "a position is a label that its particle does not have")
-            elif not put_at(trees, below[i], first + (i << (NODE_BITS * (level[k] - 1))),
-                            trees.fewest[k]):
-                return reject(snapshot, "a record stands in two places")
+            elif not set_first(trees, below[i], first + (i << (NODE_BITS * (level[k] - 1))),
+                               trees.fewest[k]):
+                return reject(snapshot, "a record is used at two locations")
     return OK
 
 
 cdef inline Status hold_trees(System* system, Snapshot* snapshot, Trees* trees) noexcept nogil:
-    """Let the particles hold their trees, which must have all stretches that keys need."""
+    """Set the trees of the particles, which must have all stretches with keys."""
     cdef const uint8_t* level = <const uint8_t*>snapshot.section[POSITION_LEVEL].data
     cdef const uint32_t* labels = numbers(snapshot, OPEN_LABELS)
     cdef uint32_t n_live = 0
@@ -245,9 +245,9 @@ cdef inline Status hold_trees(System* system, Snapshot* snapshot, Trees* trees) 
         if number and level[number - 1] != system.positions.levels:
             return reject(snapshot, "trees of positions have the wrong depth")
         if (trees.n_stretches[number - 1] if number else 0) != n_live:
-            return reject(snapshot, "a particle has not the positions of all keys")
-        if not put_at(trees, number, 0, n_labels_of(system, block)):
-            return reject(snapshot, "a record stands in two places")
+            return reject(snapshot, "a particle lacks the position of a key")
+        if not set_first(trees, number, 0, n_labels_of(system, block)):
+            return reject(snapshot, "a record is used at two locations")
         for i in range(<uint32_t>STRETCH):
             if labels[b * STRETCH + i] > n_labels_of(system, block):
                 return reject(snapshot, "a position is a label that its particle does not have")
@@ -255,18 +255,18 @@ cdef inline Status hold_trees(System* system, Snapshot* snapshot, Trees* trees) 
     return OK
 
 
-cdef inline Status check_standing(System* system, Snapshot* snapshot) noexcept nogil:
+cdef inline Status check_current(System* system, Snapshot* snapshot) noexcept nogil:
     cdef uint32_t* block
     cdef int64_t k
     for k in range(system.n_particles):
         block = block_of(system, k)
         if block[BLOCK_CURRENT] != state_of_key(system, block, system.positions.active):
-            return reject(snapshot, "a particle does not stand where the active key does")
+            return reject(snapshot, "a particle is not in the state of the active key")
     return OK
 
 
 cdef inline Status restore_positions(System* system, Snapshot* snapshot) noexcept nogil:
-    """Give the particles, which were made, the positions of a snapshot, if it has any."""
+    """Set the positions of the particles from a snapshot, if it has any."""
     cdef Trees trees
     cdef Status status
     if not has_keys(snapshot):
@@ -279,6 +279,6 @@ cdef inline Status restore_positions(System* system, Snapshot* snapshot) noexcep
     if status == OK:
         status = check_trees(system, snapshot, &trees)
     if status == OK:
-        status = check_standing(system, snapshot)
+        status = check_current(system, snapshot)
     dispose(&system.memory, &trees.space)
     return status

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The sections of a snapshot that have the keys and their positions: see `sections.pxd`.
+"""The sections of keys and their positions in a snapshot: see `sections.pxd`.
 
-Both formats have them, after all others, if a key but 0 was used. The records of stretches and the
-nodes above them are numbered from 1; a node comes after all that it holds. Stretches that no key
-needs are not written.
+They exist if a key other than 0 was used. The records of stretches and the nodes above them are
+numbered from 1; a node comes after the records that it holds. Stretches without keys are not
+written.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -29,28 +29,28 @@ from mdvpf._kernel.types cimport Positions, System, handle_t
 
 
 cdef inline void write_tree(
-    const System* system, Numbering* known, Snapshot* snapshot, handle_t handle, uint32_t level
+    const System* system, Numbering* numbering, Snapshot* snapshot, handle_t handle, uint32_t level
 ) noexcept nogil:
-    """Number and write a record unless it has a number, after what it holds."""
+    """Number and write a record, after those that it holds, unless it has a number."""
     cdef uint32_t* below
     cdef uint32_t i
-    if handle == NONE or number_of(known, handle):
+    if handle == NONE or number_of(numbering, handle):
         return
     if level > 0:
         for i in range(<uint32_t>NODE_SIZE):
-            write_tree(system, known, snapshot, children(&system.pool, handle)[i], level - 1)
-    (<uint8_t*>snapshot.section[POSITION_LEVEL].data)[known.n] = <uint8_t>level
-    below = numbers(snapshot, POSITION_BELOW) + known.n * NODE_SIZE
+            write_tree(system, numbering, snapshot, children(&system.pool, handle)[i], level - 1)
+    (<uint8_t*>snapshot.section[POSITION_LEVEL].data)[numbering.n] = <uint8_t>level
+    below = numbers(snapshot, POSITION_BELOW) + numbering.n * NODE_SIZE
     for i in range(<uint32_t>NODE_SIZE):
         below[i] = children(&system.pool, handle)[i]
         if level > 0:
-            below[i] = number_of(known, below[i])
-    known.n += 1
-    (<uint32_t*>known.number.data)[handle - PAGE_UNITS] = <uint32_t>known.n
+            below[i] = number_of(numbering, below[i])
+    numbering.n += 1
+    (<uint32_t*>numbering.number.data)[handle - PAGE_UNITS] = <uint32_t>numbering.n
 
 
 cdef inline Status reserve_key_sections(
-    System* system, Numbering* known, Snapshot* snapshot
+    System* system, Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t n_records = count_records_of_keys(system)
     cdef size_t n_blocks = count_blocks(system)
@@ -70,24 +70,24 @@ cdef inline Status reserve_key_sections(
     for i in range(<uint32_t>KEY_ADDRESS, <uint32_t>N_SECTIONS):
         if bytes[i] and resize(&system.memory, &snapshot.section[i], bytes[i]) != OK:
             return NO_MEMORY
-    if resize(&system.memory, &known.number, units * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &numbering.number, units * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if units:
-        memset(known.number.data, 0, units * sizeof(uint32_t))
+        memset(numbering.number.data, 0, units * sizeof(uint32_t))
     return OK
 
 
 cdef inline Status write_keys(System* system, Snapshot* snapshot) noexcept nogil:
-    """Add the keys to a snapshot of all else."""
+    """Add the sections of keys to a snapshot."""
     cdef const Positions* positions = &system.positions
-    cdef Numbering known
+    cdef Numbering numbering
     cdef uint32_t* block
     cdef int64_t b = 0
     cdef int64_t k
-    memset(&known, 0, sizeof(Numbering))
+    memset(&numbering, 0, sizeof(Numbering))
     prune(system)
-    if reserve_key_sections(system, &known, snapshot) != OK:
-        dispose(&system.memory, &known.number)
+    if reserve_key_sections(system, &numbering, snapshot) != OK:
+        dispose(&system.memory, &numbering.number)
         return NO_MEMORY
     memcpy(snapshot.section[KEY_ADDRESS].data, system.stored.key_address.data,
            snapshot.section[KEY_ADDRESS].bytes)
@@ -103,10 +103,10 @@ cdef inline Status write_keys(System* system, Snapshot* snapshot) noexcept nogil
         if shares_block(system, k):
             continue
         block = block_of(system, k)
-        write_tree(system, &known, snapshot, stretches_of(system, block)[0], positions.levels)
-        numbers(snapshot, POSITIONS)[b] = number_of(&known, stretches_of(system, block)[0])
+        write_tree(system, &numbering, snapshot, stretches_of(system, block)[0], positions.levels)
+        numbers(snapshot, POSITIONS)[b] = number_of(&numbering, stretches_of(system, block)[0])
         memcpy(numbers(snapshot, OPEN_LABELS) + b * STRETCH, open_labels(system, block),
                STRETCH * sizeof(uint32_t))
         b += 1
-    dispose(&system.memory, &known.number)
+    dispose(&system.memory, &numbering.number)
     return OK

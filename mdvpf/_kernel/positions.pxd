@@ -1,19 +1,19 @@
 # cython: language_level=3
-"""Positions: where the sequence of every key stands in every particle.
+"""Positions: the current state of every key in every particle.
 
-Blocks stand where one key does, the active one, and steps know no other. Of every key the system
-remembers an *address*, the same for all particles; at that address each particle has the label of
-the state that the key stands in. A step writes one label, at the address of its key. So labels are
-written in the order in which keys were used, and those of keys that were not used for long are the
-same in most particles, which inherited them from a common ancestor.
+The current state in a block is that of one key, the active one; steps use no other. The system has
+an *address* for every key, the same for all particles. At that address each particle stores the
+label of the key's current state. A step writes one label, at the address of its key. Labels are
+therefore stored in the order in which keys were used. Those of keys that were not used for long are
+the same in most particles, which inherited them from a common ancestor.
 
-Sixteen addresses form a *stretch*. One stretch is open: its labels lie in the blocks, which are
+Sixteen addresses form a *stretch*. One stretch is open: its labels are in the blocks, which are
 copied for children in any case. When it is full and another address is needed, every particle gets
-a record with its labels, hung into a tree that is shared like the trees of columns, and a free
-stretch is opened (`stretches.pxd`). A fork copies no positions but those in its block.
+a record of its labels in a tree that is shared like the trees of columns, and a free stretch is
+opened (`stretches.pxd`). A child copies only the positions in the block.
 
-A position is stored as 1 + label, since labels outlast the release of states; 0 is the start state.
-A system in which only the key 0 was used has none of this.
+A position is stored as 1 + label, since labels do not change when states are released; 0 is the
+start state. A system in which only key 0 was used has no addresses.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -42,14 +42,14 @@ cdef inline uint32_t* open_labels(const System* system, uint32_t* block) noexcep
 # ---- keys --------------------------------------------------------------------------------
 
 cdef inline uint32_t address_of(const System* system, uint32_t number) noexcept nogil:
-    """1 + the address of a key; 0: its sequence stands in the start state."""
+    """1 + the address of a key; 0: the key has none and is in the start state."""
     if number >= system.positions.n_numbers:
         return 0
     return (<const uint32_t*>system.stored.key_address.data)[number]
 
 
 cdef inline uint32_t symbol_of_key(const System* system, uint32_t number) noexcept nogil:
-    """The symbol that is part of the position of a key in a Mealy machine; V: missing."""
+    """The last symbol of a key, which is part of its position in a Mealy machine."""
     if not system.model.mealy:
         return system.last_symbol
     if address_of(system, number) == 0:
@@ -75,7 +75,7 @@ cdef inline void vacate(System* system, uint32_t number) noexcept nogil:
 cdef inline uint32_t state_of_label(
     const System* system, const uint32_t* block, uint32_t label
 ) noexcept nogil:
-    """1 + the state with a label; 0 if the particle does not have it any more."""
+    """1 + the state with a label; 0 if the particle has released it."""
     cdef const uint32_t* labels
     cdef uint32_t state = label
     cdef uint32_t low = 0
@@ -101,7 +101,7 @@ cdef inline uint32_t state_of_label(
 cdef inline uint32_t position_at(
     const System* system, uint32_t* block, uint32_t address
 ) noexcept nogil:
-    """What a particle has at an address: 1 + label, or 0."""
+    """The position that a particle has at an address: 1 + label, or 0."""
     cdef uint32_t stretch = address >> STRETCH_BITS
     cdef uint32_t level = system.positions.levels
     cdef handle_t handle
@@ -117,7 +117,7 @@ cdef inline uint32_t position_at(
 cdef inline uint32_t state_of_key(
     const System* system, uint32_t* block, uint32_t number
 ) noexcept nogil:
-    """1 + the state that a key stands in; 0: the start state."""
+    """1 + the current state of a key; 0: the start state."""
     cdef uint32_t address = address_of(system, number)
     cdef uint32_t position
     if address == 0:
@@ -129,7 +129,7 @@ cdef inline uint32_t state_of_key(
 cdef inline Standing standing_of(
     const System* system, uint32_t* block, uint32_t state, uint32_t emitted, uint32_t number
 ) noexcept nogil:
-    """Where a key stands once the active key has moved to the state on the symbol emitted."""
+    """The position of key `number` after the active key has moved to the state on the symbol."""
     cdef Standing standing
     if number == system.positions.active:
         standing.current = state + 1
@@ -141,7 +141,7 @@ cdef inline Standing standing_of(
 
 
 cdef inline void activate(System* system, uint32_t number) noexcept nogil:
-    """Let all blocks stand where a key does. The system has positions."""
+    """Make a key the active one. Positions must be enabled."""
     cdef uint32_t* block
     cdef int64_t k
     for k in range(system.n_particles):
@@ -153,7 +153,7 @@ cdef inline void activate(System* system, uint32_t number) noexcept nogil:
 
 
 cdef inline void end_key(System* system, uint32_t number) noexcept nogil:
-    """Let the sequence of a key stand in the start state."""
+    """Return a key to the start state."""
     cdef int64_t k
     vacate(system, number)
     if number == system.positions.active:

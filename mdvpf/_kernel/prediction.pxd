@@ -1,14 +1,14 @@
 # cython: language_level=3
-"""The distribution of the next symbol, at the cost of what particles have counted.
+"""The distribution of the next symbol, in time proportional to the stored counts.
 
-p(y) under one particle is a base, which all symbols have in common (beta in every state, and the
+p(y) under one particle is a base, which is the same for all symbols (beta in every state, and the
 new state), plus the counts of y, each times the *rate* of its state: p(m | x) / (emitted + prior).
-So the bases of all particles are one number, and of the symbols only those are visited that have
-a column. Particles that share a block are visited once, with their joint weight.
+The bases of all particles add up to one number, and only symbols with a column are visited.
+Particles that share a block are visited once, with the sum of their weights.
 
-The provisional particles of MD-VPA are visited one by one, though the children of one parent share
-its columns: to add up their rates first would round differently, and a provisional particle must
-predict as the same particle does once it is stored, to the bit.
+The provisional particles of MD-VPA are visited one by one, although the children of one parent
+share its columns. Adding their rates first would round differently, and a provisional particle must
+predict the same bits as the particle that is stored later.
 """
 
 from libc.limits cimport LLONG_MAX
@@ -32,13 +32,13 @@ from mdvpf._kernel.transition cimport transition_scores
 from mdvpf._kernel.types cimport Model, Record, Row, Standing, System, View, handle_t
 
 cdef enum:
-    NO_SYMBOL = 0x7FFFFFFF  # larger than any symbol
+    NO_SYMBOL = 0x7FFFFFFF  # larger than every symbol
 
 
-cdef inline double find_rates(
+cdef inline double write_rates(
     const Model* model, const View* view, double weight, const double* transition, double* rates
 ) noexcept nogil:
-    """Write the rate of each state, given p(m | x), and return the base: both times the weight."""
+    """Write the rate of each state, given p(m | x); return the base. Both include the weight."""
     cdef double base = 0.0
     cdef uint32_t i
     for i in range(view.n_states):
@@ -50,8 +50,8 @@ cdef inline double find_rates(
     return base
 
 
-cdef inline double worth(const Row* column, const double* rates) noexcept nogil:
-    """What the counts of a column add to the probability of its symbol."""
+cdef inline double column_total(const Row* column, const double* rates) noexcept nogil:
+    """The sum of rate times count over a column."""
     cdef double total = 0.0
     cdef uint32_t i
     for i in range(column.n):
@@ -63,7 +63,7 @@ cdef inline void add_group(
     const System* system, const Record* group, uint32_t first, uint32_t left_out,
     const double* rates, double* out,
 ) noexcept nogil:
-    """Add what the columns of a group are worth; `first` is the number of the first of them."""
+    """Add the totals of the columns of a group, from column `first` on, except `left_out`."""
     cdef uint32_t which
     cdef Row column
     for which in range(<uint32_t>GROUP):
@@ -71,14 +71,14 @@ cdef inline void add_group(
             continue
         column = row_in(group, which)
         if column.n and first + which != left_out:
-            out[first + which - system.model.first_symbol] += worth(&column, rates)
+            out[first + which - system.model.first_symbol] += column_total(&column, rates)
 
 
 cdef inline int64_t add_tree(
     const System* system, handle_t handle, uint32_t level, uint32_t index, uint32_t left_out,
     const double* rates, double* out,
 ) noexcept nogil:
-    """Do so for all columns below a node, the `index`-th of its level; return records visited."""
+    """`add_group` for all groups below a node, the `index`-th of its level; return records read."""
     cdef int64_t visited = 1
     cdef uint32_t i
     if level == 0:
@@ -96,7 +96,7 @@ cdef inline int64_t add_tree(
 cdef inline int64_t add_columns(
     const System* system, uint32_t* block, uint32_t left_out, const double* rates, double* out
 ) noexcept nogil:
-    """Do so for all columns of a block but that of one symbol; return how many records it took."""
+    """`add_group` for all groups of a block; return the number of records read."""
     cdef const handle_t* root = root_of(system, block)
     cdef int64_t visited = 0
     cdef uint32_t i
@@ -109,7 +109,10 @@ cdef inline int64_t add_columns(
 cdef inline int64_t add_provisional(
     System* system, int64_t i, uint32_t number, double* base, double* out
 ) noexcept nogil:
-    """Add the prediction of a provisional particle for a key; return how much work it was."""
+    """Add the prediction of a provisional particle for a key; return the work done.
+
+    Work is counted in states and records visited.
+    """
     cdef int32_t symbol = system.pending_symbol
     cdef uint32_t* block = block_of(system, system.provisional.parent[i])
     cdef uint32_t state = system.provisional.state[i]
@@ -125,20 +128,20 @@ cdef inline int64_t add_provisional(
         return system.root_size + <int64_t>block[BLOCK_STATES]
     view_moved(system, block, state, symbol, standing.current, &system.scratch, &view)
     transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
-    base[0] += find_rates(
+    base[0] += write_rates(
         &system.model, &view, system.provisional.weight[i], system.scratch.transition, rates
     )
     if symbol == MISSING:
         return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
     moved = column_moved(system, block, state, symbol, <uint32_t>symbol, &system.scratch)
-    out[symbol - <int32_t>system.model.first_symbol] += worth(&moved, rates)
+    out[symbol - <int32_t>system.model.first_symbol] += column_total(&moved, rates)
     return view.n_states + add_columns(system, block, <uint32_t>symbol, rates, out)
 
 
 cdef inline int64_t add_stored(
     System* system, int64_t first, int64_t end, double* base, double* out
 ) noexcept nogil:
-    """Add the prediction of particles that share a block; return how much work it was."""
+    """Add the prediction of particles that share a block; return the work done."""
     cdef uint32_t* block = block_of(system, first)
     cdef double* rates = system.scratch.emission
     cdef double weight = 0.0
@@ -151,14 +154,14 @@ cdef inline int64_t add_stored(
         return system.root_size + <int64_t>block[BLOCK_STATES]
     view_particle(system, block, &view)
     transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
-    base[0] += find_rates(&system.model, &view, weight, system.scratch.transition, rates)
+    base[0] += write_rates(&system.model, &view, weight, system.scratch.transition, rates)
     return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
 
 
 cdef inline int64_t add_stored_of_key(
     System* system, int64_t first, int64_t end, uint32_t number, double* base, double* out
 ) noexcept nogil:
-    """`add_stored` for any key: meanwhile the block stands where that key does."""
+    """`add_stored` for any key, whose position the block has in the meantime."""
     cdef uint32_t* block = block_of(system, first)
     cdef uint32_t current = block[BLOCK_CURRENT]
     cdef uint32_t last_symbol = system.last_symbol
@@ -175,11 +178,10 @@ cdef inline int64_t add_stored_of_key(
 cdef inline int64_t add_predictives(
     System* system, int64_t first, int64_t most_work, uint32_t number, double* base, double* out
 ) noexcept nogil:
-    """Add up the predictions of the particles shown for a key, from one of them on.
+    """Add the predictions for a key of the particles shown, from particle `first` on.
 
-    Return where it ends: at the last, or once about `most_work` states and records were visited.
-    Symbol y has the probability base + out[y] in the end; of an open alphabet, where the base is
-    what q spreads over all symbols, base * q(y) + out[y].
+    Stops at the last particle, or after about `most_work` states and records; returns the particle
+    to continue with. In the end p(y) is base + out[y]; in an open alphabet, base * q(y) + out[y].
     """
     cdef int64_t n = system.provisional.n if system.pending else system.n_particles
     cdef int64_t work = 0
@@ -197,7 +199,7 @@ cdef inline int64_t add_predictives(
 
 
 cdef inline Status write_prediction(System* system, uint32_t number, double* out) noexcept nogil:
-    """Write the distribution of the next symbol of a key, without looks at pending signals."""
+    """Write the distribution of the next symbol of a key, without checking for signals."""
     cdef int64_t n = <int64_t>system.model.n_symbols + system.model.is_open
     cdef double base = 0.0
     cdef Status status = reserve_scores(system, system.most_states)

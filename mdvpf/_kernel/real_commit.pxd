@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Moving a particle with real counts, and what is found out about it afterwards."""
+"""Commit of particles with real counts: moving a particle, and recounting its rows."""
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -11,7 +11,7 @@ from mdvpf._kernel.counts cimport child_at, is_shared, own_node, root_index
 from mdvpf._kernel.history cimport append_node
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block
-from mdvpf._kernel.real_counts cimport add_weight, is_open
+from mdvpf._kernel.real_counts cimport add_weight, has_entry
 from mdvpf._kernel.real_particles cimport (
     block_scale, current_at, handle_index, is_recounted, reached_of, real_into, recount, row_group,
     row_index,
@@ -40,13 +40,13 @@ cdef inline void make_real_update(
 cdef inline void add_real_at(
     System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state, double least
 ) noexcept nogil:
-    """`add_at` of real counts: count in the group in `held`, or so many levels below that node."""
+    """`add_at` for real counts, with the threshold `least` of faded entries."""
     if not share_update(system, held, level, row, state):
         make_real_update(system, held, level, row, state, least)
 
 
 cdef inline void rescale_block(System* system, uint32_t* block) noexcept nogil:
-    """Bring the entries of a block to the scale of the step if they are far from it."""
+    """Rescale the entries of a block if their scale is far from that of the step."""
     cdef const Clock* now = &system.now
     cdef float* into = real_into(system, block)
     cdef double factor
@@ -62,7 +62,7 @@ cdef inline void rescale_block(System* system, uint32_t* block) noexcept nogil:
 cdef inline void move_real(
     System* system, uint32_t* block, uint32_t state, uint32_t emitted
 ) noexcept nogil:
-    """Move the particle of the block to the state on the symbol; V: a missing one."""
+    """Move the particle of the block to the state on the symbol of a column."""
     cdef const Clock* now = &system.now
     cdef uint32_t current = current_at(system, block, now)
     cdef uint32_t row = row_index(system, current, system.last_symbol)
@@ -72,7 +72,7 @@ cdef inline void move_real(
     if system.model.by_rows:
         if is_new:
             reached[state] = 0
-        reached[state] += not is_open(
+        reached[state] += not has_entry(
             row_group(system, block, current, system.last_symbol), row & (GROUP - 1), state, now,
             GONE,
         )
@@ -95,7 +95,7 @@ cdef inline void move_real(
 
 
 cdef inline void recount_all(System* system) noexcept nogil:
-    """Count the rows of all particles afresh, if it is time."""
+    """Recount the rows of all particles if a recount is due."""
     cdef uint32_t* block
     cdef int64_t k
     if not is_recounted(system, system.n_steps + 1):

@@ -4,9 +4,9 @@
 After the header of a record come its scale (int32), the sums of all pairs (float), their states in
 items of 1, 2 or 4 bytes, and the ends of the four rows in items of the same width.
 
-What has faded below a threshold reads as nothing, is started anew when it is counted again, and is
-dropped when its group is next written to another record; so dropping changes nothing that is read.
-The threshold of transitions is part of the model, that of emissions only saves memory.
+A sum that has faded below a threshold reads as zero, and counting starts from zero again. The pair
+is dropped when its group is next written to another record, which no reader notices. The threshold
+of transitions is part of the model; that of emissions only saves memory.
 """
 
 from libc.stdint cimport int32_t, uint32_t
@@ -14,12 +14,12 @@ from libc.stdint cimport int32_t, uint32_t
 from mdvpf._kernel.clock cimport fading, power_of_two, scale_at, scales_apart, with_weight
 from mdvpf._kernel.constants cimport FAR_SCALE, GROUP, NODE_SIZE, NONE, UNIT_BYTES
 from mdvpf._kernel.counts cimport item, put_item, release_group, width_of
-from mdvpf._kernel.pool cimport at, class_of, take
+from mdvpf._kernel.pool cimport at, class_of, take_record
 from mdvpf._kernel.types cimport Clock, Entries, Pool, Record, handle_t
 
 
 cdef enum:
-    LABELLED = 3            # in place of a width, in the shape of a record of labels
+    LABELLED = 3            # marks a record of labels: the width in its shape
 
 
 # ---- the parts of a group ----------------------------------------------------------------
@@ -33,7 +33,7 @@ cdef inline float* sums_in(const Record* group) noexcept nogil:
 
 
 cdef inline void* states_in(const Record* group) noexcept nogil:
-    """Its items: the states of all pairs, then GROUP ends."""
+    """The items of a group: the states of all pairs, then GROUP ends."""
     return sums_in(group) + (group.shape >> 2)
 
 
@@ -52,12 +52,12 @@ cdef inline size_t real_bytes(uint32_t shape) noexcept nogil:
 
 
 cdef inline size_t label_bytes(uint32_t shape) noexcept nogil:
-    """Bytes of a record of labels after its header: two numbers, and one a state."""
+    """Bytes of a record of labels after its header: two numbers and one for each state."""
     return (2 + <size_t>(shape >> 2)) * sizeof(uint32_t)
 
 
 cdef inline size_t real_content_bytes(const Record* record) noexcept nogil:
-    """Bytes of a record after its header: a node, a record of labels, or a group."""
+    """Bytes after its header of a node, a record of labels or a group."""
     if record.shape == 0:
         return NODE_SIZE * sizeof(handle_t)
     if (record.shape & 3) == LABELLED:
@@ -75,7 +75,7 @@ cdef inline uint32_t real_units(uint32_t shape) noexcept nogil:
 cdef inline void read_row(
     const Record* group, uint32_t which, const Clock* clock, double least, Entries* out
 ) noexcept nogil:
-    """Write the entries of a row, as of a step, that are not below the least."""
+    """Write the entries of a row that are at least `least` as of a step."""
     cdef uint32_t n = 0
     cdef uint32_t width, i
     cdef double factor, count
@@ -107,10 +107,10 @@ cdef inline uint32_t real_find(
     return index
 
 
-cdef inline bint is_open(
+cdef inline bint has_entry(
     const Record* group, uint32_t which, uint32_t state, const Clock* clock, double least
 ) noexcept nogil:
-    """Whether the row has an entry for the state that is not below the least."""
+    """Whether the row has an entry of at least `least` for the state."""
     cdef uint32_t index
     if group == NULL:
         return False
@@ -119,13 +119,13 @@ cdef inline bint is_open(
         and sums_in(group)[index] * fading(scale_in(group)[0], clock) >= least
 
 
-cdef inline void count_again(
+cdef inline void overlay_count(
     Entries* row, uint32_t state, const Record* group, uint32_t which,
     const Clock* now, const Clock* after, double least,
 ) noexcept nogil:
-    """Add a count at step `now` to a row that was read from the group as of step `after`.
+    """Overlay a count at step `now` on a row that was read from the group as of step `after`.
 
-    As `add_weight` would have done it, and with the same rounding.
+    The result has the same rounding as that of `add_weight`.
     """
     cdef uint32_t index, i
     cdef int32_t scale = scale_at(now)
@@ -154,7 +154,10 @@ cdef inline void count_again(
 cdef inline uint32_t kept_pairs(
     const Record* group, double least, double factor, uint32_t index, uint32_t* largest
 ) noexcept nogil:
-    """How many pairs of a group, besides the one at `index`, are not below the least."""
+    """How many pairs of a group, besides the one at `index`, are at least `least`.
+
+    `largest` is raised to the largest state among them.
+    """
     cdef const float* sums = sums_in(group)
     cdef uint32_t width = group.shape & 3
     cdef uint32_t n = 0
@@ -171,9 +174,9 @@ cdef inline handle_t write_group_anew(
     Pool* pool, handle_t handle, uint32_t which, uint32_t state, uint32_t index, bint found,
     const Clock* clock, double least,
 ) noexcept nogil:
-    """A new record with what is left of a group, in which a pair was counted at a step.
+    """Write a group to a new record, without faded pairs, with one pair counted at a step.
 
-    `index` is where its pair is or, unless it is `found`, would be: the end of its row.
+    `index` is that of the pair if `found`; otherwise the pair is appended to its row.
     """
     cdef const Record* group = NULL
     cdef Record* target
@@ -194,7 +197,7 @@ cdef inline handle_t write_group_anew(
             stored = sums_in(group)[index] * rescale
     kept += 1
     width = width_of(largest if largest > kept else kept)
-    fresh = take(pool, class_of(pool, real_units(kept << 2 | width)))
+    fresh = take_record(pool, class_of(pool, real_units(kept << 2 | width)))
     target = <Record*>at(pool, fresh)
     target.refs = 1
     target.note = 0
@@ -228,8 +231,9 @@ cdef inline handle_t add_weight(
 ) noexcept nogil:
     """Add the weight of a step to a sum in a group that the caller holds; return its new handle.
 
-    In place if nobody else holds the group, the pair is there and the scale will do; else in a new
-    record, for which `reserve_commit` has made room.
+    The sum is written in place if the group is not shared, has the pair and has a scale close to
+    that of the step. Otherwise the group is written to a new record, for which `reserve_commit`
+    has made room.
     """
     cdef Record* group
     cdef float* sum
@@ -238,7 +242,7 @@ cdef inline handle_t add_weight(
     if handle != NONE:
         group = <Record*>at(pool, handle)
         index = real_find(group, which, state)
-        # What has faded is as good as dropped: counted again, it comes last in its row.
+        # A faded pair counts as dropped: a new pair is appended to the row instead.
         found = index < real_end(group, which) \
             and sums_in(group)[index] * fading(scale_in(group)[0], clock) >= least
         if found and group.refs == 1 and scales_apart(scale_in(group)[0], clock) > -FAR_SCALE:

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The look-ahead of MD-VPA for particles with real counts: every potential of every state.
 
-G(m) is a mean over the particles that offer the label m. A state that has faded away is not offered
-and plays no part in it. Labels are looked up in a table, as they may be far apart where states come
-and go.
+G(m) is a mean over the particles that offer the label m. A state that has faded away is not
+offered. Sums by label are in a hash table, since labels grow without limit while states appear and
+fade away.
 """
 
 from libc.math cimport log
@@ -12,14 +12,14 @@ from libc.string cimport memset
 
 from mdvpf._kernel.constants cimport NORMALIZER_GEOMETRIC, NORMALIZER_SUM
 from mdvpf._kernel.labels cimport label_of
-from mdvpf._kernel.log_tables cimport in_units
+from mdvpf._kernel.log_tables cimport to_fixed
 from mdvpf._kernel.particles cimport block_of, fetch_ahead
 from mdvpf._kernel.real_scores cimport real_potentials
 from mdvpf._kernel.types cimport Candidate, Lookahead, System
 
 
 cdef inline uint32_t place_of(Lookahead* ahead, uint32_t label) noexcept nogil:
-    """Where the sums of a label are: in a table of which at least half is free."""
+    """The place of a label in the hash table, at least half of which is free."""
     cdef uint32_t place = (label * 0x9E3779B1u) >> ahead.place_shift
     while ahead.labels[place] and ahead.labels[place] != label + 1:
         place = (place + 1) & ahead.place_mask
@@ -30,7 +30,7 @@ cdef inline uint32_t place_of(Lookahead* ahead, uint32_t label) noexcept nogil:
 
 
 cdef inline void set_places(Lookahead* ahead, uint32_t n) noexcept nogil:
-    """Set the size of the table to a power of two, at least n."""
+    """Set the size of the hash table to a power of two, at least n."""
     ahead.place_mask = 15
     ahead.place_shift = 28
     while ahead.place_mask + 1 < n:
@@ -55,9 +55,10 @@ cdef inline void clear_places(Lookahead* ahead) noexcept nogil:
 cdef inline int64_t add_real(
     System* system, Lookahead* ahead, int64_t particle, int32_t symbol, int64_t index
 ) noexcept nogil:
-    """Add the logs of a particle's potentials; find those of its candidates in the set.
+    """Add the logs of a particle's potentials to the sums; write those of its collected candidates.
 
-    The candidates of the set start at `index`; returns where those of the next particle start.
+    The particle's candidates in the set start at `index`; returns the index of the next particle's
+    first candidate.
     """
     cdef const Candidate* items = system.candidates.items
     cdef uint32_t* block = block_of(system, particle)
@@ -73,7 +74,7 @@ cdef inline int64_t add_real(
         if potential[i] > 0.0:
             place = place_of(ahead, label_of(system, block, i))
             places[i] = place
-            logs[i] = in_units(ahead, log(potential[i]))
+            logs[i] = to_fixed(ahead, log(potential[i]))
             ahead.log_sum[place] += logs[i]
             ahead.linear_sum[place] += potential[i]
             ahead.n_offering[place] += 1
@@ -88,13 +89,13 @@ cdef inline int64_t add_real(
 
 
 cdef inline void look_ahead_real(System* system, int32_t symbol) noexcept nogil:
-    """Find G for every label, and the look-ahead potential of every candidate of the set."""
+    """Compute G of every label, and the look-ahead potential of every collected candidate."""
     cdef Lookahead* ahead = &system.lookahead
     cdef int64_t index
     cdef int64_t k = 0
     cdef uint32_t place
     set_places(ahead, 4 * (system.most_states + 1))
-    while k < system.n_particles:  # again with a larger table, if this one is too small
+    while k < system.n_particles:  # start again with a larger table if this one fills up
         index = 0
         k = 0
         clear_places(ahead)
@@ -110,4 +111,5 @@ cdef inline void look_ahead_real(System* system, int32_t symbol) noexcept nogil:
         if ahead.n_offering[place] and system.normalizer == NORMALIZER_GEOMETRIC:
             ahead.normalizer[place] = <double>ahead.log_sum[place] / ahead.n_offering[place]
         elif ahead.n_offering[place] and system.normalizer == NORMALIZER_SUM:
-            ahead.normalizer[place] = ahead.unit * (log(ahead.linear_sum[place]) / system.budget)
+            ahead.normalizer[place] = \
+                ahead.fixed_one * (log(ahead.linear_sum[place]) / system.budget)

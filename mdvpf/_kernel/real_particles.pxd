@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Views of particles with real counts, as of a step: as they are stored, or after one more move.
 
-Rows are found here for both machines: of a Moore machine by the state, of a Mealy machine by the
-state and the symbol that it emitted, in a tree of rows that each state has. The start state has one
-row. A particle whose state has faded away stands in the start state.
+A Moore machine has one row for each state. A Mealy machine has one for each state and the symbol
+that it emitted, in a tree for each state. The start state has one row. A particle whose current
+state has faded away is in the start state.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -18,7 +18,7 @@ from mdvpf._kernel.counts cimport child_at, children, columns, item
 from mdvpf._kernel.lanes cimport sum_of
 from mdvpf._kernel.particles cimport group_at, into_of, root_of, rows_of, used_groups
 from mdvpf._kernel.real_counts cimport (
-    count_again, is_open, read_row, real_end, scale_in, states_in, sums_in,
+    overlay_count, has_entry, read_row, real_end, scale_in, states_in, sums_in,
 )
 from mdvpf._kernel.types cimport (
     Clock, Entries, RealView, Record, Scratch, Standing, System, handle_t,
@@ -36,21 +36,21 @@ cdef inline int32_t block_scale(const uint32_t* block) noexcept nogil:
 
 
 cdef inline uint32_t* reached_of(const System* system, uint32_t* block) noexcept nogil:
-    """From how many rows each state was reached, with the oracle of rows."""
+    """With the oracle of rows: the number of rows that lead to each state."""
     return block + BLOCK_HEADER + system.state_capacity
 
 
 cdef inline bint is_gone(
     const System* system, uint32_t* block, uint32_t state, const Clock* clock
 ) noexcept nogil:
-    """Whether a state has faded away by a step."""
+    """Whether a state has faded away as of a step."""
     return real_into(system, block)[state] * fading(block_scale(block), clock) < GONE
 
 
 cdef inline uint32_t current_at(
     const System* system, uint32_t* block, const Clock* clock
 ) noexcept nogil:
-    """1 + the state that a particle stands in at a step; 0: the start state."""
+    """1 + the current state of a particle as of a step; 0: the start state."""
     cdef uint32_t current = block[BLOCK_CURRENT]
     return 0 if current and is_gone(system, block, current - 1, clock) else current
 
@@ -58,7 +58,7 @@ cdef inline uint32_t current_at(
 cdef inline uint32_t live_states(
     const System* system, uint32_t* block, const Clock* clock
 ) noexcept nogil:
-    """How many states have not faded away by a step."""
+    """How many states have not faded away as of a step."""
     cdef double factor = fading(block_scale(block), clock)
     cdef const float* into = real_into(system, block)
     cdef uint32_t n = 0
@@ -71,7 +71,7 @@ cdef inline uint32_t live_states(
 cdef inline bint outlives_step(
     const System* system, uint32_t* block, uint32_t state
 ) noexcept nogil:
-    """Whether a state has not faded away one step after a move to it."""
+    """Whether a state has not yet faded away one step after a move to it."""
     cdef const Clock* now = &system.now
     cdef int32_t scale = scale_at(now)
     cdef double stored = 0.0
@@ -94,21 +94,21 @@ cdef inline uint32_t live_moved(
 cdef inline uint32_t row_index(
     const System* system, uint32_t current, uint32_t last_symbol
 ) noexcept nogil:
-    """The number of the row within its handle: of the symbol, or of the state."""
+    """The index of a row below its handle: the last symbol, or `current`."""
     if system.model.mealy:
         return last_symbol if current else 0
     return current
 
 
 cdef inline uint32_t handle_index(const System* system, uint32_t current) noexcept nogil:
-    """Which handle of rows in the block leads to the row of a state."""
+    """Index of the handle in the block that leads to the row of a state."""
     return current if system.model.mealy else current >> GROUP_BITS
 
 
 cdef inline const Record* row_group(
     const System* system, uint32_t* block, uint32_t current, uint32_t last_symbol
 ) noexcept nogil:
-    """The group with the row that a particle in state `current` goes on from; NULL: empty."""
+    """The group with the row of the current state and last symbol; NULL: it has no counts."""
     cdef handle_t handle = rows_of(system, block)[handle_index(system, current)]
     cdef uint32_t level = system.row_depth
     while level > 0 and handle != NONE:
@@ -128,7 +128,7 @@ cdef inline const Record* column_group(
 cdef inline void count_rows(
     const System* system, handle_t handle, uint32_t level, const Clock* clock, uint32_t* reached
 ) noexcept nogil:
-    """Count the entries below a handle of rows that have not faded away, by state."""
+    """Add, by state, the number of entries below a handle of rows that have not faded away."""
     cdef const Record* group
     cdef double factor
     cdef uint32_t i
@@ -147,7 +147,7 @@ cdef inline void count_rows(
 cdef inline void recount(
     const System* system, uint32_t* block, const Clock* clock, uint32_t* reached
 ) noexcept nogil:
-    """Count afresh from how many rows each state of a particle is reached."""
+    """Recount the rows that lead to each state of a particle."""
     cdef const handle_t* rows = rows_of(system, block)
     cdef uint32_t i
     memset(reached, 0, block[BLOCK_STATES] * sizeof(uint32_t))
@@ -156,7 +156,7 @@ cdef inline void recount(
 
 
 cdef inline bint is_recounted(const System* system, int64_t step) noexcept nogil:
-    """Whether rows are counted afresh before a step."""
+    """Whether the rows that lead to states are recounted before a step."""
     return system.model.by_rows and step % RECOUNT_INTERVAL == 0 \
         and (system.model.forget > 0.0 or system.model.rate > 0.0)
 
@@ -166,7 +166,7 @@ cdef inline bint is_recounted(const System* system, int64_t step) noexcept nogil
 cdef inline void subtract_missing(
     RealView* view, const Entries* missing, double* work
 ) noexcept nogil:
-    """Find the observed emissions from the entries and the emissions that were not observed."""
+    """Set the observed emissions: entries minus missing symbols."""
     cdef uint32_t i
     cdef double left
     memcpy(work, view.into, (view.n_states + 4) * sizeof(double))
@@ -177,7 +177,7 @@ cdef inline void subtract_missing(
 
 
 cdef inline void drop_gone(RealView* view) noexcept nogil:
-    """Replace the entries of states that have faded away by zeros; count the others."""
+    """Set the entries of states that have faded away to zero; count the other states."""
     cdef double* into = view.into
     cdef uint32_t n_live = 0
     cdef uint32_t i
@@ -192,7 +192,7 @@ cdef inline void drop_gone(RealView* view) noexcept nogil:
 cdef inline void ask_oracle(
     const System* system, const uint32_t* reached, Scratch* scratch, RealView* view
 ) noexcept nogil:
-    """Find what the oracle offers, and the total of the row."""
+    """Set the weights of states in the oracle, and the total of the row."""
     cdef double* offered = view.into
     cdef const Entries* row = &view.row
     cdef bint stays = view.current > 0 and system.model.kappa > 0.0
@@ -221,7 +221,7 @@ cdef inline void ask_oracle(
 cdef inline void view_real(
     const System* system, uint32_t* block, Scratch* scratch, RealView* view
 ) noexcept nogil:
-    """View a particle as it is stored, as of the next step."""
+    """View a stored particle as of the next step."""
     cdef const Clock* clock = &system.now
     cdef const float* into = real_into(system, block)
     cdef double factor = fading(block_scale(block), clock)
@@ -251,7 +251,7 @@ cdef inline void view_real(
 cdef inline void reach_moved(
     const System* system, uint32_t* block, uint32_t state, uint32_t* reached
 ) noexcept nogil:
-    """Count the rows that reach each state after a move to `state`, as of the step after it."""
+    """Count the rows that lead to each state, as of the step after a move to `state`."""
     cdef uint32_t from_state = current_at(system, block, &system.now)
     cdef uint32_t which = row_index(system, from_state, system.last_symbol) & (GROUP - 1)
     cdef const Record* group = row_group(system, block, from_state, system.last_symbol)
@@ -265,7 +265,7 @@ cdef inline void reach_moved(
             * fading(scale_at(&system.now), opened)
     else:
         memcpy(reached, reached_of(system, block), block[BLOCK_STATES] * sizeof(uint32_t))
-    if not is_open(group, which, state, opened, GONE):
+    if not has_entry(group, which, state, opened, GONE):
         reached[state] += count >= GONE
 
 
@@ -273,7 +273,7 @@ cdef inline void view_real_moved(
     const System* system, uint32_t* block, uint32_t state, int32_t symbol,
     const Standing* standing, Scratch* scratch, RealView* view,
 ) noexcept nogil:
-    """View a particle as it would be after moving to the state on the symbol, one step on."""
+    """View a particle as it would be one step after moving to the state on the symbol."""
     cdef const Clock* now = &system.now
     cdef const Clock* after = &system.after
     cdef const float* into = real_into(system, block)
@@ -311,7 +311,7 @@ cdef inline void view_real_moved(
     if view.current == from_state and (
         from_state == 0 or which == row_index(system, from_state, system.last_symbol)
     ):
-        count_again(
+        overlay_count(
             &view.row, state, row_group(system, block, view.current, standing.symbol),
             which & (GROUP - 1), now, after, GONE,
         )
@@ -328,4 +328,4 @@ cdef inline void column_at_move(
     cdef const Record* group = column_group(system, block, symbol)
     read_row(group, symbol & (GROUP - 1), &system.after, FAINT, out)
     if symbol == emitted:
-        count_again(out, state, group, symbol & (GROUP - 1), &system.now, &system.after, FAINT)
+        overlay_count(out, state, group, symbol & (GROUP - 1), &system.now, &system.after, FAINT)

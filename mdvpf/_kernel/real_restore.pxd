@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Restoring a system with real counts from a snapshot that cannot be trusted: see `restore.pxd`.
+"""Restoring a system with real counts from an untrusted snapshot: see `restore.pxd`.
 
-As there, any arrays give either a system that passes `verify` or an error status. Beside what is
-checked of integer counts, sums must be numbers whose counts cannot overflow, and every particle
-must have a way forward. Sums were rounded one by one, so they need to agree with each other only as
-far as `verify_real.pxd` demands it.
+Any arrays give either a system that passes `verify` or an error status. There are more checks than
+for integer counts: sums must be finite numbers whose counts cannot overflow, and every particle
+must have a candidate. Sums were rounded one by one, so they need to agree only up to the tolerance
+of `verify_real.pxd`.
 """
 
 from libc.math cimport fabs, isfinite
@@ -28,7 +28,7 @@ from mdvpf._kernel.real_restore_lengths cimport (
     MOST_LABELS, check_real_lengths, fades, is_sum, reserve_real_records,
 )
 from mdvpf._kernel.real_restore_records cimport hold_kind, make_records, reserve_real_groups
-from mdvpf._kernel.real_restore_trees cimport add_real_tree, place_tree
+from mdvpf._kernel.real_restore_trees cimport add_real_tree, locate_tree
 from mdvpf._kernel.real_scores cimport real_potentials
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport dispose_records, make_history
@@ -43,16 +43,16 @@ from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves, take_slot
 from mdvpf._kernel.types cimport Record, System, handle_t
 
 cdef enum:
-    WHOLE_FLOATS = 16777216     # whole numbers up to this are floats
+    WHOLE_FLOATS = 16777216     # whole numbers up to this are exact as floats
 
 cdef extern from *:
     """
     #define MDVPF_MOST_STEPS 9007199254740992
     #define MDVPF_SLACK 0.999e-3
     """
-    # Steps up to this are doubles, and so are their clocks.
+    # Numbers of steps up to this are exact as doubles.
     const int64_t MOST_STEPS "MDVPF_MOST_STEPS"
-    # By how much sums may differ; a little less than `verify` allows, which adds in another order.
+    # Tolerance of sums, a little less than that of `verify`, which adds in another order.
     const double SLACK "MDVPF_SLACK"
 
 
@@ -75,15 +75,15 @@ cdef inline Status check_block(
         total += count
         if not fabs(count - emitted[i]) <= SLACK * count + SLACK \
                 or not arrived[i] <= count * (1.0 + SLACK) + SLACK:
-            return reject(snapshot, "transitions to a state are not emissions from it")
+            return reject(snapshot, "transitions to a state and emissions from it differ")
         if exact and count <= WHOLE_FLOATS and (count != arrived[i] or count != emitted[i]):
-            return reject(snapshot, "transitions to a state are not emissions from it")
+            return reject(snapshot, "transitions to a state and emissions from it differ")
         if system.model.by_rows:
-            # Entries that have faded since the rows were counted last are counted still.
+            # Entries that have faded since the latest recount are still counted.
             reached = reached_of(system, block)[i]
             if reached < opened[i] or reached > <uint64_t>system.n_steps \
                     or (exact and reached != opened[i]):
-                return reject(snapshot, "rows are not counted right")
+                return reject(snapshot, "the numbers of rows that lead to states are wrong")
     if not total <= 1.01 * <double>system.n_steps:
         return reject(snapshot, "there are more transitions than steps")
     if exact and (total != system.n_steps if system.n_steps < WHOLE_FLOATS
@@ -116,7 +116,7 @@ cdef inline Status fill_block(
     System* system, Snapshot* snapshot, Records* records, int64_t particle, size_t first,
     uint32_t* block,
 ) noexcept nogil:
-    """Write what a block has beside its records; its states start at `first`."""
+    """Fill in a block, apart from its rows and columns; its states start at `first`."""
     cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
     cdef uint32_t distance = numbers(snapshot, BLOCK_BEHIND)[particle]
     cdef uint32_t i
@@ -146,23 +146,23 @@ cdef inline Status make_block(
     System* system, Snapshot* snapshot, Records* records, int64_t particle, size_t first,
     uint32_t* block,
 ) noexcept nogil:
-    """Make a block of the entry `particle` of the snapshot."""
+    """Make the block of entry `particle` of the snapshot."""
     cdef const uint32_t* rows = numbers(snapshot, ROWS) + particle * <int64_t>records.row_groups
     cdef const uint32_t* tops = numbers(snapshot, COLUMNS) + particle * <int64_t>system.root_size
     cdef uint64_t* opened = <uint64_t*>records.work.opened.data
-    cdef uint64_t n_places = 0
+    cdef uint64_t n_occurrences = 0
     cdef uint64_t unused = 0
     cdef uint64_t last_row
     cdef uint32_t n_states, i
     if fill_block(system, snapshot, records, particle, first, block) != OK:
         return BAD_SNAPSHOT
     n_states = block[BLOCK_STATES]
-    # Columns first: what they count as open is not of interest.
+    # Columns first: `opened` is then reset and counts rows only.
     for i in range(system.root_size):
         if hold_kind(system, snapshot, records, records.n, tops[i], system.depth - 1,
                      &root_of(system, block)[i]) != OK \
-                or place_tree(snapshot, records, tops[i], system.depth - 1,
-                              i << (NODE_BITS * (system.depth - 1)), False) != OK \
+                or locate_tree(snapshot, records, tops[i], system.depth - 1,
+                               i << (NODE_BITS * (system.depth - 1)), False) != OK \
                 or add_real_tree(system, snapshot, records, tops[i], system.depth - 1,
                                  i << (NODE_BITS * (system.depth - 1)), n_states,
                                  system.model.n_symbols, <double*>records.work.emitted.data,
@@ -172,19 +172,19 @@ cdef inline Status make_block(
         memset(opened, 0, n_states * sizeof(uint64_t))
     for i in range(records.row_groups):
         if rows[i] and i >= used_groups(system, block):
-            return reject(snapshot, "there is a row of no state, or a column of no symbol")
+            return reject(snapshot, "there are counts beyond the states or the alphabet")
         last_row = n_states
         if system.model.mealy:
             last_row = system.model.n_symbols if i else 0
         if hold_kind(system, snapshot, records, records.n, rows[i], system.row_depth,
                      &rows_of(system, block)[i]) != OK \
-                or place_tree(snapshot, records, rows[i], system.row_depth, ~i, True) != OK \
+                or locate_tree(snapshot, records, rows[i], system.row_depth, ~i, True) != OK \
                 or add_real_tree(system, snapshot, records, rows[i], system.row_depth,
                                  0 if system.model.mealy else i, n_states, last_row,
-                                 <double*>records.work.reached.data, opened, &n_places) != OK:
+                                 <double*>records.work.reached.data, opened, &n_occurrences) != OK:
             return BAD_SNAPSHOT
-    # A few nodes can have very many places. In use each of them took a step.
-    if n_places > <uint64_t>system.n_steps:
+    # A few nodes can stand for very many rows. In a real system, each row took a step.
+    if n_occurrences > <uint64_t>system.n_steps:
         return reject(snapshot, "there are more rows than steps")
     return check_block(system, snapshot, records, block)
 
@@ -192,7 +192,7 @@ cdef inline Status make_block(
 cdef inline Status make_real_particles(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Make the particles of a system that has room for them, and no particle but its first."""
+    """Make the particles of a new system, which has room for them."""
     cdef const uint32_t* copies = numbers(snapshot, COPIES)
     cdef size_t first = 0
     cdef uint32_t slot
@@ -220,7 +220,7 @@ cdef inline Status make_real_particles(
 
 
 cdef inline bint has_real_missing(const System* system) noexcept nogil:
-    """Whether a particle remembers a missing symbol."""
+    """Whether a particle has counts of missing symbols."""
     cdef uint32_t which = system.model.missing & (GROUP - 1)
     cdef const Record* group
     cdef int64_t k
@@ -232,7 +232,7 @@ cdef inline bint has_real_missing(const System* system) noexcept nogil:
 
 
 cdef inline Status check_real_seen(System* system, Snapshot* snapshot) noexcept nogil:
-    """Check that as many emissions were observed as symbols seen, where counts tell it."""
+    """Check that as many emissions were observed as symbols seen, if counts are exact."""
     cdef uint32_t which = system.model.missing & (GROUP - 1)
     cdef const Record* group
     cdef double observed
@@ -247,12 +247,12 @@ cdef inline Status check_real_seen(System* system, Snapshot* snapshot) noexcept 
             for i in range(real_start(group, which), real_end(group, which)):
                 observed -= sums_in(group)[i]
         if observed != <double>system.n_seen:
-            return reject(snapshot, "emissions are not as many as symbols were seen")
+            return reject(snapshot, "emissions and symbols seen differ in number")
     return OK
 
 
-cdef inline Status check_ways(System* system, Snapshot* snapshot) noexcept nogil:
-    """Check that every particle can go on: that a new state is offered, or one that it has."""
+cdef inline Status check_candidates(System* system, Snapshot* snapshot) noexcept nogil:
+    """Check that every particle has a candidate: a new state, or one of its own."""
     cdef double total = 0.0
     cdef int64_t k
     for k in range(system.n_particles):
@@ -264,7 +264,7 @@ cdef inline Status check_ways(System* system, Snapshot* snapshot) noexcept nogil
             return NO_MEMORY
         real_potentials(system, k, MISSING, &system.scratch, system.scratch.transition, &total)
         if not (total > 0.0 and isfinite(total)):
-            return reject(snapshot, "a particle has no way to go on")
+            return reject(snapshot, "a particle has no candidate")
     return OK
 
 
@@ -305,7 +305,7 @@ cdef inline Status restore_real_with(
         system.seen_missing = has_real_missing(system)
         status = make_history(system, snapshot, records)
     if status == OK:
-        status = check_ways(system, snapshot)
+        status = check_candidates(system, snapshot)
     if status == OK:
         status = read_statistics(system, snapshot)
     return status

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The lengths of the sections of a system with real counts, and work space for restoring it.
 
-Every length, number and order is checked before it is used; see `real_restore.pxd`.
+Every length, number and order is checked before it is used: see `real_restore.pxd`.
 """
 
 from libc.math cimport floor
@@ -24,9 +24,9 @@ from mdvpf._kernel.sections cimport (
 from mdvpf._kernel.types cimport System, handle_t
 
 cdef enum:
-    MOST_PAIRS = 0x0FFFFFFF     # of a group
-    MOST_LABELS = 0x7FFFFFF0    # of a path
-    LARGEST_FLOAT = 0x7F7FFFFF  # bits of the largest finite float; larger ones are no such number
+    MOST_PAIRS = 0x0FFFFFFF     # pairs of a group
+    MOST_LABELS = 0x7FFFFFF0    # labels of a path
+    LARGEST_FLOAT = 0x7F7FFFFF  # bits of the largest finite float
 
 
 cdef inline bint fades(const System* system) noexcept nogil:
@@ -38,7 +38,7 @@ cdef inline uint32_t kind_of(const Snapshot* snapshot, int64_t record) noexcept 
 
 
 cdef inline bint is_sum(const System* system, uint32_t bits, double least) noexcept nogil:
-    """Whether bits are those of a float that a sum of weights can be, and not below the least."""
+    """Whether bits are those of a float that is a possible sum of weights, at least `least`."""
     cdef float value
     if bits > LARGEST_FLOAT:
         return False
@@ -49,7 +49,7 @@ cdef inline bint is_sum(const System* system, uint32_t bits, double least) noexc
 # ---- lengths -----------------------------------------------------------------------------
 
 cdef inline Status check_words(Snapshot* snapshot, int section, uint64_t n) noexcept nogil:
-    """Check that a section has n numbers of 32 bits."""
+    """Check that a section has n 32-bit words."""
     if snapshot.section[section].bytes != n * sizeof(uint32_t):
         return reject(snapshot, "a section has the wrong length")
     return OK
@@ -58,7 +58,7 @@ cdef inline Status check_words(Snapshot* snapshot, int section, uint64_t n) noex
 cdef inline Status check_states(
     const System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Check the sections that have one entry a state of a block; find the most states."""
+    """Check the sections with an entry for each state or each block; set the most states."""
     cdef uint64_t n_blocks = <uint64_t>length(snapshot, COPIES)
     cdef uint64_t n_states = 0
     cdef uint64_t k
@@ -83,7 +83,7 @@ cdef inline Status check_states(
 cdef inline Status check_record_lengths(
     const System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Check the kinds of the records, and the sections that follow from them."""
+    """Check the kinds of the records, and the lengths of their sections."""
     cdef uint32_t most_levels = max(system.row_depth, system.depth - 1)
     cdef uint64_t n_pairs = 0
     cdef uint64_t n_labels = 0
@@ -100,7 +100,7 @@ cdef inline Status check_record_lengths(
         elif kind_of(snapshot, k) <= most_levels:
             records.n_nodes += 1
         else:
-            return reject(snapshot, "a record is of no kind")
+            return reject(snapshot, "a record has an unknown kind")
     if check_words(snapshot, ROW_PAIRS, <uint64_t>records.n_groups * GROUP) != OK \
             or check_words(snapshot, BEHIND, <uint64_t>records.n_groups) != OK \
             or check_words(snapshot, CHILDREN, <uint64_t>records.n_nodes * NODE_SIZE) != OK \
@@ -121,7 +121,7 @@ cdef inline Status check_record_lengths(
 cdef inline Status check_real_lengths(
     const System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Check the lengths of all sections but those of the history; find the sizes they imply."""
+    """Check the lengths of all sections but those of the history; set the sizes in `records`."""
     if check_particles(
         system, snapshot, snapshot.section[WEIGHT].bytes // sizeof(double)
     ) != OK:
@@ -135,18 +135,18 @@ cdef inline Status reserve_real_records(System* system, Records* records) noexce
     cdef size_t n = <size_t>records.n
     cdef size_t states = records.most_states * sizeof(uint64_t)
     if resize(&system.memory, &records.work.handles, n * sizeof(handle_t)) != OK \
-            or resize(&system.memory, &records.work.positions, n * sizeof(uint64_t)) != OK \
+            or resize(&system.memory, &records.work.locations, n * sizeof(uint64_t)) != OK \
             or resize(&system.memory, &records.work.index, n * sizeof(uint32_t)) != OK \
             or resize(&system.memory, &records.work.below, n * sizeof(uint32_t)) != OK \
             or resize(&system.memory, &records.work.times, n * sizeof(uint64_t)) != OK \
-            or resize(&system.memory, &records.work.place, n * sizeof(uint32_t)) != OK \
+            or resize(&system.memory, &records.work.last_index, n * sizeof(uint32_t)) != OK \
             or resize(&system.memory, &records.work.latest_row, states) != OK \
             or resize(&system.memory, &records.work.reached, states) != OK \
             or resize(&system.memory, &records.work.emitted, states) != OK \
             or resize(&system.memory, &records.work.opened, states) != OK:
         return NO_MEMORY
     if n:
-        memset(records.work.positions.data, 0, n * sizeof(uint64_t))
+        memset(records.work.locations.data, 0, n * sizeof(uint64_t))
         memset(records.work.times.data, 0, n * sizeof(uint64_t))
     if states:
         memset(records.work.latest_row.data, 0, states)

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Restoring the records of a system with real counts, at first with no references.
 
-Every length, number and order is checked before it is used; see `real_restore.pxd`.
+Every length, number and order is checked before it is used: see `real_restore.pxd`.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -13,7 +13,7 @@ from mdvpf._kernel.constants cimport (
     Status,
 )
 from mdvpf._kernel.counts cimport children, put_item, width_of
-from mdvpf._kernel.pool cimport at, class_of, take
+from mdvpf._kernel.pool cimport at, class_of, take_record
 from mdvpf._kernel.real_counts cimport (
     LABELLED, label_bytes, real_units, scale_in, states_in, sums_in,
 )
@@ -30,7 +30,7 @@ from mdvpf._kernel.types cimport Record, System, handle_t
 
 # ---- groups and labels -------------------------------------------------------------------
 
-# Where the next record of each form starts in its sections.
+# The start of the next record of each kind in its sections.
 cdef struct Cursor:
     uint32_t n_nodes
     uint32_t n_groups
@@ -43,7 +43,7 @@ cdef inline Status check_real_group(
     const System* system, Snapshot* snapshot, Records* records, const Cursor* cursor,
     uint32_t* shape,
 ) noexcept nogil:
-    """Check the group at the cursor; find the shape that it needs."""
+    """Check the group at the cursor; set the shape that it needs."""
     cdef const uint32_t* n_pairs = numbers(snapshot, ROW_PAIRS) + <size_t>cursor.n_groups * GROUP
     cdef uint32_t largest_behind = LARGEST_BEHIND if fades(system) else 0
     cdef double least = 1e-45 if fades(system) else 1.0  # the smallest float, or the first count
@@ -56,7 +56,7 @@ cdef inline Status check_real_group(
     for which in range(<uint32_t>GROUP):
         n += n_pairs[which]
     if n == 0 or n > MOST_PAIRS:
-        return reject(snapshot, "a group holds nothing, or too much")
+        return reject(snapshot, "a group is empty or too large")
     if numbers(snapshot, BEHIND)[cursor.n_groups] > largest_behind:
         return reject(snapshot, "the scale of a group is out of range")
     for which in range(<uint32_t>GROUP):
@@ -65,9 +65,9 @@ cdef inline Status check_real_group(
         while pair < end:
             state = numbers(snapshot, PAIR_STATE)[pair]
             if state >= records.most_states:
-                return reject(snapshot, "a row names a state that does not exist")
+                return reject(snapshot, "a row has a state that does not exist")
             if latest_row[state] == records.n_rows:
-                return reject(snapshot, "a row names a state twice")
+                return reject(snapshot, "a row has a state twice")
             latest_row[state] = records.n_rows
             if not is_sum(system, numbers(snapshot, PAIR_SUM)[pair], least):
                 return reject(snapshot, "a sum is out of range")
@@ -80,7 +80,7 @@ cdef inline Status check_real_group(
 cdef inline Status check_labels(
     Snapshot* snapshot, const Records* records, const Cursor* cursor, uint32_t* shape
 ) noexcept nogil:
-    """Check the record of labels at the cursor; find its shape."""
+    """Check the record of labels at the cursor; set its shape."""
     cdef uint32_t n = numbers(snapshot, N_LABELS)[cursor.n_label_records]
     cdef const uint32_t* label = numbers(snapshot, LABEL) + cursor.n_labels
     cdef uint32_t least = 0
@@ -102,7 +102,7 @@ cdef inline Status check_record(
     const System* system, Snapshot* snapshot, Records* records, const Cursor* cursor,
     uint32_t kind, uint32_t* shape,
 ) noexcept nogil:
-    """Check the record at the cursor, but for what a node names; find its shape."""
+    """Check the record at the cursor, except the children of a node; set its shape."""
     shape[0] = 0
     if kind == 0:
         return check_real_group(system, snapshot, records, cursor, shape)
@@ -151,7 +151,7 @@ cdef inline Status reserve_real_groups(
     return reserve_classes(system, n)
 
 
-# ---- making them -------------------------------------------------------------------------
+# ---- making records ----------------------------------------------------------------------
 
 cdef inline void fill_group(
     const System* system, Snapshot* snapshot, const Cursor* cursor, Record* group
@@ -185,9 +185,9 @@ cdef inline Status hold_kind(
     System* system, Snapshot* snapshot, const Records* records, int64_t n, uint32_t number,
     uint32_t kind, handle_t* held,
 ) noexcept nogil:
-    """Write the handle of one of the first n records, of a kind, and count the reference."""
+    """`hold` for one of the first n records, which must be of a kind."""
     if number and number <= n and kind_of(snapshot, number - 1) != kind:
-        return reject(snapshot, "a record of the wrong kind is named")
+        return reject(snapshot, "a record has the wrong kind where it is used")
     return hold(system, snapshot, <const handle_t*>records.work.handles.data, n, number, held)
 
 
@@ -195,23 +195,23 @@ cdef inline Status fill_node(
     System* system, Snapshot* snapshot, const Records* records, const Cursor* cursor,
     int64_t record,
 ) noexcept nogil:
-    """Let a node hold records of the kind below it that are there already."""
+    """Set the children of a node, which are earlier records, one level below it."""
     cdef handle_t handle = (<const handle_t*>records.work.handles.data)[record]
-    cdef const uint32_t* named = numbers(snapshot, CHILDREN) + <size_t>cursor.n_nodes * NODE_SIZE
+    cdef const uint32_t* held = numbers(snapshot, CHILDREN) + <size_t>cursor.n_nodes * NODE_SIZE
     cdef bint is_empty = True
     cdef uint32_t i
     for i in range(<uint32_t>NODE_SIZE):
-        is_empty = is_empty and named[i] == 0
-        if hold_kind(system, snapshot, records, record, named[i], kind_of(snapshot, record) - 1,
+        is_empty = is_empty and held[i] == 0
+        if hold_kind(system, snapshot, records, record, held[i], kind_of(snapshot, record) - 1,
                      &children(&system.pool, handle)[i]) != OK:
             return BAD_SNAPSHOT
-    return reject(snapshot, "a node holds nothing") if is_empty else OK
+    return reject(snapshot, "a node is empty") if is_empty else OK
 
 
 cdef inline Status make_records(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Make the records, which nobody but nodes holds yet. There is room for them."""
+    """Make the records, held only by nodes, after `reserve_real_groups` has checked them."""
     cdef handle_t* handles = <handle_t*>records.work.handles.data
     cdef uint32_t* index = <uint32_t*>records.work.index.data
     cdef Record* record
@@ -223,7 +223,7 @@ cdef inline Status make_records(
     for k in range(records.n):
         kind = kind_of(snapshot, k)
         check_record(system, snapshot, records, &cursor, kind, &shape)
-        handles[k] = take(&system.pool, class_of(&system.pool, record_units(shape)))
+        handles[k] = take_record(&system.pool, class_of(&system.pool, record_units(shape)))
         record = <Record*>at(&system.pool, handles[k])
         record.refs = 0
         record.shape = shape

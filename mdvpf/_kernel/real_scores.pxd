@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Probabilities of particles with real counts: transitions, emissions and potentials.
 
-The same products as in `transition.pxd` and `emission.pxd`, for every oracle and both machines. A
-state that has faded away has probability 0, and so has the new state where it is not offered: the
-arrays always have one entry for each state and one for the new state, and up to three zeros follow.
+The products are those of `transition.pxd` and `emission.pxd`, for every oracle and both machines.
+Arrays have an entry for each state and one for the new state; up to three zeros follow. A state
+that has faded away has probability 0, and so has a new state that is not offered.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -130,7 +130,7 @@ cdef inline void add_columns(
     const System* system, handle_t handle, uint32_t level, uint32_t first, uint32_t skipped,
     const Clock* clock, const double* rate, double* out,
 ) noexcept nogil:
-    """Add rate times count of every emission below a node, but those of one symbol."""
+    """Add rate times count of every emission below a node, except those of one symbol."""
     cdef const Record* group
     cdef double factor, count
     cdef uint32_t i, which, symbol
@@ -159,10 +159,10 @@ cdef inline double add_real_predictive(
     System* system, uint32_t* block, uint32_t state, const Standing* moved, double weight,
     double* out,
 ) noexcept nogil:
-    """Add the weight times p(y) of a particle to ``out[y]``; return what all symbols get besides.
+    """Add the weight times p(y) of a particle, without the base, to ``out[y]``; return the base.
 
-    Unless `moved` is NULL, of the particle as it would be after moving to the state on the pending
-    symbol, and standing there or where another key does.
+    If `moved` is not NULL, p(y) is that of the particle after moving to the state on the pending
+    symbol, and `moved` is the position of the key in question.
     """
     cdef Scratch* scratch = &system.scratch
     cdef const Model* model = &system.model

@@ -1,14 +1,14 @@
 # cython: language_level=3
 """Snapshots of systems with real counts: see `snapshot.pxd`, and `sections.pxd` for the arrays.
 
-All records are numbered in one order, from 1: groups of rows, nodes of the trees of columns and of
-the rows of a Mealy machine, and records of labels. A record is numbered where it is first met, in
-the order of particles and within a particle rows first, then columns, then labels; what a node
-holds is numbered before the node. So a reader knows all that a record names before the record.
+All records are numbered in one order, from 1: groups, nodes of the trees of columns and of the rows
+of a Mealy machine, and records of labels. Particles are visited in order: first their rows, then
+columns, then labels. A record is numbered at the first visit, and a node after the records that it
+holds, so a reader has these before the node.
 
-Floats are written as they are. A scale is written as its distance from the clock of the next step,
-which follows from the number of steps; where the distance is so large that the sums are zero in any
-case, a smaller one that does the same.
+Floats are written as they are. A scale is written as its distance from that of the next step, which
+the reader computes from the number of steps. Distances so large that the sums are zero in any case
+are reduced to a limit.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -48,57 +48,57 @@ cdef inline uint32_t behind(int32_t scale, const Clock* clock, int64_t largest) 
 
 
 cdef inline uint32_t row_handles(const System* system, uint32_t n_states) noexcept nogil:
-    """Handles of rows of a particle with so many states."""
+    """The number of handles of rows of a particle with `n_states` states."""
     return n_states + 1 if system.model.mealy else (n_states >> GROUP_BITS) + 1
 
 
 # ---- records -----------------------------------------------------------------------------
 
 cdef inline void number_tree(
-    const System* system, Numbering* known, Snapshot* snapshot, handle_t handle, uint32_t kind
+    const System* system, Numbering* numbering, Snapshot* snapshot, handle_t handle, uint32_t kind
 ) noexcept nogil:
-    """Number a record unless it has a number, after what it holds; write its kind."""
+    """Number a record, after those that it holds, unless it has a number; write its kind."""
     cdef uint32_t i
-    if handle == NONE or number_of(known, handle):
+    if handle == NONE or number_of(numbering, handle):
         return
     if 0 < kind < LABEL_KIND:
         for i in range(<uint32_t>NODE_SIZE):
-            number_tree(system, known, snapshot, children(&system.pool, handle)[i], kind - 1)
-    (<handle_t*>known.order.data)[known.n] = handle
-    (<uint8_t*>snapshot.section[KIND].data)[known.n] = <uint8_t>kind
-    known.n += 1
-    (<uint32_t*>known.number.data)[handle - PAGE_UNITS] = <uint32_t>known.n
+            number_tree(system, numbering, snapshot, children(&system.pool, handle)[i], kind - 1)
+    (<handle_t*>numbering.order.data)[numbering.n] = handle
+    (<uint8_t*>snapshot.section[KIND].data)[numbering.n] = <uint8_t>kind
+    numbering.n += 1
+    (<uint32_t*>numbering.number.data)[handle - PAGE_UNITS] = <uint32_t>numbering.n
 
 
 cdef inline Status number_all(
-    System* system, Numbering* known, Snapshot* snapshot
+    System* system, Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t units = (<size_t>system.pool.n_pages - 1) << PAGE_BITS
     cdef size_t n_records = count_records(&system.pool) - count_records_of_keys(system)
     cdef uint32_t* block
     cdef uint32_t i
     cdef int64_t k
-    if resize(&system.memory, &known.number, units * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &numbering.number, units * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &known.order, n_records * sizeof(handle_t)) != OK:
+    if resize(&system.memory, &numbering.order, n_records * sizeof(handle_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &snapshot.section[KIND], n_records) != OK:
         return NO_MEMORY
     if units:
-        memset(known.number.data, 0, units * sizeof(uint32_t))
+        memset(numbering.number.data, 0, units * sizeof(uint32_t))
     for k in range(system.n_particles):
         if shares_block(system, k):
             continue
         block = block_of(system, k)
         for i in range(used_groups(system, block)):
-            number_tree(system, known, snapshot, rows_of(system, block)[i], system.row_depth)
+            number_tree(system, numbering, snapshot, rows_of(system, block)[i], system.row_depth)
         for i in range(system.root_size):
-            number_tree(system, known, snapshot, root_of(system, block)[i], system.depth - 1)
-        number_tree(system, known, snapshot, block[BLOCK_LABELS], LABEL_KIND)
+            number_tree(system, numbering, snapshot, root_of(system, block)[i], system.depth - 1)
+        number_tree(system, numbering, snapshot, block[BLOCK_LABELS], LABEL_KIND)
     return OK
 
 
-# How many of each there are: records, and entries of those.
+# Numbers of records by kind, and of their entries.
 cdef struct Sizes:
     size_t n_nodes
     size_t n_groups
@@ -107,15 +107,15 @@ cdef struct Sizes:
     size_t n_labels
 
 
-cdef inline Sizes size_up(
-    const System* system, const Numbering* known, const Snapshot* snapshot
+cdef inline Sizes count_sizes(
+    const System* system, const Numbering* numbering, const Snapshot* snapshot
 ) noexcept nogil:
     cdef const uint8_t* kind = <const uint8_t*>snapshot.section[KIND].data
-    cdef const handle_t* order = <const handle_t*>known.order.data
+    cdef const handle_t* order = <const handle_t*>numbering.order.data
     cdef Sizes sizes
     cdef int64_t k
     memset(&sizes, 0, sizeof(Sizes))
-    for k in range(known.n):
+    for k in range(numbering.n):
         if kind[k] == 0:
             sizes.n_groups += 1
             sizes.n_pairs += group_at(system, order[k]).shape >> 2
@@ -152,7 +152,7 @@ cdef inline Status reserve_record_sections(
 cdef inline void write_real_group(
     const System* system, const Record* group, size_t index, size_t first, Snapshot* snapshot
 ) noexcept nogil:
-    """Write a group: the `index`-th, whose pairs start at `first`."""
+    """Write group number `index`, whose pairs start at `first`."""
     cdef uint32_t n = group.shape >> 2
     cdef uint32_t i
     for i in range(<uint32_t>GROUP):
@@ -164,11 +164,11 @@ cdef inline void write_real_group(
 
 
 cdef inline Status write_real_records(
-    System* system, const Numbering* known, Snapshot* snapshot
+    System* system, const Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
-    """Write all records, in order of number."""
+    """Write all records, in the order of their numbers."""
     cdef const uint8_t* kind = <const uint8_t*>snapshot.section[KIND].data
-    cdef Sizes sizes = size_up(system, known, snapshot)
+    cdef Sizes sizes = count_sizes(system, numbering, snapshot)
     cdef Sizes written
     cdef const Record* record
     cdef const uint32_t* labels
@@ -178,8 +178,8 @@ cdef inline Status write_real_records(
     if reserve_record_sections(system, &sizes, snapshot) != OK:
         return NO_MEMORY
     memset(&written, 0, sizeof(Sizes))
-    for k in range(known.n):
-        handle = (<const handle_t*>known.order.data)[k]
+    for k in range(numbering.n):
+        handle = (<const handle_t*>numbering.order.data)[k]
         record = group_at(system, handle)
         if kind[k] == 0:
             write_real_group(system, record, written.n_groups, written.n_pairs, snapshot)
@@ -197,7 +197,7 @@ cdef inline Status write_real_records(
         else:
             for i in range(<uint32_t>NODE_SIZE):
                 numbers(snapshot, CHILDREN)[written.n_nodes * NODE_SIZE + i] = number_of(
-                    known, children(&system.pool, handle)[i])
+                    numbering, children(&system.pool, handle)[i])
             written.n_nodes += 1
     return OK
 
@@ -233,25 +233,25 @@ cdef inline Status reserve_particle_sections(System* system, Snapshot* snapshot)
 
 
 cdef inline void write_block(
-    const System* system, const Numbering* known, uint32_t* block, int64_t b, size_t first,
+    const System* system, const Numbering* numbering, uint32_t* block, int64_t b, size_t first,
     Snapshot* snapshot,
 ) noexcept nogil:
-    """Write the block that is entry `b`, whose states start at `first`."""
+    """Write a block as entry `b`, whose states start at `first`."""
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef uint32_t n_rows = row_handles(system, system.most_states)
     cdef uint32_t i
     numbers(snapshot, COPIES)[b] = 1
     numbers(snapshot, N_STATES)[b] = n_states
     numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
-    numbers(snapshot, LABELS)[b] = number_of(known, block[BLOCK_LABELS])
+    numbers(snapshot, LABELS)[b] = number_of(numbering, block[BLOCK_LABELS])
     numbers(snapshot, BLOCK_BEHIND)[b] = behind(
         block_scale(block), &system.now, LARGEST_BLOCK_BEHIND)
     for i in range(n_rows):
         numbers(snapshot, ROWS)[b * n_rows + i] = number_of(
-            known, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
+            numbering, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
     for i in range(system.root_size):
         numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
-            known, root_of(system, block)[i])
+            numbering, root_of(system, block)[i])
     if n_states:
         memcpy(numbers(snapshot, INTO) + first, real_into(system, block), n_states * sizeof(float))
         if system.model.by_rows:
@@ -260,7 +260,7 @@ cdef inline void write_block(
 
 
 cdef inline Status write_real_particles(
-    System* system, const Numbering* known, Snapshot* snapshot
+    System* system, const Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t first = 0
     cdef int64_t b = -1
@@ -272,26 +272,26 @@ cdef inline Status write_real_particles(
             numbers(snapshot, COPIES)[b] += 1
             continue
         b += 1
-        write_block(system, known, block_of(system, k), b, first, snapshot)
+        write_block(system, numbering, block_of(system, k), b, first, snapshot)
         first += block_of(system, k)[BLOCK_STATES]
     numbers(snapshot, LAST_SYMBOL)[0] = system.last_symbol
     return OK
 
 
 cdef inline Status take_real_snapshot(System* system, Snapshot* snapshot) noexcept nogil:
-    """Fill the empty snapshot; `dispose_snapshot` releases it, also after a failure."""
-    cdef Numbering known
+    """Fill the empty snapshot. The caller disposes of it, also after a failure."""
+    cdef Numbering numbering
     cdef Status status
-    memset(&known, 0, sizeof(Numbering))
-    status = number_all(system, &known, snapshot)
+    memset(&numbering, 0, sizeof(Numbering))
+    status = number_all(system, &numbering, snapshot)
     if status == OK:
-        status = write_real_records(system, &known, snapshot)
+        status = write_real_records(system, &numbering, snapshot)
     if status == OK:
-        status = write_real_particles(system, &known, snapshot)
-    dispose(&system.memory, &known.number)
-    dispose(&system.memory, &known.order)
+        status = write_real_particles(system, &numbering, snapshot)
+    dispose(&system.memory, &numbering.number)
+    dispose(&system.memory, &numbering.order)
     if status == OK:
-        status = write_history(system, &known, snapshot)
-    dispose(&system.memory, &known.number)
-    dispose(&system.memory, &known.order)
+        status = write_history(system, &numbering, snapshot)
+    dispose(&system.memory, &numbering.number)
+    dispose(&system.memory, &numbering.order)
     return status

@@ -1,15 +1,15 @@
 # cython: language_level=3
 """The counts of a particle with real counts, as dense tables.
 
-They are by label, or by the state's number within the particle, which states that were released do
-not have.
+Tables are indexed by the label of a state, or by its number within the particle. Released states
+have no number.
 """
 
 from libc.stdint cimport int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport BLOCK_STATES, FAINT, GONE, GROUP, MISSING
 from mdvpf._kernel.labels cimport label_of
-from mdvpf._kernel.real_counts cimport count_again, read_row
+from mdvpf._kernel.real_counts cimport overlay_count, read_row
 from mdvpf._kernel.real_particles cimport (
     column_at_move, column_group, current_at, is_gone, outlives_step, reached_of, row_group,
     row_index, view_real, view_real_moved,
@@ -23,14 +23,14 @@ cdef inline int64_t rows_a_state(const System* system) noexcept nogil:
 
 
 cdef inline uint32_t column_of_row(const System* system, uint32_t i) noexcept nogil:
-    """The column of the symbol whose row tables have at i: that of a missing one is the last."""
+    """The column of the symbol of row i in the tables of a state; the last row is for missing."""
     return system.model.missing if i == system.model.n_symbols else i + system.model.first_symbol
 
 
-cdef inline int64_t place_of(
+cdef inline int64_t index_of(
     const System* system, const uint32_t* block, uint32_t state, bint by_label
 ) noexcept nogil:
-    """Where tables have a state."""
+    """The index of a state in the tables."""
     return <int64_t>label_of(system, block, state) if by_label else <int64_t>state
 
 
@@ -38,9 +38,9 @@ cdef inline void write_entries(
     System* system, uint32_t* block, bint moved, uint32_t state, bint by_label, double* into,
     double* reached,
 ) noexcept nogil:
-    """Write how often each state was entered, and from how many rows: zero if gone.
+    """Write how often each state was entered, and by how many rows it is reached; 0 if it is gone.
 
-    If the particle is `moved`, it has gone on to `state` on the pending symbol.
+    If `moved`, write this as of after the move to `state` on the pending symbol.
     """
     cdef Scratch* scratch = &system.scratch
     cdef const uint32_t* rows = reached_of(system, block)
@@ -48,23 +48,23 @@ cdef inline void write_entries(
     cdef RealView view
     cdef uint32_t i
     if moved:
-        standing.current = 0  # where it stands is not asked here
+        standing.current = 0  # no effect on entries
         standing.symbol = 0
         view_real_moved(system, block, state, system.pending_symbol, &standing, scratch, &view)
         rows = scratch.overlay_into
     else:
         view_real(system, block, scratch, &view)
     for i in range(view.n_states):
-        into[place_of(system, block, i, by_label)] = view.into[i]
+        into[index_of(system, block, i, by_label)] = view.into[i]
         if system.model.by_rows and view.into[i] > 0.0:
-            reached[place_of(system, block, i, by_label)] = rows[i]
+            reached[index_of(system, block, i, by_label)] = rows[i]
 
 
 cdef inline void write_real_row(
     const System* system, uint32_t* block, uint32_t from_state, uint32_t symbol, bint moved,
     uint32_t state, bint by_label, const Entries* work, double* out,
 ) noexcept nogil:
-    """Write a row; if `moved`, after a move to `state` that may be counted in it."""
+    """Write a row; if `moved`, as of after the move to `state`, which may be counted in it."""
     cdef const Clock* clock = &system.after if moved else &system.now
     cdef uint32_t standing = current_at(system, block, &system.now)
     cdef uint32_t which = row_index(system, from_state, symbol)
@@ -73,20 +73,20 @@ cdef inline void write_real_row(
     read_row(row_group(system, block, from_state, symbol), which & (GROUP - 1), clock, GONE, &row)
     if moved and from_state == standing \
             and which == row_index(system, standing, system.last_symbol):
-        count_again(&row, state, row_group(system, block, from_state, symbol),
-                    which & (GROUP - 1), &system.now, clock, GONE)
+        overlay_count(&row, state, row_group(system, block, from_state, symbol),
+                      which & (GROUP - 1), &system.now, clock, GONE)
     for i in range(row.n):
-        out[place_of(system, block, row.state[i], by_label)] = row.count[i]
+        out[index_of(system, block, row.state[i], by_label)] = row.count[i]
 
 
 cdef inline void write_tables(
-    System* system, uint32_t* block, bint moved, uint32_t state, bint by_label, int64_t n_places,
+    System* system, uint32_t* block, bint moved, uint32_t state, bint by_label, int64_t n_indices,
     double* transition, double* emission,
 ) noexcept nogil:
-    """Write all counts; row 0 of `transition` is the start state's, and each state has its rows.
+    """Write all counts to zeroed tables with room for `n_indices` states.
 
-    The tables are zero, and have room for as many states. If the particle is `moved`, it has
-    gone on to `state` on the pending symbol.
+    `transition` has the row of the start state, then `rows_a_state` rows of each state. If
+    `moved`, the counts are those after the move to `state` on the pending symbol.
     """
     cdef Scratch* scratch = &system.scratch
     cdef const Clock* clock = &system.after if moved else &system.now
@@ -106,7 +106,7 @@ cdef inline void write_tables(
             write_real_row(
                 system, block, j + 1, column_of_row(system, i), moved, state, by_label,
                 &scratch.row,
-                transition + (1 + place_of(system, block, j, by_label) * n_rows + i) * n_places,
+                transition + (1 + index_of(system, block, j, by_label) * n_rows + i) * n_indices,
             )
     for symbol in range(first, first + <uint32_t>n_symbols):
         if moved:
@@ -118,5 +118,5 @@ cdef inline void write_tables(
             j = column.state[i]
             if outlives_step(system, block, j) if moved and j == state \
                     else not is_gone(system, block, j, clock):
-                emission[place_of(system, block, j, by_label) * n_symbols + symbol - first] = \
+                emission[index_of(system, block, j, by_label) * n_symbols + symbol - first] = \
                     column.count[i]

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """The regret term of MD-VPA, added to the scores of the candidates that were collected.
 
-The scores with the regret term are called *tilted*. The largest potential of each label bounds the
-gain of candidates that were not collected; if one of them could be among the K best, all are
+Scores with the regret term are called *tilted*. The largest potential of each label bounds the gain
+of candidates that were not collected. If one of them could be among the K best, all candidates are
 collected and scored again.
 """
 
@@ -28,7 +28,7 @@ cdef inline double largest_regret_term(const System* system, double discount) no
                 most = gain if gain > most else most
         elif ahead.n_offering[label]:
             potential = largest[label] if largest[label] > ahead.common else ahead.common
-            gain = (<double>potential - normalizer[label]) / ahead.unit * discount
+            gain = (<double>potential - normalizer[label]) / ahead.fixed_one * discount
             most = gain if gain > most else most
     return most
 
@@ -36,14 +36,14 @@ cdef inline double largest_regret_term(const System* system, double discount) no
 cdef inline void write_with_regret_term(
     System* system, double discount, bint logarithmic
 ) noexcept nogil:
-    """Write the candidates with the regret term in their scores, or in the logs of these."""
+    """Write the candidates with the regret term added; scores are logs if `logarithmic`."""
     cdef const CandidateSet* candidates = &system.candidates
     cdef CandidateSet* tilted = &system.tilted
     cdef const Candidate* items = candidates.items
     cdef Candidate* target = tilted.items
     cdef const int64_t* potential = system.lookahead.potential
     cdef const double* normalizer = system.lookahead.normalizer
-    cdef double per_unit = 1.0 / system.lookahead.unit  # a power of two
+    cdef double per_one = 1.0 / system.lookahead.fixed_one  # a power of two
     cdef double best = -INFINITY
     cdef double least = INFINITY
     cdef double score
@@ -57,7 +57,7 @@ cdef inline void write_with_regret_term(
         else:
             score = <double>potential[i] \
                 - normalizer[place[i] if real else <uint32_t>items[i].parent_state]
-            score *= per_unit
+            score *= per_one
         score *= discount
         if candidates.logarithmic:
             score += items[i].value
@@ -77,14 +77,14 @@ cdef inline void write_with_regret_term(
 
 
 cdef inline void apply_regret_term(System* system, double discount) noexcept nogil:
-    """Write the candidates with their look-ahead scores to ``system.tilted``."""
+    """Write the candidates with their tilted scores to ``system.tilted``."""
     cdef const CandidateSet* candidates = &system.candidates
     cdef CandidateSet* tilted = &system.tilted
     cdef double most = largest_regret_term(system, discount)
     write_with_regret_term(system, discount, candidates.logarithmic)
     if not candidates.logarithmic and not 1e-150 < tilted.least <= tilted.best < 1e150:
-        write_with_regret_term(system, discount, True)  # else weights could underflow
-    # A candidate that was not collected has a score below the bound before it is tilted.
+        write_with_regret_term(system, discount, True)  # linear scores could underflow
+    # Candidates that were not collected have scores below candidates.bound before the tilt.
     tilted.bound = -INFINITY
     if not candidates.complete:
         if candidates.logarithmic:
@@ -93,5 +93,5 @@ cdef inline void apply_regret_term(System* system, double discount) noexcept nog
             tilted.bound = log(candidates.bound) + most
         else:
             tilted.bound = candidates.bound * exp(most)
-    # The next expansion collects all that a regret term of about this size could lift to the top.
+    # The next expansion collects all candidates that such a regret term could lift to the top.
     system.margin = most + 0.02 if most > 0.0 else 0.02

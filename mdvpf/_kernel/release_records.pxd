@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The records of particles whose states are numbered anew: see `release_states.pxd`."""
+"""The records of particles whose states are renumbered: see `release_states.pxd`."""
 
 from libc.stdint cimport uint32_t
 from libc.string cimport memcmp, memcpy
@@ -12,9 +12,9 @@ from mdvpf._kernel.counts cimport (
     children, hold_all, item, items_of, put_item, release_group, width_of,
 )
 from mdvpf._kernel.labels cimport label_of, n_labels_of
-from mdvpf._kernel.merging cimport FIRST_ROW, LABEL_POSITION, Known
+from mdvpf._kernel.merging cimport FIRST_ROW, LABEL_LOCATION, KeptRecord
 from mdvpf._kernel.particles cimport group_at
-from mdvpf._kernel.pool cimport at, class_of, give_back, take
+from mdvpf._kernel.pool cimport at, class_of, free_record, take_record
 from mdvpf._kernel.real_counts cimport (
     LABELLED, label_bytes, real_content_bytes, real_end, real_start, real_units, scale_in,
     states_in, sums_in,
@@ -27,44 +27,44 @@ cdef enum:
 cdef struct Release:
     Buffer numbers          # uint32_t[]: new number of each state of a particle
     Buffer fresh            # handle_t[]: new handles of its rows
-    Buffer known            # Known[]: a hash table of the new records
+    Buffer kept             # KeptRecord[]: a hash table of the new records
     size_t mask             # size of the table, a power of two, minus one
-    size_t n_known
+    size_t n_kept
 
 
-cdef inline handle_t unique(
-    System* system, Release* release, handle_t fresh, uint32_t position
+cdef inline handle_t share_equal(
+    System* system, Release* release, handle_t fresh, uint32_t location
 ) noexcept nogil:
-    """The new record, or an equal one that was made before it for another particle; it is held."""
-    cdef Known* known = <Known*>release.known.data
+    """Return an equal record that was made for another particle, or the new one; it is held."""
+    cdef KeptRecord* kept = <KeptRecord*>release.kept.data
     cdef Record* record = <Record*>at(&system.pool, fresh)
     cdef const Record* other
     cdef size_t bytes = real_content_bytes(record)
-    cdef uint32_t hashed = position ^ record.shape
+    cdef uint32_t hashed = location ^ record.shape
     cdef size_t i
     cdef int child
     for i in range(bytes):
         hashed = (hashed ^ (<const unsigned char*>items_of(record))[i]) * 0x01000193u
     i = (hashed ^ hashed >> 15) & release.mask
-    while known[i].handle != NONE:
-        other = <const Record*>at(&system.pool, known[i].handle)
-        if known[i].position == position and other.shape == record.shape \
+    while kept[i].handle != NONE:
+        other = <const Record*>at(&system.pool, kept[i].handle)
+        if kept[i].location == location and other.shape == record.shape \
                 and memcmp(items_of(other), items_of(record), bytes) == 0:
             if record.shape == 0:
                 for child in range(NODE_SIZE):
                     release_group(&system.pool, children(&system.pool, fresh)[child])
-            give_back(&system.pool, fresh)
-            hold_all(&system.pool, &known[i].handle, 1)
-            return known[i].handle
+            free_record(&system.pool, fresh)
+            hold_all(&system.pool, &kept[i].handle, 1)
+            return kept[i].handle
         i = (i + 1) & release.mask
-    known[i].handle = fresh
-    known[i].position = position
-    release.n_known += 1
+    kept[i].handle = fresh
+    kept[i].location = location
+    release.n_kept += 1
     return fresh
 
 
 cdef inline handle_t new_record(System* system, uint32_t units, uint32_t shape) noexcept nogil:
-    cdef handle_t fresh = take(&system.pool, class_of(&system.pool, units))
+    cdef handle_t fresh = take_record(&system.pool, class_of(&system.pool, units))
     cdef Record* record = <Record*>at(&system.pool, fresh)
     record.refs = 1
     record.note = 0
@@ -74,12 +74,12 @@ cdef inline handle_t new_record(System* system, uint32_t units, uint32_t shape) 
 
 cdef inline handle_t gather_rows(
     System* system, Release* release, const handle_t* groups, const uint32_t* which,
-    uint32_t position, double least,
+    uint32_t location, double least,
 ) noexcept nogil:
-    """A group of four rows that are in four old groups (NONE: empty), with the new numbers.
+    """Make a group, with the new numbers, of four rows in four old groups (NONE: empty).
 
-    Entries below the least and those of states that are released are left out; the others are
-    brought to the scale of the step, which is exact.
+    Entries below `least` and those of released states are left out. The others are rescaled to the
+    scale of the step, which is exact.
     """
     cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
     cdef const Record* group
@@ -118,14 +118,14 @@ cdef inline handle_t gather_rows(
                         scales_apart(scale_in(group)[0], &system.now)))
                     n += 1
         put_item(states_in(target), width, (target.shape >> 2) + row, n)
-    return unique(system, release, fresh, position)
+    return share_equal(system, release, fresh, location)
 
 
 cdef inline handle_t renumber_tree(
-    System* system, Release* release, handle_t old, uint32_t level, uint32_t position,
+    System* system, Release* release, handle_t old, uint32_t level, uint32_t location,
     double least,
 ) noexcept nogil:
-    """What is below a handle with the new numbers, held once; NONE if nothing is left."""
+    """Rewrite the records below a handle with the new numbers; NONE if no count is left."""
     cdef handle_t[GROUP] groups
     cdef uint32_t[GROUP] which
     cdef handle_t[NODE_SIZE] below
@@ -138,23 +138,23 @@ cdef inline handle_t renumber_tree(
         for i in range(<uint32_t>GROUP):
             groups[i] = old
             which[i] = i
-        return gather_rows(system, release, groups, which, position, least)
+        return gather_rows(system, release, groups, which, location, least)
     for i in range(<uint32_t>NODE_SIZE):
         below[i] = renumber_tree(
-            system, release, children(&system.pool, old)[i], level - 1, position
-            if position >= FIRST_ROW else position + (i << (NODE_BITS * (level - 1))), least)
+            system, release, children(&system.pool, old)[i], level - 1, location
+            if location >= FIRST_ROW else location + (i << (NODE_BITS * (level - 1))), least)
         is_empty = is_empty and below[i] == NONE
     if is_empty:
         return NONE
     fresh = new_record(system, NODE_UNITS, 0)
     memcpy(children(&system.pool, fresh), below, sizeof(below))
-    return unique(system, release, fresh, position)
+    return share_equal(system, release, fresh, location)
 
 
 cdef inline handle_t make_labels(
     System* system, Release* release, uint32_t* block, uint32_t n_left
 ) noexcept nogil:
-    """A record of the labels of the states that are left."""
+    """Make a record of the labels of the states that are left."""
     cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
     cdef uint32_t shape = n_left << 2 | LABELLED
     cdef handle_t fresh = new_record(
@@ -168,4 +168,4 @@ cdef inline handle_t make_labels(
     for state in range(block[BLOCK_STATES]):
         if numbers[state] != DROPPED:
             labels[2 + numbers[state]] = label_of(system, block, state)
-    return unique(system, release, fresh, LABEL_POSITION)
+    return share_equal(system, release, fresh, LABEL_LOCATION)

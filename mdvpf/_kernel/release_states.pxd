@@ -1,12 +1,11 @@
 # cython: language_level=3
-"""Release: states that have faded away leave their particles, and the others move together.
+"""Release: the numbers of states that have faded away are freed.
 
-A state that is gone is not offered and is in no sum, but its number is in use. When a particle has
-many such states, its tables are written anew: the states that are left keep their order and get new
-numbers, and a record of labels remembers the old ones. Equal tables of different particles become
-the same records again. All sums skip or add zeros for states that are gone, one after the other, so
-that nothing that is read changes by a single bit; where memory is short, a particle may be left as
-it is.
+A state that is gone is not offered and is in no sum, but it still has a number. When a particle has
+many such states, its tables are rewritten: the other states keep their order and get new numbers,
+and a record of labels stores the old ones. Equal tables of different particles share records again.
+Sums over real counts are sequential and states that are gone add zeros, so renumbering changes no
+bit of any result. Where memory is short, a particle may therefore be left as it is.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -19,7 +18,7 @@ from mdvpf._kernel.constants cimport (
     Status,
 )
 from mdvpf._kernel.counts cimport children, release_group, release_tree
-from mdvpf._kernel.merging cimport FIRST_ROW, Known
+from mdvpf._kernel.merging cimport FIRST_ROW, KeptRecord
 from mdvpf._kernel.particles cimport block_of, group_at, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport count_records, dispose, pages_for, reserve_pages, resize
 from mdvpf._kernel.real_counts cimport label_bytes, real_end, real_start, scale_in, sums_in
@@ -29,16 +28,16 @@ from mdvpf._kernel.statistics cimport release_row, statistics_of
 from mdvpf._kernel.types cimport Record, System, handle_t
 
 cdef enum:
-    RELEASE_INTERVAL = 256  # steps between two looks for states to release, halfway between merges
-    FEWEST_RELEASED = 4     # states: for fewer, or for less than a quarter, nothing is written anew
+    RELEASE_INTERVAL = 256  # steps between two searches for states to release
+    FEWEST_RELEASED = 4     # fewer states, or less than a quarter of them, are not released
 
 
-# ---- which states ------------------------------------------------------------------------
+# ---- the states to release ---------------------------------------------------------------
 
 cdef inline bint has_live_entry(
     const System* system, handle_t handle, uint32_t level, uint32_t first, uint32_t last
 ) noexcept nogil:
-    """Whether a transition is left in rows first..last of each group below a handle."""
+    """Whether rows first..last of some group below a handle still have a transition."""
     cdef const Record* group
     cdef double factor
     cdef uint32_t i
@@ -58,7 +57,7 @@ cdef inline bint has_live_entry(
 
 
 cdef inline bint is_released(const System* system, uint32_t* block, uint32_t state) noexcept nogil:
-    """Whether nothing is left of a state: neither entries nor transitions from it."""
+    """Whether neither entries into a state nor transitions from it are left."""
     cdef uint32_t row = state + 1
     if not is_gone(system, block, state, &system.now):
         return False
@@ -72,7 +71,7 @@ cdef inline bint is_released(const System* system, uint32_t* block, uint32_t sta
 cdef inline uint32_t number_anew(
     const System* system, uint32_t* block, uint32_t* numbers
 ) noexcept nogil:
-    """Give the states of a particle their new numbers; return how many are left."""
+    """Write the new numbers of the states of a particle; return how many states are left."""
     cdef uint32_t n = 0
     cdef uint32_t state
     for state in range(block[BLOCK_STATES]):
@@ -88,7 +87,7 @@ cdef inline uint32_t number_anew(
 cdef inline size_t count_below(
     const System* system, handle_t handle, uint32_t level
 ) noexcept nogil:
-    """Records at and below a handle."""
+    """The number of records at and below a handle."""
     cdef size_t n = 1
     cdef int i
     if handle == NONE:
@@ -110,8 +109,8 @@ cdef inline Status reserve_release(
         n += count_below(system, rows_of(system, block)[i], system.row_depth)
     for i in range(system.root_size):
         n += count_below(system, root_of(system, block)[i], system.depth - 1)
-    if 2 * (release.n_known + n) > release.mask:
-        return NO_MEMORY  # the table is full: the rest is left for another time
+    if 2 * (release.n_kept + n) > release.mask:
+        return NO_MEMORY  # the table is full: other particles wait for the next release
     return reserve_pages(
         &system.pool,
         pages_for(n, max(5 * system.pool.largest + 8, <uint32_t>NODE_UNITS))
@@ -122,7 +121,7 @@ cdef inline Status reserve_release(
 cdef inline uint32_t gather_moore(
     System* system, Release* release, uint32_t* block
 ) noexcept nogil:
-    """Make the groups of rows of the states that are left; return how many."""
+    """Make the groups of rows of the states that are left; return their number."""
     cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
     cdef const handle_t* rows = rows_of(system, block)
     cdef handle_t* fresh = <handle_t*>release.fresh.data
@@ -130,7 +129,7 @@ cdef inline uint32_t gather_moore(
     cdef uint32_t[GROUP] which
     cdef uint32_t n = 0         # new groups
     cdef uint32_t filled = 0    # rows of the group being filled
-    cdef uint32_t row           # an old one
+    cdef uint32_t row           # old number of a row
     memset(groups, 0, sizeof(groups))
     memset(which, 0, sizeof(which))
     for row in range(block[BLOCK_STATES] + 1):
@@ -149,7 +148,7 @@ cdef inline uint32_t gather_moore(
 cdef inline uint32_t gather_mealy(
     System* system, Release* release, uint32_t* block
 ) noexcept nogil:
-    """Make the trees of rows of the states that are left; return how many."""
+    """Make the trees of rows of the states that are left; return their number."""
     cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
     cdef handle_t* fresh = <handle_t*>release.fresh.data
     cdef uint32_t n = 0
@@ -176,7 +175,7 @@ cdef inline void renumber_statistics(
 cdef inline void renumber_numbers(
     System* system, const uint32_t* numbers, uint32_t* block, uint32_t n_left
 ) noexcept nogil:
-    """Move what a block has of each state together."""
+    """Move the numbers that a block has for each state to the new numbers of the states."""
     cdef float* into = real_into(system, block)
     cdef uint32_t* reached = reached_of(system, block)
     cdef uint32_t n_states = block[BLOCK_STATES]
@@ -200,7 +199,7 @@ cdef inline void renumber_numbers(
 cdef inline void renumber(
     System* system, Release* release, uint32_t* block, uint32_t n_left
 ) noexcept nogil:
-    """Write the tables of a particle anew; there is room."""
+    """Rewrite the tables of a particle. `reserve_release` has made room."""
     cdef handle_t* rows = rows_of(system, block)
     cdef handle_t* root = root_of(system, block)
     cdef handle_t old
@@ -224,7 +223,7 @@ cdef inline void renumber(
     renumber_numbers(system, <const uint32_t*>release.numbers.data, block, n_left)
 
 
-# ---- all of them -------------------------------------------------------------------------
+# ---- all particles -----------------------------------------------------------------------
 
 cdef inline Status prepare_release(System* system, Release* release) noexcept nogil:
     cdef size_t n = 64
@@ -232,16 +231,16 @@ cdef inline Status prepare_release(System* system, Release* release) noexcept no
     while n < 8 * count_records(&system.pool):
         n *= 2
     release.mask = n - 1
-    if resize(&system.memory, &release.known, n * sizeof(Known)) != OK:
+    if resize(&system.memory, &release.kept, n * sizeof(KeptRecord)) != OK:
         return NO_MEMORY
-    memset(release.known.data, 0, n * sizeof(Known))
+    memset(release.kept.data, 0, n * sizeof(KeptRecord))
     if resize(&system.memory, &release.numbers, system.state_capacity * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     return resize(&system.memory, &release.fresh, system.n_groups * sizeof(handle_t))
 
 
 cdef inline void tally_states(System* system) noexcept nogil:
-    """Find the most states of a particle anew."""
+    """Recompute the totals of states over all particles."""
     cdef int64_t k
     system.most_states = 0
     system.n_potentials = 0
@@ -256,7 +255,7 @@ cdef inline bint may_release(const System* system, uint32_t* block) noexcept nog
 
 
 cdef inline void release_states(System* system) noexcept nogil:
-    """Release states of all particles that have many to release; after a commit."""
+    """Release states of all particles that have many to release. Call this after a commit."""
     cdef Release release
     cdef uint32_t* block
     cdef uint32_t n_left
@@ -278,7 +277,7 @@ cdef inline void release_states(System* system) noexcept nogil:
         renumber(system, &release, block, n_left)
         system.is_relabelled = True
     if is_prepared:
-        dispose(&system.memory, &release.known)
+        dispose(&system.memory, &release.kept)
         dispose(&system.memory, &release.numbers)
         dispose(&system.memory, &release.fresh)
         tally_states(system)

@@ -1,10 +1,10 @@
 # cython: language_level=3
 """Resampling from given uniforms: the number of offspring of each weight.
 
-A few draws from a few weights search the cumulative weights. Many draws from many weights use a
-*guide*: the total is divided into as many equal intervals as there are weights, and the guide says
-where in the cumulative weights each interval begins. From there the search takes one step on
-average.
+Single draws search the cumulative weights (`first_above`). Many draws use a *guide*: the total is
+divided into as many equal intervals as there are weights, and the guide has the index of the first
+cumulative weight that can be above the start of each interval. From there the search takes one step
+on average.
 """
 
 from libc.math cimport floor, rint
@@ -18,62 +18,61 @@ from mdvpf._kernel.constants cimport (
 
 
 cdef inline int64_t first_above(const double* cumulative, int64_t n, double target) noexcept nogil:
-    """The first i with ``cumulative[i] > target``; if rounding leaves none, the last that adds."""
+    """The first i with ``cumulative[i] > target``; if there is none, the last with a weight > 0."""
     cdef int64_t low = 0
     cdef int64_t half
     if target >= cumulative[n - 1]:
         while cumulative[low] < cumulative[n - 1]:
             low += 1
         return low
-    while n > 1:  # without a branch on what is found, which nobody could predict
+    while n > 1:  # without a branch on the comparison, which would be unpredictable
         half = n >> 1
         low += half * (cumulative[low + half - 1] <= target)
         n -= half
     return low
 
 
-cdef inline uint64_t part_of(double value, double scale, int64_t n) noexcept nogil:
-    """Which of the n even parts the value is in; never less for a larger value."""
-    cdef uint64_t part = <uint64_t><int64_t>(value * scale)
-    return part if part < <uint64_t>n else <uint64_t>n - 1
+cdef inline uint64_t interval_of(double value, double scale, int64_t n) noexcept nogil:
+    """The interval, of n, that the value is in. It is monotone in the value."""
+    cdef uint64_t interval = <uint64_t><int64_t>(value * scale)
+    return interval if interval < <uint64_t>n else <uint64_t>n - 1
 
 
 cdef inline void make_guide(const double* cumulative, int64_t n, uint64_t* guide) noexcept nogil:
-    """Write, for each of n even parts of the total, how many values are in a part before it."""
+    """Write, for each of the n intervals, how many values are in earlier intervals."""
     cdef double scale = n / cumulative[n - 1]
-    cdef uint64_t part
+    cdef uint64_t interval
     cdef int64_t i
     memset(guide, 0, <size_t>n * sizeof(uint64_t))
     for i in range(n - 1):
-        part = part_of(cumulative[i], scale, n) + 1
-        if part < <uint64_t>n:
-            guide[part] += 1
+        interval = interval_of(cumulative[i], scale, n) + 1
+        if interval < <uint64_t>n:
+            guide[interval] += 1
     for i in range(1, n):
         guide[i] += guide[i - 1]
 
 
-cdef inline int64_t guided(
+cdef inline int64_t find_by_guide(
     const double* cumulative, int64_t n, const uint64_t* guide, double point
 ) noexcept nogil:
-    """What `first_above` finds for the point times the total."""
+    """`first_above` for the point times the total, in constant time on average."""
     cdef double target = point * cumulative[n - 1]
     cdef int64_t i
     if target >= cumulative[n - 1]:
         return first_above(cumulative, n, target)
-    i = <int64_t>guide[part_of(target, n / cumulative[n - 1], n)]
+    i = <int64_t>guide[interval_of(target, n / cumulative[n - 1], n)]
     while cumulative[i] <= target:
         i += 1
     return i
 
 
-cdef inline int64_t residual_part(
+cdef inline int64_t set_whole_parts(
     double* weight, int64_t n, int64_t budget, int64_t* offspring
 ) noexcept nogil:
-    """Give each the whole part of its expected offspring; return the number still to draw.
+    """Set offspring to the whole parts of their expectations; return the number still to draw.
 
-    The fractional parts are left in `weight`.
-
-    Whole numbers are read off a grid of 2**-32, so that K * (1/K) is 1 whatever its last bit.
+    The fractional parts are left in `weight`. Expectations are rounded to a grid of 2**-32, so that
+    K * (1/K) is 1 whatever its last bit.
     """
     cdef int64_t i
     cdef int64_t n_left = budget
@@ -91,9 +90,9 @@ cdef inline void draw(
     ResamplingKind scheme, double* weight, int64_t n, int64_t n_draws,
     const double* uniforms, uint64_t* guide, int64_t* offspring,
 ) noexcept nogil:
-    """Add to the offspring counts of n weights by `n_draws` draws.
+    """Draw `n_draws` times from n weights and count the offspring of each.
 
-    The weights are overwritten, and so is `guide`, n numbers.
+    The weights and `guide`, which has room for n numbers, are overwritten.
     """
     cdef int64_t i
     cdef double point
@@ -109,4 +108,4 @@ cdef inline void draw(
             point = (i + uniforms[i]) / n_draws
         else:
             point = (i + uniforms[0]) / n_draws
-        offspring[guided(weight, n, guide, point)] += 1
+        offspring[find_by_guide(weight, n, guide, point)] += 1

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Reservation: allocate all that a step may need before anything changes.
+"""Reservation: allocate all memory that a step may need before anything changes.
 
-These are the functions of a step that may fail for want of memory, and then nothing has changed
-that a user can see. Buffers keep their content when they grow.
+Only these functions of a step may run out of memory, and then the state of the filter is unchanged.
+Buffers keep their content when they grow.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -35,7 +35,7 @@ cdef inline bint is_choosing(const System* system) noexcept nogil:
 # ---- particles ---------------------------------------------------------------------------
 
 cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept nogil:
-    """Make room for what is kept of every particle beside its block."""
+    """Make room for the data of every particle outside of its block."""
     cdef size_t n = <size_t>n_particles
     if make_room(system, &system.stored.slot, n, sizeof(uint32_t)) \
             and make_room(system, &system.stored.ancestors, n, sizeof(uint32_t)) \
@@ -46,7 +46,7 @@ cdef inline Status grow_particles(System* system, int64_t n_particles) noexcept 
 
 
 cdef inline Status start_particles(System* system) noexcept nogil:
-    """Make the particles of a system that has seen nothing: all share one empty block."""
+    """Make the particles of a new system, which all share one empty block."""
     cdef int64_t n = system.budget if system.duplicating else 1
     cdef uint32_t slot
     cdef int64_t k
@@ -65,7 +65,7 @@ cdef inline Status start_particles(System* system) noexcept nogil:
 
 
 cdef inline Status reserve_each(System* system, int64_t n_particles) noexcept nogil:
-    """Make room for what a step computes of every particle."""
+    """Make room for the numbers that a step computes for every particle."""
     cdef size_t n = <size_t>n_particles
     if is_choosing(system) \
             and not make_room(system, &system.work.symbol_probability, n, sizeof(double)):
@@ -120,17 +120,17 @@ cdef inline bint reserve_real(System* system, size_t states) noexcept nogil:
 
 
 cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept nogil:
-    """Make room to score the candidates of one particle with at most that many states."""
+    """Make room to score the candidates of one particle with at most `n_states` states."""
     cdef bint done = reserve_scratch(system, n_states)
-    find_arrays(system)  # also after a failure: some may have moved
+    find_arrays(system)  # also after a failure: some buffers may have moved
     return OK if done else NO_MEMORY
 
 
 cdef inline uint32_t places_for(const System* system, uint32_t n_labels) noexcept nogil:
-    """Room for the largest table of labels that a look-ahead may need: see `real_lookahead.pxd`."""
+    """The largest hash table of labels that a look-ahead may need: see `real_lookahead.pxd`."""
     cdef uint64_t most = n_labels
     cdef uint64_t n = 16
-    if system.is_relabelled:  # particles need not have the same labels any more
+    if system.is_relabelled:  # particles may have different labels
         most = min(most * <uint64_t>max(system.n_particles, 1), <uint64_t>system.most_labels + 2)
     while n < 4 * (most + n_labels + 2):
         n *= 2
@@ -163,10 +163,10 @@ cdef inline bint reserve_lookahead(
 cdef inline bint reserve_choice(
     System* system, size_t n_candidates, uint32_t n_states
 ) noexcept nogil:
-    """Make room to choose survivors from that many candidates."""
+    """Make room to choose survivors from `n_candidates` candidates."""
     cdef WorkBuffers* work = &system.work
     cdef size_t n_kept = min(<size_t>system.budget, n_candidates)
-    # With threads, there are gaps between what they collect.
+    # With threads, there are gaps between the candidates that they collect.
     cdef size_t n = n_candidates if system.n_threads == 1 else n_kept * (n_states + 2)
     if system.n_threads > 1 and reserve_threads(system, n_states) != OK:
         return False
@@ -192,7 +192,7 @@ cdef inline bint reserve_choice(
 cdef inline bint reserve_draws(
     System* system, size_t n_candidates, uint32_t n_states
 ) noexcept nogil:
-    """Make room to draw the states and the survivors of that many candidates."""
+    """Make room to draw states and survivors."""
     cdef WorkBuffers* work = &system.work
     cdef size_t n = <size_t>system.budget
     if not (
@@ -217,7 +217,7 @@ cdef inline bint reserve_draws(
 cdef inline Status reserve_step(
     System* system, int64_t n_candidates, uint32_t n_states
 ) noexcept nogil:
-    """Make room for a step on that many candidates of particles with at most that many states."""
+    """Make room for a step; `n_states` is the most states of a particle."""
     cdef bint done = reserve_scratch(system, n_states) \
         and reserve_each(system, system.n_particles) == OK \
         and (not system.numbers.n_channels or reserve_rows(system, 0) == OK)
@@ -226,7 +226,7 @@ cdef inline Status reserve_step(
             done = reserve_choice(system, <size_t>n_candidates, n_states)
         else:
             done = reserve_draws(system, <size_t>n_candidates, n_states)
-    find_arrays(system)  # also after a failure: some may have moved
+    find_arrays(system)  # also after a failure: some buffers may have moved
     return OK if done else NO_MEMORY
 
 
@@ -235,8 +235,8 @@ cdef inline Status reserve_step(
 cdef inline Status check_limits(const System* system, const Survivors* chosen) noexcept nogil:
     """Check that no count that the survivors would increment is at its limit.
 
-    No count of a state is larger than how often it was entered, and that is at most the number
-    of steps, so this is hardly ever looked into. MD-VPA shows one step more than it commits.
+    No count of a state is larger than the times it was entered, which are at most the number of
+    steps, so the loop almost never runs. MD-VPA shows one step more than it commits.
     """
     cdef uint32_t largest = 0xFFFFFFFFu - (system.algorithm == ALGORITHM_MDVPA)
     cdef uint32_t state
@@ -253,7 +253,7 @@ cdef inline Status check_limits(const System* system, const Survivors* chosen) n
 
 
 cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexcept nogil:
-    """Reserve all the memory that `commit` may need."""
+    """Reserve all memory that `commit` may need."""
     cdef const uint32_t* states = chosen.state
     cdef uint32_t most_states = 0
     cdef uint32_t capacity, growth
@@ -270,8 +270,8 @@ cdef inline Status reserve_commit(System* system, const Survivors* chosen) noexc
         return NO_MEMORY
     for i in range(chosen.n):
         most_states = states[i] + 1 if states[i] >= most_states else most_states
-    # A child takes at most two groups and a path of nodes. A group grows by a pair, and to twice
-    # its width, or four times if the number of a state needs four bytes.
+    # A child needs at most two new groups and the nodes above them. A group grows by one pair and
+    # to twice its width; to four times its width if the number of a state needs four bytes.
     growth = 2 if most_states < 65536 else 4
     n_pages = pages_for(2 * <size_t>chosen.n, growth * system.pool.largest + 4)
     n_pages += pages_for((system.depth - 1 + system.row_depth) * <size_t>chosen.n, NODE_UNITS)

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Restoring: make a new system from a snapshot that cannot be trusted.
+"""Restoring: make a new system from an untrusted snapshot.
 
-Every length, number, order and sum is checked before it is used, so that any arrays give either a
+Every length, number, order and sum is checked before it is used. Any arrays therefore give either a
 system that passes `verify` or an error status. The memory allocated is a small multiple of the
-arrays. How often a state was entered, reference counts and whether a symbol was ever missing are
-not in the snapshot; they are computed.
+length of the arrays. A snapshot does not have the times that states were entered, reference counts,
+and whether a symbol was ever missing; they are computed.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -39,7 +39,7 @@ from mdvpf._kernel.types cimport Buffer, History, Report, System
 cdef inline Status check_history(
     const System* system, Snapshot* snapshot, int64_t* n_nodes
 ) noexcept nogil:
-    """Check the lengths of the sections of the history; find the number of nodes."""
+    """Check the lengths of the sections of the history; set the number of nodes."""
     cdef int64_t n_generations = path_length(&system.history)
     cdef int64_t n_blocks = length(snapshot, COPIES)
     cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
@@ -49,7 +49,7 @@ cdef inline Status check_history(
     if not system.history.enabled or n_generations == 0:
         if snapshot.section[LEAF].bytes or snapshot.section[GENERATIONS].bytes \
                 or snapshot.section[PARENT].bytes or snapshot.section[STATE].bytes:
-            return reject(snapshot, "there is a history where there should be none")
+            return reject(snapshot, "there is an unexpected history")
         return OK
     if length(snapshot, LEAF) != n_blocks \
             or snapshot.section[LEAF].bytes % sizeof(uint32_t) \
@@ -69,7 +69,7 @@ cdef inline Status check_history(
 
 
 cdef inline void chain(History* history, uint32_t node, int64_t generation) noexcept nogil:
-    """Put a node first in the chain of its generation."""
+    """Insert a node at the start of the chain of its generation."""
     cdef uint32_t* head = &(<uint32_t*>history.tree.heads.data)[generation % history.lag]
     (<uint32_t*>history.tree.next.data)[node] = head[0]
     (<uint32_t*>history.tree.previous.data)[node] = NONE
@@ -81,7 +81,7 @@ cdef inline void chain(History* history, uint32_t node, int64_t generation) noex
 cdef inline Status make_leaves(
     System* system, Snapshot* snapshot, uint32_t* fewest
 ) noexcept nogil:
-    """Let the particles hold their leaves."""
+    """Set the leaves of the particles."""
     cdef uint32_t* refs = <uint32_t*>system.history.tree.refs.data
     cdef uint32_t* block
     cdef uint32_t leaf
@@ -92,8 +92,8 @@ cdef inline Status make_leaves(
         k += numbers(snapshot, COPIES)[b]
         leaf = numbers(snapshot, LEAF)[b]
         if leaf >= numbers(snapshot, GENERATIONS)[0]:
-            return reject(snapshot, "a particle names a leaf that does not exist")
-        # With several keys, the history ends where the one does that moved last.
+            return reject(snapshot, "a leaf is out of range")
+        # With several keys, the history ends in the state of the key that moved last.
         if not has_keys(snapshot) and block[BLOCK_CURRENT] \
                 and numbers(snapshot, STATE)[leaf] != label_of(
                     system, block, block[BLOCK_CURRENT] - 1):
@@ -107,14 +107,14 @@ cdef inline Status make_leaves(
 cdef inline Status make_history(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Make the nodes of the histories: node i of the snapshot becomes node i + 1."""
+    """Make the history nodes: node i of the snapshot becomes node i + 1."""
     cdef History* history = &system.history
     cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
     cdef uint32_t* refs
     cdef uint32_t* fewest
     cdef int64_t n_generations, n_nodes, i, k
-    cdef int64_t first = 0      # node of the generation
-    cdef int64_t after = 0      # the last of them
+    cdef int64_t first = 0      # first node of the generation
+    cdef int64_t after = 0      # first node of the next generation
     cdef uint32_t parent
     history.generation = system.n_steps if history.enabled else 0
     if check_history(system, snapshot, &n_nodes) != OK:
@@ -137,16 +137,16 @@ cdef inline Status make_history(
         if history.lag:
             (<uint32_t*>history.tree.heads.data)[(history.generation - i) % history.lag] = NONE
         for k in range(first, after):
-            # Whoever holds a node comes before it, so all of them have been here.
+            # All holders of a node precede it, so its references have been counted.
             if refs[k + 1] == 0:
-                return reject(snapshot, "nobody holds a node of a history")
+                return reject(snapshot, "a history node is not referenced")
             if numbers(snapshot, STATE)[k] >= fewest[k + 1]:
-                return reject(snapshot, "a history names a state that its particle does not have")
+                return reject(snapshot, "a history has a state that its particle does not have")
             parent = 0
             if i < n_generations - 1:
                 parent = numbers(snapshot, PARENT)[k]
                 if parent >= sizes[i + 1]:
-                    return reject(snapshot, "a history names a parent that does not exist")
+                    return reject(snapshot, "a parent in a history is out of range")
                 parent += <uint32_t>after + 1
                 refs[parent] += 1
                 fewest[parent] = min(fewest[parent], fewest[k + 1])
@@ -214,9 +214,9 @@ cdef inline void dispose_records(System* system, Records* records) noexcept nogi
 
 
 cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
-    """Make a system that has seen nothing what the snapshot says; `n_steps` is set already.
+    """Set a new system, whose `n_steps` is set, to the state of a snapshot.
 
-    After a failure the system can be released, and nothing else.
+    After a failure the system can only be released.
     """
     cdef Records records
     cdef Status status
@@ -229,8 +229,8 @@ cdef inline Status restore(System* system, Snapshot* snapshot) noexcept nogil:
 cdef inline Status restore_pending(System* system, int32_t symbol) noexcept nogil:
     """Make a symbol pending again, as it was when the committed particles were saved.
 
-    What the provisional set was follows from them. With more room than candidates the budget
-    plays no part in it, and a smaller one keeps work space in proportion to the particles.
+    The step on the symbol gives the same provisional particles. A budget above the number of
+    candidates has no effect on them, so a smaller one is used, to keep the work space small.
     """
     cdef int64_t budget = system.budget
     cdef Uniforms none

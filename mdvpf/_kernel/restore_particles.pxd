@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Restoring the particles: they hold the records by number, and their totals must agree.
+"""Restoring the particles: their blocks, and checks of their totals.
 
-How often a state was entered is not in a snapshot: it is the sum of the transitions into the state,
-and must equal the sum of the emissions from it.
+The times that a state was entered are not in a snapshot. They are the sum of the transitions into
+the state, which must equal the sum of the emissions from it.
 """
 
 from libc.math cimport exp, fabs, isfinite
@@ -45,7 +45,7 @@ cdef inline Status check_weights(
         total += weight[k]
         if log_weight == NULL:
             if weight[k] < SMALLEST_WEIGHT:
-                return reject(snapshot, "a weight is too small to be without its log")
+                return reject(snapshot, "log weights are missing, which small weights need")
         elif not isfinite(log_weight[k]) or fabs(exp(log_weight[k]) - weight[k]) > 1e-9:
             return reject(snapshot, "a log weight is not the log of the weight")
         if numbers(snapshot, ANCESTOR)[k] >= system.budget:
@@ -58,7 +58,7 @@ cdef inline Status check_weights(
 # ---- shared with the format of real counts -----------------------------------------------
 
 cdef inline void finish_particles(System* system, Snapshot* snapshot, int64_t n) noexcept nogil:
-    """Set what every particle has for itself: weights and ancestors."""
+    """Set the weights and ancestors of the particles."""
     system.n_particles = n
     memcpy(system.stored.weight.data, snapshot.section[WEIGHT].data, snapshot.section[WEIGHT].bytes)
     system.logarithmic = snapshot.section[LOG_WEIGHT].bytes > 0
@@ -75,43 +75,43 @@ cdef inline Status check_held(
     cdef int64_t k
     for k in range(n):
         if (<Record*>at(&system.pool, handles[k])).refs == 0:
-            return reject(snapshot, "nobody holds a record")
+            return reject(snapshot, "a record is not referenced")
     return OK
 
 
-cdef inline bint has_other_position(
-    Records* records, int64_t record, uint32_t position
+cdef inline bint has_other_location(
+    Records* records, int64_t record, uint32_t location
 ) noexcept nogil:
-    """Whether a record to restore was found before at another position of a particle."""
-    cdef uint64_t* known = &(<uint64_t*>records.work.positions.data)[record]
-    if known[0] == 0:
-        known[0] = <uint64_t>position + 1
-    return known[0] != <uint64_t>position + 1
+    """Whether a record was met before at another location of a particle."""
+    cdef uint64_t* location_plus_one = &(<uint64_t*>records.work.locations.data)[record]
+    if location_plus_one[0] == 0:
+        location_plus_one[0] = <uint64_t>location + 1
+    return location_plus_one[0] != <uint64_t>location + 1
 
 
 # ---- integer counts -----------------------------------------------------------------------
 
 cdef inline Status add_group(
-    const System* system, Snapshot* snapshot, Records* records, uint32_t number, uint32_t position,
+    const System* system, Snapshot* snapshot, Records* records, uint32_t number, uint32_t location,
     uint32_t n_states, int64_t n_rows, uint64_t* totals,
 ) noexcept nogil:
-    """Add the counts of a particle's group to the totals; it has `n_rows` rows at the most."""
+    """Add the counts of a particle's group, of which `n_rows` rows may be used, to the totals."""
     cdef const Record* group
     cdef uint32_t which, i, state
     cdef Row row
     if number == 0:
         return OK
-    if has_other_position(records, records.n_nodes + number - 1, position):
-        return reject(snapshot, "a record stands in two places")
+    if has_other_location(records, records.n_nodes + number - 1, location):
+        return reject(snapshot, "a record is used at two locations")
     group = group_at(system, (<handle_t*>records.work.handles.data)[records.n_nodes + number - 1])
     for which in range(<uint32_t>GROUP):
         row = row_in(group, which)
         if row.n and which >= n_rows:
-            return reject(snapshot, "there is a row of no state, or a column of no symbol")
+            return reject(snapshot, "there are counts beyond the states or the alphabet")
         for i in range(row.n):
             state = state_in(&row, i)
             if state >= n_states:
-                return reject(snapshot, "a row names a state that its particle does not have")
+                return reject(snapshot, "a row has a state that its particle does not have")
             totals[state] += count_in(&row, i)
     return OK
 
@@ -120,7 +120,7 @@ cdef inline Status add_tree(
     const System* system, Snapshot* snapshot, Records* records, uint32_t number,
     uint32_t depth, int64_t level_start, int64_t first, uint32_t n_states,
 ) noexcept nogil:
-    """Add the emissions below a node of the given depth (0: the top) whose first group is known."""
+    """Add the emissions below a node at a depth (0: the top); `first` is its first group."""
     cdef int64_t below, k
     cdef uint32_t i
     if number == 0:
@@ -137,9 +137,9 @@ cdef inline Status add_tree(
             <uint64_t*>records.work.emitted.data,
         )
     k = level_start + number - 1
-    # In use none does. Nodes that name each other would be work without end here.
-    if has_other_position(records, k, <uint32_t>first):
-        return reject(snapshot, "a record stands in two places")
+    # The core never makes such a record. Nodes shared by many nodes could cost endless work here.
+    if has_other_location(records, k, <uint32_t>first):
+        return reject(snapshot, "a record is used at two locations")
     below = level_start + numbers(snapshot, LEVELS)[depth]
     for i in range(<uint32_t>NODE_SIZE):
         if add_tree(
@@ -162,7 +162,7 @@ cdef inline Status check_totals(
     cdef uint32_t i
     for i in range(block[BLOCK_STATES]):
         if reached[i] != emitted[i] or reached[i] == 0 or reached[i] > 0xFFFFFFFFu:
-            return reject(snapshot, "transitions to a state are not emissions from it")
+            return reject(snapshot, "transitions to a state and emissions from it differ")
         into_of(system, block)[i] = <uint32_t>reached[i]
         entered += reached[i]
         spread += reached[i] / (reached[i] + system.model.prior)
@@ -170,14 +170,14 @@ cdef inline Status check_totals(
         return reject(snapshot, "transitions do not sum to the number of steps")
     spread_in(block)[0] = (<const double*>snapshot.section[SPREAD].data)[particle]
     if not fabs(spread_in(block)[0] - spread) <= 1e-9 * spread:
-        return reject(snapshot, "a spread is off")
+        return reject(snapshot, "a spread does not match its particle")
     return OK
 
 
 cdef inline Status make_particle(
     System* system, Snapshot* snapshot, Records* records, int64_t particle, uint32_t* block
 ) noexcept nogil:
-    """Make a block of the entry `particle` of the snapshot."""
+    """Make the block of entry `particle` of the snapshot."""
     cdef const handle_t* handles = <const handle_t*>records.work.handles.data
     cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
     cdef const uint32_t* rows = numbers(snapshot, ROWS) + particle * records.row_groups
@@ -195,7 +195,7 @@ cdef inline Status make_particle(
         memset(records.work.emitted.data, 0, n_states * sizeof(uint64_t))
     for i in range(records.row_groups):
         if rows[i] and i >= used_groups(system, block):
-            return reject(snapshot, "there is a row of no state, or a column of no symbol")
+            return reject(snapshot, "there are counts beyond the states or the alphabet")
         if hold(system, snapshot, handles + records.n_nodes, records.n_groups, rows[i],
                 &rows_of(system, block)[i]) != OK:
             return BAD_SNAPSHOT
@@ -218,7 +218,7 @@ cdef inline Status make_particle(
 cdef inline Status make_particles(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Make the particles of a system that has room for them, and no particle but its first."""
+    """Make the particles of a new system, which has room for them."""
     cdef const uint32_t* copies = numbers(snapshot, COPIES)
     cdef handle_t* handles = <handle_t*>records.work.handles.data
     cdef uint32_t slot

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Restoring the records: groups of rows and nodes of trees, at first with no references.
+"""Restoring groups and nodes, at first with no references.
 
-Every length, number and order is checked before it is used; see `restore.pxd`.
+Every length, number and order is checked before it is used: see `restore.pxd`.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -15,7 +15,7 @@ from mdvpf._kernel.constants cimport (
 from mdvpf._kernel.counts cimport (
     begin_group, children, group_bytes, group_units, items_of, put_item, width_of,
 )
-from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize, take
+from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize, take_record
 from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
     SPREAD, WEIGHT,
@@ -24,22 +24,22 @@ from mdvpf._kernel.sections cimport (
 )
 from mdvpf._kernel.types cimport Buffer, Record, System, handle_t
 
-# Work space of restoring: nothing but buffers, so that it can be released as an array of them.
+# Work space of restoring. All fields are Buffers, so that it can be released as an array.
 cdef struct RestoreBuffers:
     Buffer handles          # handle_t[]: nodes by level, the top one first, then groups
-    Buffer positions        # uint64_t[]: position of each in a particle, from 1; 0: not seen yet
-    Buffer latest_row       # uint64_t[states]: the latest row that names each state, from 1
+    Buffer locations        # uint64_t[]: 1 + location of each record in particles; 0: not yet met
+    Buffer latest_row       # uint64_t[states]: the latest row with each state, from 1
     Buffer reached          # uint64_t[states]: transitions of one particle to each state
     Buffer emitted          # uint64_t[states]: emissions of one particle from each state
     # Real counts, where `reached` and `emitted` are double[states].
-    Buffer opened           # uint64_t[states]: rows of one particle that reach each state
-    Buffer index            # uint32_t[]: of each record among those of its form
+    Buffer opened           # uint64_t[states]: rows of one particle that lead to each state
+    Buffer index            # uint32_t[]: index of each record among those of its kind
     Buffer below            # uint32_t[]: the records of one tree, the top one first
-    Buffer times            # uint64_t[]: how often each record occurs in that tree; else 0
-    Buffer place            # uint32_t[]: the last place where it occurs
+    Buffer times            # uint64_t[]: how often each record occurs in that tree
+    Buffer last_index       # uint32_t[]: the last index at which it occurs in its level
     Buffer fewest           # uint32_t[]: fewest states of a particle that descends from each node
 
-# The records of a snapshot while they are made. Those of real counts are in one order.
+# The records of a snapshot while they are made.
 cdef struct Records:
     RestoreBuffers work
     int64_t n               # real counts: all records
@@ -51,7 +51,7 @@ cdef struct Records:
 
 
 cdef inline int64_t length(const Snapshot* snapshot, int section) noexcept nogil:
-    """Numbers of 32 bits in a section."""
+    """The number of 32-bit words in a section."""
     return <int64_t>(snapshot.section[section].bytes // sizeof(uint32_t))
 
 
@@ -65,7 +65,7 @@ cdef inline Status reject(Snapshot* snapshot, const char* fault) noexcept nogil:
 cdef inline Status check_particles(
     const System* system, Snapshot* snapshot, size_t n_particles
 ) noexcept nogil:
-    """Check the lengths of the sections that have one entry a particle, or a block."""
+    """Check the lengths of the sections that have an entry for each particle or each block."""
     cdef size_t n = <size_t>length(snapshot, COPIES)
     cdef size_t words = n * sizeof(uint32_t)
     cdef uint64_t total = 0
@@ -73,11 +73,11 @@ cdef inline Status check_particles(
     if n_particles < 1 or n_particles > <size_t>system.budget:
         return reject(snapshot, "the number of particles is out of range")
     if system.duplicating and n_particles != <size_t>system.budget:
-        return reject(snapshot, "this algorithm always has all its particles")
+        return reject(snapshot, "the algorithm needs all of its particles")
     if snapshot.section[WEIGHT].bytes != n_particles * sizeof(double) \
             or snapshot.section[LOG_WEIGHT].bytes not in (0, n_particles * sizeof(double)) \
             or snapshot.section[ANCESTOR].bytes != n_particles * sizeof(uint32_t):
-        return reject(snapshot, "a section has not one entry a particle")
+        return reject(snapshot, "a section does not have one entry for each particle")
     if snapshot.section[COPIES].bytes != words \
             or snapshot.section[N_STATES].bytes != words \
             or snapshot.section[CURRENT].bytes != words \
@@ -85,17 +85,17 @@ cdef inline Status check_particles(
         return reject(snapshot, "sections of different lengths")
     for k in range(n):
         if numbers(snapshot, COPIES)[k] == 0:
-            return reject(snapshot, "there is a particle that is none")
+            return reject(snapshot, "a block has no particle")
         total += numbers(snapshot, COPIES)[k]
     if total != n_particles:
-        return reject(snapshot, "copies do not sum to the number of particles")
+        return reject(snapshot, "blocks do not have as many particles as there are weights")
     return OK
 
 
 cdef inline Status check_lengths(
     const System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Check the lengths of all sections but those of the history; find the sizes they imply."""
+    """Check the lengths of all sections but those of the history; set the sizes in `records`."""
     cdef size_t n_particles = snapshot.section[WEIGHT].bytes // sizeof(double)
     cdef size_t n = <size_t>length(snapshot, COPIES)
     cdef size_t words = n * sizeof(uint32_t)
@@ -132,7 +132,7 @@ cdef inline Status reserve_records(System* system, Records* records) noexcept no
     cdef size_t states = records.most_states * sizeof(uint64_t)
     if resize(&system.memory, &records.work.handles, n * sizeof(handle_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &records.work.positions, n * sizeof(uint64_t)) != OK:
+    if resize(&system.memory, &records.work.locations, n * sizeof(uint64_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &records.work.latest_row, states) != OK:
         return NO_MEMORY
@@ -141,7 +141,7 @@ cdef inline Status reserve_records(System* system, Records* records) noexcept no
     if resize(&system.memory, &records.work.emitted, states) != OK:
         return NO_MEMORY
     if n:
-        memset(records.work.positions.data, 0, n * sizeof(uint64_t))
+        memset(records.work.locations.data, 0, n * sizeof(uint64_t))
     if states:
         memset(records.work.latest_row.data, 0, states)
     return OK
@@ -162,7 +162,7 @@ cdef inline uint32_t read_item(const uint8_t* items, uint32_t width, size_t i) n
 cdef inline Status check_group(
     Snapshot* snapshot, Records* records, const uint8_t* items, uint32_t shape, uint32_t* width
 ) noexcept nogil:
-    """Check the form of a group that is within its section; find the width that it needs."""
+    """Check a group that ends within its section; set the width that it needs."""
     cdef uint64_t* latest_row = <uint64_t*>records.work.latest_row.data
     cdef uint32_t n = shape >> 2
     cdef uint32_t largest = n
@@ -177,9 +177,9 @@ cdef inline Status check_group(
             state = read_item(items, shape & 3, GROUP + 2 * <size_t>pair)
             count = read_item(items, shape & 3, GROUP + 2 * <size_t>pair + 1)
             if state >= records.most_states or count == 0:
-                return reject(snapshot, "a row names a state that does not exist, or a zero")
+                return reject(snapshot, "a row has a state that does not exist, or a count of zero")
             if latest_row[state] == records.n_rows:
-                return reject(snapshot, "a row names a state twice")
+                return reject(snapshot, "a row has a state twice")
             latest_row[state] = records.n_rows
             largest = state if state > largest else largest
             largest = count if count > largest else largest
@@ -187,13 +187,13 @@ cdef inline Status check_group(
     if pair != n:
         return reject(snapshot, "a group is longer than its rows")
     if n == 0:
-        return reject(snapshot, "a group holds nothing")
+        return reject(snapshot, "a group is empty")
     width[0] = width_of(largest)
     return OK
 
 
 cdef inline Status reserve_classes(System* system, const size_t* n) noexcept nogil:
-    """Make room for so many records of each class."""
+    """Make room for n[i] records of each size class i."""
     cdef size_t n_pages = 0
     cdef size_t units
     cdef int i
@@ -226,7 +226,7 @@ cdef inline Status reserve_groups(
         left -= group_bytes(shapes[g])
         n[class_of(&system.pool, group_units((shapes[g] & ~3u) | width))] += 1
     if left:
-        return reject(snapshot, "the section of groups is longer than its groups")
+        return reject(snapshot, "the section of groups is too long")
     n[class_of(&system.pool, NODE_UNITS)] += <size_t>records.n_nodes
     return reserve_classes(system, n)
 
@@ -234,7 +234,7 @@ cdef inline Status reserve_groups(
 cdef inline void make_groups(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Make the groups, which nobody holds yet. They were checked, and there is room for them."""
+    """Make the groups, without references. `reserve_groups` has checked them and made room."""
     cdef handle_t* handles = <handle_t*>records.work.handles.data + records.n_nodes
     cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
     cdef uint32_t shape
@@ -245,7 +245,7 @@ cdef inline void make_groups(
     for g in range(records.n_groups):
         shape = numbers(snapshot, SHAPE)[g]
         check_group(snapshot, records, items, shape, &width)
-        handles[g] = take(
+        handles[g] = take_record(
             &system.pool, class_of(&system.pool, group_units((shape & ~3u) | width)))
         group = <Record*>at(&system.pool, handles[g])
         begin_group(group, width)
@@ -261,12 +261,12 @@ cdef inline Status hold(
     System* system, Snapshot* snapshot, const handle_t* handles, int64_t n, uint32_t number,
     handle_t* held,
 ) noexcept nogil:
-    """Write the handle of a record named by its number, and count the reference."""
+    """Write the handle of the record with a number, and count the reference."""
     held[0] = NONE
     if number == 0:
         return OK
     if number > n:
-        return reject(snapshot, "a record that does not exist is named")
+        return reject(snapshot, "the number of a record is out of range")
     held[0] = handles[number - 1]
     (<Record*>at(&system.pool, held[0])).refs += 1
     return OK
@@ -275,15 +275,15 @@ cdef inline Status hold(
 cdef inline Status make_nodes(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
-    """Make the nodes of all levels; each holds nodes of the next, or groups."""
+    """Make the nodes of all levels. A node holds nodes of the next level, or groups."""
     cdef handle_t* handles = <handle_t*>records.work.handles.data
-    cdef int64_t first = 0      # node of the level
+    cdef int64_t first = 0      # first node of the level
     cdef int64_t below, n_below, k
     cdef uint32_t depth, i
     cdef bint is_empty
     cdef Record* node
     for k in range(records.n_nodes):
-        handles[k] = take(&system.pool, class_of(&system.pool, NODE_UNITS))
+        handles[k] = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
         node = <Record*>at(&system.pool, handles[k])
         node.refs = 0
         node.shape = 0
@@ -302,6 +302,6 @@ cdef inline Status make_nodes(
                         &children(&system.pool, handles[k])[i]) != OK:
                     return BAD_SNAPSHOT
             if is_empty:
-                return reject(snapshot, "a node holds nothing")
+                return reject(snapshot, "a node is empty")
         first = below
     return OK

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The open alphabet of a system in snapshots: what was seen, and how deep the trees have grown.
+"""The open alphabet of a system in snapshots: counts of symbols, and the depth of trees.
 
-The symbol that MD-VPA holds back was seen, but a snapshot has the particles without it, and it is
-absorbed again when they are restored: so it is left out. If it was new, it is the last one.
+A snapshot has the particles before the pending symbol of MD-VPA, which is absorbed again when they
+are restored. Counts of symbols therefore leave it out. If it was new, it is the last symbol.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -26,7 +26,7 @@ cdef extern from *:
     """
     #define MDVPF_MOST_SEEN 9007199254740992
     """
-    # Counts up to this are doubles.
+    # Counts up to this are exact as doubles.
     const uint64_t MOST_SEEN "MDVPF_MOST_SEEN"
 
 cdef enum:
@@ -36,14 +36,14 @@ cdef enum:
 cdef inline Status write_alphabet(System* system, Snapshot* snapshot) noexcept nogil:
     """Write the sections of an open alphabet."""
     cdef uint32_t n = system.model.n_symbols
-    cdef bint waits = system.pending and system.pending_symbol != MISSING
-    cdef uint32_t waiting = <uint32_t>system.pending_symbol if waits else 0
+    cdef bint has_pending = system.pending and system.pending_symbol != MISSING
+    cdef uint32_t pending = <uint32_t>system.pending_symbol if has_pending else 0
     cdef uint64_t* seen
     if not system.model.is_open:
         return OK
-    if waits and seen_times(system)[waiting - 1] == 1:
+    if has_pending and seen_times(system)[pending - 1] == 1:
         n -= 1
-        waits = False
+        has_pending = False
     if resize(&system.memory, &snapshot.section[SEEN], n * sizeof(uint64_t)) != OK \
             or resize(&system.memory, &snapshot.section[TREE], 3 * sizeof(uint32_t)) != OK:
         return NO_MEMORY
@@ -53,17 +53,17 @@ cdef inline Status write_alphabet(System* system, Snapshot* snapshot) noexcept n
     if n:
         seen = <uint64_t*>snapshot.section[SEEN].data
         memcpy(seen, seen_times(system), n * sizeof(uint64_t))
-        if waits:
-            seen[waiting - 1] -= 1
+        if has_pending:
+            seen[pending - 1] -= 1
     return OK
 
 
-cdef inline bint is_depth(uint32_t given, uint32_t least, uint32_t most) noexcept nogil:
-    return least <= given <= most
+cdef inline bint is_between(uint32_t value, uint32_t least, uint32_t most) noexcept nogil:
+    return least <= value <= most
 
 
 cdef inline Status read_alphabet(System* system, Snapshot* snapshot) noexcept nogil:
-    """Give a system that has seen nothing the open alphabet of a snapshot, and its layout."""
+    """Set the open alphabet of a new system, and the layout of its blocks, from a snapshot."""
     cdef size_t n = snapshot.section[SEEN].bytes // sizeof(uint64_t)
     cdef const uint64_t* seen = <const uint64_t*>snapshot.section[SEEN].data
     cdef uint32_t* tree = numbers(snapshot, TREE)
@@ -77,14 +77,15 @@ cdef inline Status read_alphabet(System* system, Snapshot* snapshot) noexcept no
         return reject(snapshot, "the sections of the alphabet have the wrong length")
     for i in range(n):
         if seen[i] == 0 or seen[i] > MOST_SEEN - total:
-            return reject(snapshot, "a symbol was seen never, or too often")
+            return reject(snapshot, "the count of a symbol is out of range")
         total += seen[i]
     if total > <uint64_t>system.n_steps:
         return reject(snapshot, "more symbols were seen than there are steps")
-    # Trees grow for a symbol that comes next: for one that waits, and for the one after it.
+    # Trees may have grown for two more symbols: the pending one, and one after it.
     last = <uint32_t>n
-    if not is_depth(tree[0], depth_for(last), depth_for(last + 2)) \
-            or not is_depth(tree[2], row_depth_for(system, last), row_depth_for(system, last + 2)):
+    if not is_between(tree[0], depth_for(last), depth_for(last + 2)) \
+            or not is_between(
+                tree[2], row_depth_for(system, last), row_depth_for(system, last + 2)):
         return reject(snapshot, "the trees have the wrong depth")
     system.depth = tree[0]
     system.row_depth = tree[2]
@@ -106,7 +107,7 @@ cdef inline Status read_alphabet(System* system, Snapshot* snapshot) noexcept no
 cdef inline Status check_group_seen(
     const System* system, Snapshot* snapshot, handle_t handle, int64_t first
 ) noexcept nogil:
-    """Check that a particle's columns of a group sum to how often their symbols were seen."""
+    """Check that the columns in a group of a particle sum to the counts of their symbols."""
     cdef uint64_t total
     cdef uint32_t which, i
     cdef Row row
@@ -115,12 +116,12 @@ cdef inline Status check_group_seen(
         if row.n == 0 or first * GROUP + which == system.model.missing:
             continue
         if first * GROUP + which > system.model.n_symbols:
-            return reject(snapshot, "there is a column of no symbol")
+            return reject(snapshot, "there are counts beyond the alphabet")
         total = 0
         for i in range(row.n):
             total += count_in(&row, i)
         if total != seen_times(system)[first * GROUP + which - 1]:
-            return reject(snapshot, "emissions of a symbol are not how often it was seen")
+            return reject(snapshot, "emissions of a symbol differ from the times it was seen")
     return OK
 
 
@@ -129,7 +130,7 @@ cdef inline Status check_all_seen(
 ) noexcept nogil:
     """Check that a particle has as many observed emissions as symbols were seen.
 
-    Each of its columns was checked, so no symbol is without its column then.
+    With `check_group_seen`, this implies that every symbol seen has a column.
     """
     cdef Row row = column_of(system, block, system.model.missing)
     cdef uint64_t observed = <uint64_t>system.n_steps
@@ -137,5 +138,5 @@ cdef inline Status check_all_seen(
     for i in range(row.n):
         observed -= count_in(&row, i)
     if observed != system.n_seen:
-        return reject(snapshot, "emissions are not as many as symbols were seen")
+        return reject(snapshot, "emissions and symbols seen differ in number")
     return OK

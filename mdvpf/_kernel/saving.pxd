@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Snapshots of whole systems, of all formats, and systems from snapshots."""
+"""Snapshots of whole systems, and systems from snapshots, in all formats."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -20,7 +20,7 @@ from mdvpf._kernel.types cimport System
 
 
 cdef inline Status write_system(System* system, Snapshot* snapshot) noexcept nogil:
-    """Fill the empty snapshot; `dispose_snapshot` releases it, also after a failure."""
+    """Fill the empty snapshot. The caller disposes of it, also after a failure."""
     cdef Status status = take_real_snapshot(system, snapshot) if system.model.real \
         else take_snapshot(system, snapshot)
     if status == OK and system.positions.enabled:
@@ -33,7 +33,7 @@ cdef inline Status write_system(System* system, Snapshot* snapshot) noexcept nog
 
 
 cdef inline bint may_be_pending(const System* system, int32_t symbol) noexcept nogil:
-    """Whether a symbol, as callers number them, can have come next; of numbers, the observation."""
+    """Whether a symbol, as callers number them, and the observation can be pending."""
     cdef uint32_t n = system.numbers.n_channels
     if n and is_missing(observation_of(system, False), n) != (symbol == MISSING):
         return False
@@ -41,15 +41,15 @@ cdef inline bint may_be_pending(const System* system, int32_t symbol) noexcept n
 
 
 cdef inline Status read_system(
-    System* system, Snapshot* snapshot, bint waits, int32_t symbol
+    System* system, Snapshot* snapshot, bint has_pending, int32_t symbol
 ) noexcept nogil:
-    """Make a system that has seen nothing what the snapshot says, perhaps with a symbol pending."""
+    """Set a new system to the state of a snapshot; if `has_pending`, make the symbol pending."""
     cdef Status status = read_alphabet(system, snapshot)
     if status == OK:
         status = restore_real(system, snapshot) if system.model.real \
             else restore(system, snapshot)
-    if status == OK and waits and not may_be_pending(system, symbol):
-        status = reject(snapshot, "a symbol is held back that cannot come next")
-    if status == OK and waits:
+    if status == OK and has_pending and not may_be_pending(system, symbol):
+        status = reject(snapshot, "the pending symbol is out of range")
+    if status == OK and has_pending:
         status = restore_pending(system, column_for(system, symbol))
     return status

@@ -1,12 +1,11 @@
 # cython: language_level=3
-"""The arrays of a snapshot, called sections, of both formats.
+"""The arrays of a snapshot, called sections.
 
-Systems with integer counts have the sections up to STATE, as `snapshot.pxd` writes them. Systems
-with real counts have those from KIND on as well, but none of SPREAD, LEVELS, SHAPE and ITEMS; they
-are written by `real_snapshot.pxd`. Systems in which several keys were used have those from
-KEY_ADDRESS on in addition, as `position_snapshot.pxd` writes them, those with an open alphabet
-SEEN and TREE (`saved_alphabet.pxd`), and those of numbers what follows (`saved_statistics.pxd`). A
-section of whole numbers may be narrower in a file.
+Systems with integer counts have the sections up to STATE (`snapshot.pxd`). Systems with real counts
+have the sections up to LAST_SYMBOL except SPREAD, LEVELS, SHAPE and ITEMS (`real_snapshot.pxd`). If
+several keys were used, those from KEY_ADDRESS to POSITION_BELOW follow (`position_snapshot.pxd`);
+with an open alphabet, SEEN and TREE (`saved_alphabet.pxd`); with a family over numbers, those from
+STATISTIC on (`saved_statistics.pxd`). A section of whole numbers may be narrower in a file.
 """
 
 from libc.stdint cimport uint32_t
@@ -15,14 +14,14 @@ from libc.string cimport memset
 from mdvpf._kernel.pool cimport dispose
 from mdvpf._kernel.types cimport Buffer, Memory, System
 
-# In the order in which they cross the boundary: of K particles, of B of them that differ or do not
-# follow each other, and of their records, numbered from 1; 0 is none.
+# In the order of the tuple that the core returns. There are K particles, B blocks in the order of
+# particles, and records, which are numbered from 1; 0 is none.
 cdef enum:
     WEIGHT = 0              # double[K]
-    LOG_WEIGHT = 1          # double[K], or empty if weights can be multiplied
+    LOG_WEIGHT = 1          # double[K]; empty if no weight is below SMALLEST_WEIGHT
     ANCESTOR = 2            # uint32_t[K]: parents in the latest step
-    COPIES = 3              # uint32_t[B]: how many particles each entry stands for
-    SPREAD = 4              # double[B]: sum over states of into / (into + prior), as it was rounded
+    COPIES = 3              # uint32_t[B]: number of particles that share the block
+    SPREAD = 4              # double[B]: sum over states of into / (into + prior), as stored
     N_STATES = 5            # uint32_t[B]
     CURRENT = 6             # uint32_t[B]: 1 + current state; 0: start state
     ROWS = 7                # uint32_t[B * handles of rows of the largest particle]
@@ -30,59 +29,60 @@ cdef enum:
     LEVELS = 9              # uint32_t[]: nodes of each level of the trees, the top one first
     CHILDREN = 10           # uint32_t[nodes * NODE_SIZE]: nodes of the next level, or groups
     SHAPE = 11              # uint32_t[groups]: pairs << 2 | width of an item (0, 1, 2: 1, 2, 4)
-    ITEMS = 12              # bytes: of each group GROUP ends, then (state, count) pairs; low first
+    ITEMS = 12              # bytes: of each group GROUP ends, then pairs; items low byte first
     LEAF = 13               # uint32_t[B]: node of the newest generation, from 0; empty: no history
     GENERATIONS = 14        # uint32_t[]: nodes of each generation, the newest first
-    PARENT = 15             # uint32_t[]: node in the next generation, from 0; none for the last
-    STATE = 16              # uint32_t[]: state of each node, by first appearance on its path
-    # Real counts. A scale is given as what the clock of the next step is ahead of it.
+    PARENT = 15             # uint32_t[]: node in the previous generation, from 0; oldest: none
+    STATE = 16              # uint32_t[]: label of the state of each history node
+    # Real counts. Scales are stored as their distance behind that of the next step.
     KIND = 17               # uint8_t[records]: levels above the groups, or LABEL_KIND
     ROW_PAIRS = 18          # uint32_t[groups * GROUP]: pairs of each row
-    BEHIND = 19             # uint32_t[groups]: of the scale of the group
-    PAIR_STATE = 20         # uint32_t[pairs]: states, a group after the other
-    PAIR_SUM = 21           # float[pairs]: sums of weights in units of the scale
+    BEHIND = 19             # uint32_t[groups]: scale of each group
+    PAIR_STATE = 20         # uint32_t[pairs]: states, group by group
+    PAIR_SUM = 21           # float[pairs]: sums of weights, as multiples of 2**scale
     LABELS = 22             # uint32_t[B]: record of labels
-    N_LABELS = 23           # uint32_t[records of labels]: states that it lists
-    NEXT_LABEL = 24         # uint32_t[records of labels]: label of the state after those
-    LABEL = 25              # uint32_t[]: labels, a record after the other
-    BLOCK_BEHIND = 26       # uint32_t[B]: of the scale of the block
-    INTO = 27               # float[]: entries of the states, an entry of COPIES after the other
-    REACHED = 28            # uint32_t[]: the same for the rows that reach them; oracle of rows only
+    N_LABELS = 23           # uint32_t[records of labels]: number of states listed
+    NEXT_LABEL = 24         # uint32_t[records of labels]: label of the first state not listed
+    LABEL = 25              # uint32_t[]: labels, record by record
+    BLOCK_BEHIND = 26       # uint32_t[B]: scale of each block
+    INTO = 27               # float[]: times that states were entered, block by block
+    REACHED = 28            # uint32_t[]: oracle of rows: rows that lead to states, block by block
     LAST_SYMBOL = 29        # uint32_t[1]: column of the latest completed step
-    # Keys, of both formats, if a key but 0 was used: see `positions.pxd`.
-    KEY_ADDRESS = 30        # uint32_t[numbers]: 1 + address of each key; 0: it is at the start
-    KEY_SYMBOL = 31         # uint32_t[numbers]: column of its last symbol, of a Mealy machine
+    # Keys, if one other than 0 was used: see `positions.pxd`.
+    KEY_ADDRESS = 30        # uint32_t[numbers]: 1 + address of each key; 0: in the start state
+    KEY_SYMBOL = 31         # uint32_t[numbers]: Mealy machine: column of the key's last symbol
     KEY_STATE = 32          # uint32_t[3]: the active key, the open stretch, the end of the round
-    STRETCH_LIVE = 33       # uint8_t[stretches]: keys that have an address there
+    STRETCH_LIVE = 33       # uint8_t[stretches]: number of keys with an address in the stretch
     OPEN_LABELS = 34        # uint32_t[B * STRETCH]: 1 + labels of the open stretch
-    POSITIONS = 35          # uint32_t[B]: tree of stretches; its records have numbers of their own
+    POSITIONS = 35          # uint32_t[B]: tree of stretches; its records are numbered separately
     POSITION_LEVEL = 36     # uint8_t[records]: levels above the stretches
     POSITION_BELOW = 37     # uint32_t[records * NODE_SIZE]: records one level below, or 1 + labels
-    # Open alphabets, in both formats.
-    SEEN = 38               # uint64_t[D]: how often each symbol was seen, the pending one left out
+    # Open alphabets.
+    SEEN = 38               # uint64_t[D]: count of each symbol, without the pending one
     TREE = 39               # uint32_t[3]: levels of columns, handles of the root, levels of rows
     # Families over numbers. Their rows are numbered from 1; 0 is the prior.
-    STATISTIC = 40          # uint32_t[]: row of each state, as for INTO
+    STATISTIC = 40          # uint32_t[]: rows of states, block by block
     STATISTICS = 41         # double[rows * size]
-    STATISTICS_BEHIND = 42  # uint32_t[rows]: of the scale of the row
-    OBSERVATION = 43        # double[channels]: the pending one; NaN if there is none
+    STATISTICS_BEHIND = 42  # uint32_t[rows]: scale of each row
+    OBSERVATION = 43        # double[channels]: the pending observation; NaN if there is none
     N_SECTIONS = 44
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
-    LARGEST_BEHIND = 1073741824  # a group that is further behind is written as if it were not
-    LARGEST_BLOCK_BEHIND = 1000  # and so is a block: what it holds is zero in both cases
+    # Scales further behind are written as these. Counts that far behind are zero in any case.
+    LARGEST_BEHIND = 1073741824  # of a group
+    LARGEST_BLOCK_BEHIND = 1000  # of a block
 
 cdef struct Snapshot:
     Buffer[N_SECTIONS] section
-    const char* fault       # what is wrong with it
+    const char* fault       # the first fault that was found in it
 
 
 cdef inline bint has_keys(const Snapshot* snapshot) noexcept nogil:
     return snapshot.section[KEY_STATE].bytes > 0
 
 
-# What a system is, as far as the format depends on it.
+# The properties of a system that determine its sections.
 cdef struct Format:
     bint real
     bint is_open
@@ -125,7 +125,7 @@ cdef inline tuple sections_of(const Snapshot* snapshot, Format form):
 
 
 cdef inline void borrow_sections(Snapshot* snapshot, Format form, tuple sections) except *:
-    """Let a snapshot look at bytes objects, which must outlive it."""
+    """Point a snapshot to bytes objects, which must outlive it."""
     cdef bytes section
     cdef int i
     memset(snapshot, 0, sizeof(Snapshot))

@@ -2,14 +2,14 @@
 """Settling: between two steps, merge equal records and release memory that only steps need.
 
 A step needs work space, and room for records, blocks and history nodes that are freed again. At the
-end of a long run all of that is released, and records, blocks and nodes are moved together in the
-order of particles.
+end of a long run all of that is released. Records, blocks and history nodes are then compacted:
+they move to contiguous memory, in the order of particles.
 
-Within a run this is spread over steps, so that none of them takes much longer than others. In
-`SETTLE_INTERVAL` steps, equal records are merged at each place of the blocks, one place after a
-step. After one of these steps work space is released; after another, records are moved together if
-a quarter of their room is unused; and after a third, blocks and nodes if half of theirs is. Parts
-that cannot be moved for want of memory stay as they are.
+Within a run the work is distributed over steps, so that no step takes much longer than others. In
+`SETTLE_INTERVAL` steps, each field of the blocks has one turn in which its equal records are
+merged. After one of these steps, work space is released. After another, records are compacted if a
+quarter of their room is unused. After a third, blocks and history nodes are compacted if half of
+their room is unused. Without memory for that, they stay where they are.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -17,8 +17,8 @@ from libc.string cimport memset
 
 from mdvpf._kernel.buffers cimport (
     N_LIFETIMES, NODES, RECORDS,
-    BufferGroup,
-    find_arrays, forget_extents, group_of, shelf_bytes, state_bytes,
+    BufferSet,
+    find_arrays, reset_extents, buffers_of, shelf_bytes, state_bytes,
 )
 from mdvpf._kernel.compaction cimport move_records
 from mdvpf._kernel.constants cimport BLOCK_LEAF, OK, PAGE_BYTES
@@ -31,19 +31,19 @@ from mdvpf._kernel.statistics cimport pack_rows
 from mdvpf._kernel.types cimport Buffer, History, System
 
 cdef enum:
-    SETTLE_INTERVAL = 256   # steps: records become equal slowly
-    SLACK = 8 * PAGE_BYTES  # unused room that does not matter
+    SETTLE_INTERVAL = 256   # steps; records become equal slowly
+    SLACK = 8 * PAGE_BYTES  # this much unused room is ignored
 
 
 # ---- unused room -------------------------------------------------------------------------
 
 cdef inline size_t unused_records(const System* system) noexcept nogil:
-    """Bytes of pages that no record is in."""
+    """Bytes of pages that no record uses."""
     return used_bytes(&system.pool) - <size_t>system.pool.live_bytes
 
 
 cdef inline bint is_loose(const System* system) noexcept nogil:
-    """Whether enough room is unused to be worth moving records and blocks together after a run.
+    """Whether enough room is unused to compact records and blocks after a run.
 
     Some always is: the last page of each class is not full, and the next step needs some shelves.
     """
@@ -58,12 +58,12 @@ cdef inline bint has_loose_nodes(const System* system) noexcept nogil:
 
 
 cdef inline bint has_sparse_records(const System* system) noexcept nogil:
-    """Whether so much room of records is unused that they are moved within a run."""
+    """Whether enough room is unused to compact records within a run."""
     return unused_records(system) > used_bytes(&system.pool) // 4 + SLACK
 
 
 cdef inline uint32_t fitting_capacity(const System* system) noexcept nogil:
-    """States to have room for: fewer than there is room for, where many were released."""
+    """The capacity for states: a smaller one than now if many states were released."""
     cdef uint32_t capacity = (system.most_states + system.most_states // 8 + 4) & ~3u
     return capacity if 2 * capacity < system.state_capacity else system.state_capacity
 
@@ -92,26 +92,26 @@ cdef inline void fit(System* system, Buffer* buffer, size_t used) noexcept nogil
 
 cdef inline void release_work(System* system) noexcept nogil:
     """Release work space and unused room of buffers, except where it is too small to matter."""
-    cdef BufferGroup group
+    cdef BufferSet buffers
     cdef Buffer* buffer
     cdef size_t used, i
     cdef int lifetime
     for lifetime in range(N_LIFETIMES):
-        group = group_of(system, lifetime)
-        for i in range(group.n):
-            buffer = &group.first[i]
+        buffers = buffers_of(system, lifetime)
+        for i in range(buffers.n):
+            buffer = &buffers.first[i]
             used = state_bytes(system, lifetime, buffer)
-            # Records and blocks are not cut but moved. A buffer that is at least half full stays.
+            # Records and blocks are compacted elsewhere. A buffer that is half full stays.
             if lifetime != RECORDS and buffer != &system.stored.blocks \
                     and buffer.bytes > PAGE_BYTES and used < buffer.bytes // 2:
                 fit(system, buffer, used)
     find_arrays(system)
-    forget_extents(system)
+    reset_extents(system)
 
 
 cdef inline void move_nodes(System* system) noexcept nogil:
-    """Move the nodes of histories together, in the order in which they are."""
-    cdef BufferGroup group = group_of(system, NODES)
+    """Compact the history nodes, in their present order."""
+    cdef BufferSet buffers = buffers_of(system, NODES)
     cdef Buffer numbers
     cdef uint32_t* block
     cdef size_t used, i
@@ -125,16 +125,16 @@ cdef inline void move_nodes(System* system) noexcept nogil:
             block = block_of(system, k)
             block[BLOCK_LEAF] = (<uint32_t*>numbers.data)[block[BLOCK_LEAF]]
     dispose(&system.memory, &numbers)
-    for i in range(group.n):
-        used = state_bytes(system, NODES, &group.first[i])
-        if used < group.first[i].bytes:
-            fit(system, &group.first[i], used)
+    for i in range(buffers.n):
+        used = state_bytes(system, NODES, &buffers.first[i])
+        if used < buffers.first[i].bytes:
+            fit(system, &buffers.first[i], used)
 
 
 cdef inline void settle(System* system) noexcept nogil:
-    """Release work space; move records, blocks and nodes together if much room is unused.
+    """Release work space; compact records, blocks and history nodes if much room is unused.
 
-    Equal records are not merged, so that what is shared does not depend on when this is called.
+    Equal records are not merged here, so that sharing does not depend on calls of this function.
     """
     pack_rows(system)
     release_work(system)

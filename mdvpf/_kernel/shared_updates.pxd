@@ -1,16 +1,17 @@
 # cython: language_level=3
-"""Shared updates: particles that make the same update of a shared record go on sharing it.
+"""Shared updates: particles that make the same update of a shared record share the result.
 
-A record is cloned when it is written while others hold it. Most of those others are about to make
-the same update: they moved from the same state to the same state on the same symbol. So a commit
+A record that is shared is cloned when it is written. Most of its other holders are about to make
+the same update: they move from the same state to the same state on the same symbol. So a commit
 keeps a note of each update of a shared record, and the next particle that needs the same update
-reuses the result. A record names the first note about it, and each note the next.
+reuses the result. A record has the number of its first note, and each note that of the next.
 
-Notes hold for one commit. A noted record may be freed before the commit ends, and its handle used
-again. That is harmless: a particle that still asks has held the record since before the commit, and
-the result is held by a child that was already written and is not written again. There are at most
-as many notes as children, the first ones; so what is shared depends only on the order of particles,
-and is the same in a filter that was saved and loaded.
+Notes hold for one commit. A record with notes may be freed before the commit ends, and its handle
+may be reused. Notes are correct all the same: a particle that looks for a note has held the record
+since before the commit, and the result is held by a child that was already written and is not
+written again. Only the first notes are kept, at most as many as there are children. Sharing
+therefore depends only on the order of particles, and is the same in a filter that was saved and
+loaded.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -31,10 +32,10 @@ cdef inline Status reserve_updates(System* system, size_t n_children) noexcept n
     return status
 
 
-cdef inline handle_t made_of(
+cdef inline handle_t noted_result(
     const SharedUpdates* updates, const Record* record, uint32_t which, uint32_t state
 ) noexcept nogil:
-    """The noted result of adding one to a count of the record; NONE if there is no such note."""
+    """The result of an update of the record if it was noted, otherwise NONE."""
     cdef uint32_t number = record.note
     cdef const SharedUpdate* note
     while number:
@@ -61,7 +62,7 @@ cdef inline void note_update(
     note.state = state
     note.after = after
     note.next = 0
-    if record.note:  # keep the first note first: early updates are likely frequent
+    if record.note:  # insert after the first note: early updates are likely frequent
         note.next = notes[record.note - 1].next
         notes[record.note - 1].next = updates.n
     else:
@@ -69,7 +70,7 @@ cdef inline void note_update(
 
 
 cdef inline void forget_updates(System* system) noexcept nogil:
-    """Drop all notes. Handles in them are still valid: no page changed its class in the commit."""
+    """Drop all notes. Their handles are still valid: no page changed its class in the commit."""
     cdef SharedUpdates* updates = &system.updates
     cdef uint32_t i
     for i in range(updates.n):
@@ -81,13 +82,13 @@ cdef inline void forget_updates(System* system) noexcept nogil:
 cdef inline bint share_update(
     System* system, handle_t* held, uint32_t level, uint32_t row, uint32_t state
 ) noexcept nogil:
-    """Replace the record in `held` by the noted result of this update; False if there is none."""
+    """Replace the record in `held` by the noted result of an update; False if there is none."""
     cdef Pool* pool = &system.pool
     cdef handle_t before = held[0]
     cdef handle_t after
     if before == NONE:
         return False
-    after = made_of(
+    after = noted_result(
         &system.updates, <const Record*>at(pool, before), row & (GROUP - 1), state
     )
     if after == NONE:

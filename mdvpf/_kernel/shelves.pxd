@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Shelves: where the blocks of particles lie.
+"""Shelves: the array of blocks.
 
-All blocks have the same length and lie in one array, in slots. A shelf is SHELF slots. Children are
-put on free shelves in the order of particles; a shelf of parents becomes free as soon as the last
-of its blocks was passed.
+All blocks have the same length. The array has a slot for each block, and a shelf is SHELF slots.
+Children are written to free shelves in the order of particles. A shelf of parents becomes free as
+soon as its last block was read.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -18,8 +18,8 @@ from mdvpf._kernel.pool cimport dispose, resize
 from mdvpf._kernel.types cimport Buffer, System
 
 
-cdef inline uint32_t numbers_a_state(const System* system) noexcept nogil:
-    """How many numbers a block has for each state, handles not counted."""
+cdef inline uint32_t words_a_state(const System* system) noexcept nogil:
+    """How many words a block has for each state, handles not counted."""
     return (2 if system.model.by_rows else 1) + (system.numbers.n_channels > 0)
 
 
@@ -27,21 +27,21 @@ cdef inline void lay_out(System* system, uint32_t capacity) noexcept nogil:
     """Set the offsets of a block with room for so many states."""
     system.state_capacity = capacity
     system.n_groups = capacity + 1 if system.model.mealy else (capacity >> GROUP_BITS) + 1
-    system.rows_offset = BLOCK_HEADER + capacity * numbers_a_state(system)
+    system.rows_offset = BLOCK_HEADER + capacity * words_a_state(system)
     system.root_offset = system.rows_offset + system.n_groups
     system.positions_offset = system.root_offset + system.root_size
     system.stride = system.positions_offset
     if system.positions.enabled:
         system.stride += 1 + STRETCH
-    system.stride = (system.stride + 1) & ~1u  # even: a block has a double
+    system.stride = (system.stride + 1) & ~1u  # even, since a block contains a double
 
 
 cdef inline Status lay_out_anew(
     System* system, uint32_t capacity, uint32_t root_size, bint has_positions
 ) noexcept nogil:
-    """Move the blocks to a new array, shelf after shelf, with room for what they are to have.
+    """Move the blocks to consecutive slots of a new array, with a new layout.
 
-    Handles of the symbol tree that are cut off are NONE.
+    If the root of the symbol tree shrinks, the handles that are cut off must be NONE.
     """
     cdef uint32_t* slot = <uint32_t*>system.stored.slot.data
     cdef uint32_t old_slot = 0
@@ -72,7 +72,7 @@ cdef inline Status lay_out_anew(
         n += 1
         memset(target, 0, moved.stride * sizeof(uint32_t))
         memcpy(target, source, BLOCK_HEADER * sizeof(uint32_t))
-        for i in range(numbers_a_state(system)):
+        for i in range(words_a_state(system)):
             memcpy(target + BLOCK_HEADER + i * capacity,
                    source + BLOCK_HEADER + i * system.state_capacity,
                    source[BLOCK_STATES] * sizeof(uint32_t))
@@ -95,12 +95,12 @@ cdef inline Status lay_out_anew(
 
 
 cdef inline Status move_blocks(System* system, uint32_t capacity) noexcept nogil:
-    """Move the blocks together, with room for `capacity` states each."""
+    """Move the blocks to consecutive slots, with room for `capacity` states each."""
     return lay_out_anew(system, capacity, system.root_size, system.positions.enabled)
 
 
 cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept nogil:
-    """Make room for that many more blocks. This only reserves addresses."""
+    """Make room for `n_blocks` more blocks. This only reserves addresses."""
     cdef size_t n = system.n_shelves - system.n_free_shelves
     n += (<size_t>n_blocks + SHELF - 1) >> SHELF_BITS
     if resize(&system.memory, &system.stored.free_shelves, n * sizeof(uint32_t)) != OK:
@@ -111,7 +111,7 @@ cdef inline Status reserve_shelves(System* system, int64_t n_blocks) noexcept no
 
 
 cdef inline uint32_t take_slot(System* system) noexcept nogil:
-    """The slot after the one taken last, on the same shelf or on a free one."""
+    """Take the next slot of the shelf being filled, or the first slot of a free shelf."""
     cdef uint32_t slot = system.next_slot
     if slot & (SHELF - 1) == 0:
         if system.n_free_shelves:

@@ -1,5 +1,7 @@
 # cython: language_level=3
-"""The particles that are shown: those of the completed steps or, of MD-VPA, provisional ones."""
+"""The particles that are shown: the committed ones or, while MD-VPA has a pending step,
+provisional.
+"""
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -31,7 +33,7 @@ cdef inline int64_t shown_state(
 
 
 cdef inline Shown shown_particle(const System* system, int64_t i) noexcept nogil:
-    """What a particle shown looks like, in the key of the latest symbol."""
+    """A particle that is shown, with its state in the sequence of the latest symbol's key."""
     cdef Shown shown
     cdef uint32_t* block
     cdef uint32_t state
@@ -52,10 +54,10 @@ cdef inline Shown shown_particle(const System* system, int64_t i) noexcept nogil
     return shown
 
 
-cdef inline int64_t shown_standing(
+cdef inline int64_t shown_state_of_key(
     const System* system, int64_t i, uint32_t number
 ) noexcept nogil:
-    """The state that a particle shown is in, in another key than that of the latest symbol."""
+    """The state of a particle that is shown in the sequence of another key."""
     cdef uint32_t* block = block_of(system, system.provisional.parent[i] if system.pending else i)
     cdef uint32_t current = state_of_key(system, block, number)
     cdef bint moved = system.pending and current == system.provisional.state[i] + 1

@@ -1,14 +1,14 @@
 # cython: language_level=3
 """Snapshots: the state of a system as arrays, without handles, pages and slots.
 
-Particles are listed in order. Those that share a block are one entry, with their number and a
-weight for each. A group of rows, or a node of the trees of columns, is listed once and named by its
-number, from 1; 0 is none. So sharing survives, and the arrays do not depend on how the core lays
-out its memory. Histories are listed by generation, the newest first, and within a generation in the
-order in which the generation before names the nodes.
+Blocks are listed in the order of particles, with the number of particles that share each; weights
+and ancestors are listed by particle. Each group, and each node of the trees of columns, is listed
+once and has a number, from 1; 0 is none. So sharing survives, and the arrays do not depend on the
+layout of memory. Histories are listed by generation, the newest first. Within a generation, nodes
+are in the order in which the next generation refers to them.
 
-`take_snapshot` writes them, `restore.pxd` reads them. `real_snapshot.pxd` has the other format, of
-systems whose counts are real numbers.
+`take_snapshot` writes the arrays and `restore.pxd` reads them. Systems with real counts have
+another format (`real_snapshot.pxd`).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -36,65 +36,68 @@ from mdvpf._kernel.types cimport Buffer, History, Record, System, handle_t
 
 # ---- records -----------------------------------------------------------------------------
 
-# Which number each record has, and the records in order of number, level by level.
+# The numbers of records, and the records in the order of their numbers, level by level.
 cdef struct Numbering:
-    Buffer number           # uint32_t[units of the pool]
+    Buffer number           # uint32_t[units of the pool]: number of the record at a handle
     Buffer order            # handle_t[]: nodes of the top level first, groups last
-    int64_t n
-    int64_t level_start     # of the level being numbered
+    int64_t n               # records numbered so far
+    int64_t level_start     # records before the level being numbered
 
 
-cdef inline void note(Numbering* known, handle_t handle) noexcept nogil:
-    """Number a record of the level unless it has a number."""
+cdef inline void number_record(Numbering* numbering, handle_t handle) noexcept nogil:
+    """Number a record of the present level unless it has a number."""
     cdef uint32_t* number
     if handle == NONE:
         return
-    number = &(<uint32_t*>known.number.data)[handle - PAGE_UNITS]
+    number = &(<uint32_t*>numbering.number.data)[handle - PAGE_UNITS]
     if number[0] == 0:
-        (<handle_t*>known.order.data)[known.n] = handle
-        known.n += 1
-        number[0] = <uint32_t>(known.n - known.level_start)
+        (<handle_t*>numbering.order.data)[numbering.n] = handle
+        numbering.n += 1
+        number[0] = <uint32_t>(numbering.n - numbering.level_start)
 
 
-cdef inline uint32_t number_of(const Numbering* known, handle_t handle) noexcept nogil:
-    return 0 if handle == NONE else (<uint32_t*>known.number.data)[handle - PAGE_UNITS]
+cdef inline uint32_t number_of(const Numbering* numbering, handle_t handle) noexcept nogil:
+    return 0 if handle == NONE else (<uint32_t*>numbering.number.data)[handle - PAGE_UNITS]
 
 
 cdef inline Status number_records(
-    System* system, Numbering* known, Snapshot* snapshot
+    System* system, Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
-    """Number all records, and write how many nodes each level has."""
+    """Number all records, and write the number of nodes of each level."""
     cdef size_t units = (<size_t>system.pool.n_pages - 1) << PAGE_BITS
     cdef size_t n_records = count_records(&system.pool)
     cdef uint32_t depth, i
     cdef int64_t k, start
-    if resize(&system.memory, &known.number, units * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &numbering.number, units * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &known.order, n_records * sizeof(handle_t)) != OK:
+    if resize(&system.memory, &numbering.order, n_records * sizeof(handle_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &snapshot.section[LEVELS],
               (system.depth - 1) * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if units:
-        memset(known.number.data, 0, units * sizeof(uint32_t))
+        memset(numbering.number.data, 0, units * sizeof(uint32_t))
     for k in range(system.n_particles):
         for i in range(system.root_size):
-            note(known, root_of(system, block_of(system, k))[i])
+            number_record(numbering, root_of(system, block_of(system, k))[i])
     for depth in range(system.depth - 1):
-        start = known.level_start
-        known.level_start = known.n
-        numbers(snapshot, LEVELS)[depth] = <uint32_t>(known.n - start)
-        for k in range(start, known.level_start):
+        start = numbering.level_start
+        numbering.level_start = numbering.n
+        numbers(snapshot, LEVELS)[depth] = <uint32_t>(numbering.n - start)
+        for k in range(start, numbering.level_start):
             for i in range(<uint32_t>NODE_SIZE):
-                note(known, children(&system.pool, (<handle_t*>known.order.data)[k])[i])
+                number_record(
+                    numbering,
+                    children(&system.pool, (<handle_t*>numbering.order.data)[k])[i],
+                )
     for k in range(system.n_particles):
         for i in range(used_groups(system, block_of(system, k))):
-            note(known, rows_of(system, block_of(system, k))[i])
+            number_record(numbering, rows_of(system, block_of(system, k))[i])
     return OK
 
 
 cdef inline uint8_t* write_group(const Record* group, uint8_t* out) noexcept nogil:
-    """Write the items of a group, low bytes first; return where they end."""
+    """Write the items of a group, low bytes first; return the end of the output."""
     cdef uint32_t width = group.shape & 3
     cdef uint32_t i, value
     cdef int byte
@@ -107,17 +110,17 @@ cdef inline uint8_t* write_group(const Record* group, uint8_t* out) noexcept nog
 
 
 cdef inline Status write_records(
-    System* system, const Numbering* known, Snapshot* snapshot
+    System* system, const Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
-    """Write the nodes and the groups, in order of number."""
-    cdef const handle_t* order = <const handle_t*>known.order.data
-    cdef int64_t n_nodes = known.level_start
-    cdef int64_t n_groups = known.n - n_nodes
+    """Write the nodes and the groups, in the order of their numbers."""
+    cdef const handle_t* order = <const handle_t*>numbering.order.data
+    cdef int64_t n_nodes = numbering.level_start
+    cdef int64_t n_groups = numbering.n - n_nodes
     cdef size_t bytes = 0
     cdef uint8_t* items
     cdef int64_t k
     cdef uint32_t i
-    for k in range(n_nodes, known.n):
+    for k in range(n_nodes, numbering.n):
         bytes += group_bytes(group_at(system, order[k]).shape)
     if resize(&system.memory, &snapshot.section[CHILDREN],
               <size_t>n_nodes * NODE_SIZE * sizeof(uint32_t)) != OK:
@@ -130,7 +133,7 @@ cdef inline Status write_records(
     for k in range(n_nodes):
         for i in range(<uint32_t>NODE_SIZE):
             numbers(snapshot, CHILDREN)[k * NODE_SIZE + i] = number_of(
-                known, children(&system.pool, order[k])[i])
+                numbering, children(&system.pool, order[k])[i])
     items = <uint8_t*>snapshot.section[ITEMS].data
     for k in range(n_groups):
         numbers(snapshot, SHAPE)[k] = group_at(system, order[n_nodes + k]).shape
@@ -149,7 +152,7 @@ cdef inline size_t count_blocks(const System* system) noexcept nogil:
 
 
 cdef inline Status write_weights(System* system, Snapshot* snapshot) noexcept nogil:
-    """Write what every particle has for itself: weights and ancestors."""
+    """Write the weight and the ancestor of every particle."""
     cdef size_t n = <size_t>system.n_particles
     if resize(&system.memory, &snapshot.section[WEIGHT], n * sizeof(double)) != OK:
         return NO_MEMORY
@@ -168,7 +171,7 @@ cdef inline Status write_weights(System* system, Snapshot* snapshot) noexcept no
 
 
 cdef inline Status write_particles(
-    System* system, const Numbering* known, Snapshot* snapshot
+    System* system, const Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t n_blocks = count_blocks(system)
     cdef uint32_t row_groups = (system.most_states >> GROUP_BITS) + 1
@@ -201,19 +204,19 @@ cdef inline Status write_particles(
         numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
         for i in range(row_groups):
             numbers(snapshot, ROWS)[b * row_groups + i] = number_of(
-                known, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
+                numbering, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
         for i in range(system.root_size):
             numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
-                known, root_of(system, block)[i])
+                numbering, root_of(system, block)[i])
     return OK
 
 
 # ---- histories ---------------------------------------------------------------------------
 
 cdef inline Status write_history(
-    System* system, Numbering* known, Snapshot* snapshot
+    System* system, Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
-    """Number the nodes of the histories by generation, and write them."""
+    """Number the history nodes by generation, and write them."""
     cdef History* history = &system.history
     cdef const uint32_t* parent = <const uint32_t*>history.tree.parent.data
     cdef uint32_t* number
@@ -226,9 +229,9 @@ cdef inline Status write_history(
     cdef uint32_t node
     if not history.enabled or n_generations == 0:
         return OK
-    if resize(&system.memory, &known.number, history.n_touched * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &numbering.number, history.n_touched * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    if resize(&system.memory, &known.order, <size_t>history.n_live * sizeof(uint32_t)) != OK:
+    if resize(&system.memory, &numbering.order, <size_t>history.n_live * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     if resize(&system.memory, &snapshot.section[LEAF],
               count_blocks(system) * sizeof(uint32_t)) != OK:
@@ -239,8 +242,8 @@ cdef inline Status write_history(
     if resize(&system.memory, &snapshot.section[STATE],
               <size_t>history.n_live * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    number = <uint32_t*>known.number.data
-    order = <uint32_t*>known.order.data
+    number = <uint32_t*>numbering.number.data
+    order = <uint32_t*>numbering.order.data
     memset(number, 0, history.n_touched * sizeof(uint32_t))
     for k in range(system.n_particles):
         if shares_block(system, k):
@@ -273,19 +276,19 @@ cdef inline Status write_history(
 
 
 cdef inline Status take_snapshot(System* system, Snapshot* snapshot) noexcept nogil:
-    """Fill the empty snapshot; `dispose_snapshot` releases it, also after a failure."""
-    cdef Numbering known
+    """Fill the empty snapshot. The caller disposes of it, also after a failure."""
+    cdef Numbering numbering
     cdef Status status
-    memset(&known, 0, sizeof(Numbering))
-    status = number_records(system, &known, snapshot)
+    memset(&numbering, 0, sizeof(Numbering))
+    status = number_records(system, &numbering, snapshot)
     if status == OK:
-        status = write_records(system, &known, snapshot)
+        status = write_records(system, &numbering, snapshot)
     if status == OK:
-        status = write_particles(system, &known, snapshot)
-    dispose(&system.memory, &known.number)
-    dispose(&system.memory, &known.order)
+        status = write_particles(system, &numbering, snapshot)
+    dispose(&system.memory, &numbering.number)
+    dispose(&system.memory, &numbering.order)
     if status == OK:
-        status = write_history(system, &known, snapshot)
-    dispose(&system.memory, &known.number)
-    dispose(&system.memory, &known.order)
+        status = write_history(system, &numbering, snapshot)
+    dispose(&system.memory, &numbering.number)
+    dispose(&system.memory, &numbering.order)
     return status

@@ -1,10 +1,10 @@
 # cython: language_level=3
 """Sparse expansion: the candidates of one particle that reach a bound, without reading all states.
 
-Most states of a particle were neither reached from the current state nor emitted the symbol before.
-Their scores have a common upper bound, and the sum of their scores follows from the *spread*, a sum
-over all states that is stored in the block. If that upper bound is below the score to reach, only
-the pairs of one row and one column are read.
+Most states of a particle have neither a transition from the current state nor an emission of the
+symbol. Their scores have a common upper bound, and the sum of their scores follows from the
+*spread*, a sum over all states that is stored in the block. If that upper bound is below the bound,
+only the pairs of one row and one column are read.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -13,15 +13,15 @@ from mdvpf._kernel.constants cimport BLOCK_CURRENT, BLOCK_STATES
 from mdvpf._kernel.counts cimport count_in, item, state_in
 from mdvpf._kernel.emission cimport beta_of, inverse_of, new_of, spread_term
 from mdvpf._kernel.particles cimport block_of, column_of, into_of, spread_in, transition_row
-from mdvpf._kernel.transition cimport oracle
+from mdvpf._kernel.transition cimport oracle_factors
 from mdvpf._kernel.types cimport Candidate, Model, Row, RowTotal, Scratch, System
 
 
 # Sums over the row of the current state.
 cdef struct RowSums:
     RowTotal total
-    double quotient         # count / (into + prior)
-    double spread           # into / (into + prior)
+    double quotient         # sum of count / (into + prior)
+    double spread           # sum of into / (into + prior)
 
 
 cdef inline int64_t collect_all(
@@ -31,17 +31,17 @@ cdef inline int64_t collect_all(
     cdef uint64_t parent = <uint64_t>particle << 32
     cdef int64_t n = 0
     cdef uint32_t i
-    for i in range(n_states):  # without a branch: written always, kept if it passes
+    for i in range(n_states):  # without a branch: always written
         items[n].value = scores[i]
         items[n].parent_state = parent | i
         n += scores[i] >= bound
     return n
 
 
-cdef inline int64_t append_in_order(
+cdef inline int64_t insert_in_order(
     Candidate* items, int64_t n, double value, uint64_t parent_state
 ) noexcept nogil:
-    """Insert a candidate into a short ordered list; return how many there are."""
+    """Insert a candidate into a short ordered list; return its new length."""
     cdef int64_t i = n
     while i > 0 and items[i - 1].parent_state > parent_state:
         items[i] = items[i - 1]
@@ -57,8 +57,8 @@ cdef inline RowSums scan_row(
 ) noexcept nogil:
     """Sum over the row of the current state; stamp its states with the numbers of their pairs.
 
-    Each pair's count / (into + prior) is left in `quotients`. `width` is that of the row: as a
-    constant it gives each width a loop of its own.
+    Each pair's count / (into + prior) is left in `quotients`. `width` is that of the row, passed as
+    a constant so that the compiler makes a loop for each width.
     """
     cdef RowSums sums
     cdef uint32_t state, count, entered
@@ -86,9 +86,8 @@ cdef inline int64_t collect_few(
 ) noexcept nogil:
     """Collect the candidates of a particle that reach a bound on linear scores; return how many.
 
-    Reads only the row of the current state and the column of the symbol. Returns -1 if that is
-    not enough, because a state that is in neither could reach the bound. Stores the particle's
-    probability of the symbol.
+    Reads only the row of the current state and the column of the symbol. Returns -1 if a state in
+    neither of them could reach the bound. Stores the particle's probability of the symbol.
     """
     cdef const Model* model = &system.model
     cdef uint64_t* stamp = scratch.stamp
@@ -102,8 +101,8 @@ cdef inline int64_t collect_few(
     cdef Row counts = column_of(system, block, <uint32_t>symbol)
     cdef double beta = beta_of(model, symbol)
     cdef double weight = 1.0
-    cdef double spread = 0.0            # of the states that the oracle offers
-    cdef bint offers_old                # whether there are any
+    cdef double spread = 0.0            # of the existing states that the oracle offers
+    cdef bint offers_old                # whether it offers any
     cdef double scale, share, total, number, value
     cdef int64_t n = 0
     cdef RowSums sums
@@ -121,7 +120,7 @@ cdef inline int64_t collect_few(
     offers_old = sums.total.visited < system.n_steps
     if offers_old:
         spread = spread_in(block)[0] - sums.spread
-    oracle(
+    oracle_factors(
         model, system.n_steps, offers_new, sums.total.left, sums.total.visited, &scale, &share
     )
     if system.carry_weights:
@@ -134,13 +133,13 @@ cdef inline int64_t collect_few(
         number = <double>count_in(&counts, i)
         if stamp[state] >= first:
             value = scale * quotients[stamp[state] - first]
-            stamp[state] = 0  # done: not again with the row
+            stamp[state] = 0  # skips the state in the loop over the row
         else:
             value = share * spread_term(model, into[state])
         total += value * number
         value *= weight * (number + beta)
         if value >= bound:
-            n = append_in_order(items, n, value, parent | state)
+            n = insert_in_order(items, n, value, parent | state)
     scale *= weight * beta
     if scale * sums.quotient >= bound:
         for i in range(row.n):
@@ -148,12 +147,12 @@ cdef inline int64_t collect_few(
             if value >= bound:
                 state = state_in(&row, i)
                 if stamp[state] >= first:
-                    n = append_in_order(items, n, value, parent | state)
+                    n = insert_in_order(items, n, value, parent | state)
     if offers_new:
         value = share * new_of(model, symbol)
         total += value
         value *= weight
         if value >= bound:
-            n = append_in_order(items, n, value, parent | n_states)
+            n = insert_in_order(items, n, value, parent | n_states)
     (<double*>system.work.symbol_probability.data)[particle] = total
     return n

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The state of a system as text, for whoever debugs the core.
+"""The state of a system as text, for debugging the core.
 
-Every particle is listed with the records that it holds. A record shows its handle and its reference
-count, so that one can see which rows are shared and by how many. Real counts are those of the next
-step, also where they have faded away; states are named by their labels.
+Every particle is listed with the records that it holds. Each record is shown with its handle and
+its reference count, which tell which rows are shared. Real counts are those as of the next step,
+including those that have faded away. States are shown by their labels.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -27,7 +27,7 @@ from mdvpf._kernel.types cimport Record, Row, System, handle_t
 
 
 cdef enum:
-    MOST_KEYS = 20          # that a particle is shown with
+    MOST_KEYS = 20          # keys listed for each particle
 
 
 cdef inline str counted(int64_t n, str noun):
@@ -48,7 +48,7 @@ cdef inline str record_text(const System* system, handle_t handle):
 cdef inline list pairs_text(
     const System* system, const uint32_t* block, const Record* group, uint32_t which
 ):
-    """The pairs of a row: its states, and their counts."""
+    """The pairs of a row as text."""
     cdef Row row
     cdef double factor
     cdef uint32_t i
@@ -66,7 +66,7 @@ cdef inline list pairs_text(
 cdef inline str row_name(
     const System* system, const uint32_t* block, int64_t state, int64_t row, bint is_emission
 ):
-    """The name of a row of a handle: of the column of a symbol, or of a state, 1 + `state`."""
+    """The name of a row: a symbol, or a state; in a Mealy machine `state` - 1 and a symbol."""
     if is_emission:
         return symbol_text(system, row)
     if not system.model.mealy:
@@ -79,7 +79,7 @@ cdef inline void append_group(
     System* system, const uint32_t* block, handle_t handle, int64_t state, int64_t first,
     bint is_emission, str indent, list lines
 ) except *:
-    """Append a line for a group of rows, the first of which is the row `first`."""
+    """Append a line for a group, whose first row has number `first`."""
     cdef uint32_t which
     rows = []
     for which in range(<uint32_t>GROUP):
@@ -94,7 +94,7 @@ cdef inline void append_tree(
     System* system, const uint32_t* block, handle_t handle, uint32_t level, int64_t state,
     int64_t first, bint is_emission, str indent, list lines
 ) except *:
-    """Append the groups of rows below a node `level` levels above the groups."""
+    """Append the groups below a node `level` levels above the groups."""
     cdef int64_t i
     if handle == NONE:
         return
@@ -108,16 +108,16 @@ cdef inline void append_tree(
 
 
 cdef inline void append_positions(System* system, uint32_t* block, list lines) except *:
-    """Append where the first keys stand that do not stand in the start state."""
+    """Append the states of the first keys that are not in the start state."""
     cdef uint32_t number, current
-    standing = []
+    states = []
     for number in range(system.positions.n_numbers):
         current = state_of_key(system, block, number)
-        if current and len(standing) < MOST_KEYS:
-            standing.append(f"key {number} in state {label_of(system, block, current - 1)}")
+        if current and len(states) < MOST_KEYS:
+            states.append(f"key {number} in state {label_of(system, block, current - 1)}")
     tree = stretches_of(system, block)[0]
     lines.append(f"  positions: {record_text(system, tree) if tree else 'no tree'}")
-    lines.append(f"    {', '.join(standing) or 'none'}")
+    lines.append(f"    {', '.join(states) or 'none'}")
 
 
 cdef inline void append_statistics(
@@ -169,7 +169,7 @@ cdef inline void append_particle(System* system, int64_t k, list lines) except *
 
 
 cdef inline void append_provisional(System* system, int64_t most, list lines) except *:
-    """Append the provisional set of MD-VPA."""
+    """Append the provisional particles of MD-VPA."""
     cdef int64_t n = system.provisional.n
     cdef int64_t i
     lines.append(f"provisional set: {n} candidates of the pending symbol")
@@ -185,12 +185,12 @@ cdef inline void append_provisional(System* system, int64_t most, list lines) ex
 cdef inline list header_lines(System* system):
     cdef int64_t k
     names = ("MD-VPA", "VPA", "SMC", "ParticleLearning", "OptimalResampling")
-    waiting = f"{symbol_text(system, system.pending_symbol)} pending" if system.pending \
+    pending = f"{symbol_text(system, system.pending_symbol)} pending" if system.pending \
         else "nothing pending"
     n_blocks = sum([not shares_block(system, k) for k in range(system.n_particles)])
     lines = [
         f"{names[<int>system.algorithm]}, budget {system.budget}, "
-        f"{counted(system.n_steps, 'step')}, {waiting}",
+        f"{counted(system.n_steps, 'step')}, {pending}",
         f"{counted(system.n_particles, 'particle')} in {counted(n_blocks, 'block')} of "
         f"{4 * system.stride} bytes; shelves: {system.n_shelves}, {system.n_free_shelves} free",
         f"pool: {counted(count_records(&system.pool), 'record')} of {system.pool.live_bytes} bytes "

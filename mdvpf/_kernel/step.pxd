@@ -4,7 +4,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.alphabet cimport count_symbol, use_symbol
-from mdvpf._kernel.clock cimport tell_time
+from mdvpf._kernel.clock cimport set_elapsed
 from mdvpf._kernel.constants cimport (
     ALGORITHM_LEARNING, ALGORITHM_MDVPA, ALGORITHM_SMC, MISSING, OK,
     Status,
@@ -26,10 +26,10 @@ cdef inline Status step(
     System* system, int32_t symbol, uint32_t number, double discount, Uniforms* uniforms,
     Report* report,
 ) noexcept nogil:
-    """Absorb one symbol of a key, or change nothing. Some settling is done after each.
+    """Absorb one symbol of a key, then do some settling. Nothing changes on failure.
 
-    Once MD-VPA has completed the pending step nothing can fail: room was made, and potentials
-    of particles that have counts are positive numbers (see the limits in `types.pxd`).
+    Once MD-VPA has completed the pending step nothing can fail: memory is reserved, and potentials
+    of particles with counts are positive numbers (see SMALLEST_WEIGHT in `constants.pxd`).
     """
     cdef int64_t used = uniforms.used
     cdef double margin = system.margin
@@ -39,7 +39,7 @@ cdef inline Status step(
         status = reserve_symbol(system, <uint32_t>symbol)
     if status == OK and unlikely(number != active):
         status = reserve_key(system, number)
-        if status == OK and not system.pending:  # else MD-VPA completes a step of that key first
+        if status == OK and not system.pending:  # else MD-VPA completes a step of `active` first
             activate(system, number)
     if status == OK:
         status = reserve_step(system, system.n_candidates, system.most_states)
@@ -67,16 +67,16 @@ cdef inline Status step(
 
 
 cdef inline void set_time(System* system, double elapsed) noexcept nogil:
-    """Say how many half-lives have passed at the symbol that comes next."""
-    tell_time(system, elapsed)
+    """Set the time of the next symbol, in half-lives."""
+    set_elapsed(system, elapsed)
     if not system.pending:
-        recount_all(system)  # if it is time: what has faded by then is not counted
+        recount_all(system)  # drops entries that have faded by then, if a recount is due
 
 
 cdef inline Status start_sequence(
     System* system, uint32_t number, Uniforms* uniforms
 ) noexcept nogil:
-    """Complete what is pending without a look-ahead; the key's next symbol comes from the start."""
+    """Complete a pending step without look-ahead, and return a key to the start state."""
     cdef int64_t used = uniforms.used
     cdef double margin = system.margin
     cdef Status status

@@ -2,7 +2,7 @@
 """One step of the filters that draw: SMC and ParticleLearning.
 
 They draw some particles many times. Particles that share a block are equal until they move to
-different states, so what depends on the block alone is computed once for all of them.
+different states, so probabilities are computed once for each block.
 """
 
 from libc.math cimport log
@@ -18,7 +18,7 @@ from mdvpf._kernel.lanes cimport product_sum, weighted_sum
 from mdvpf._kernel.number_draws cimport move_all_numbers, weigh_parents_numbers
 from mdvpf._kernel.particles cimport end_of_sharing, fetch_ahead, n_offered, view_for
 from mdvpf._kernel.real_scores cimport real_emission, real_transition, view_real_for
-from mdvpf._kernel.resampling cimport draw, first_above, guided, make_guide, residual_part
+from mdvpf._kernel.resampling cimport draw, first_above, find_by_guide, make_guide, set_whole_parts
 from mdvpf._kernel.row_scores cimport score_rows
 from mdvpf._kernel.step_ranked cimport Uniforms, effective_size, finish, predict
 from mdvpf._kernel.top_k cimport normalize, weigh
@@ -31,7 +31,7 @@ from mdvpf._kernel.types cimport (
 cdef inline void repeat_offspring(
     System* system, const Survivors* moved, const int64_t* offspring
 ) noexcept nogil:
-    """Choose each moved particle as often as it has offspring, all with the same weight."""
+    """Choose each moved particle as many times as it has offspring, all with the same weight."""
     cdef Survivors* chosen = &system.chosen
     cdef int64_t k, _i
     cdef int64_t n = 0
@@ -121,7 +121,7 @@ cdef inline Status resample(
     memcpy(weight, moved.weight, <size_t>moved.n * sizeof(double))
     memset(offspring, 0, <size_t>moved.n * sizeof(int64_t))
     if system.resampling == RESAMPLING_RESIDUAL:
-        n_draws = residual_part(weight, moved.n, system.budget, offspring)
+        n_draws = set_whole_parts(weight, moved.n, system.budget, offspring)
     n_uniforms = 1 if system.resampling == RESAMPLING_SYSTEMATIC else n_draws
     if uniforms.used + n_uniforms > uniforms.n:
         return TOO_FEW_UNIFORMS
@@ -171,9 +171,9 @@ cdef inline void draw_children(
     System* system, int64_t parent, const double* cumulative, uint32_t n,
     const double* uniforms, int64_t n_children, Survivors* chosen, double* carried,
 ) noexcept nogil:
-    """Draw the states of one parent's children; `carried` gains the weight of distinct ones.
+    """Draw the states of one parent's children; add the weight of distinct ones to `carried`.
 
-    `cumulative` are the cumulative potentials of its n candidates.
+    `cumulative` has the cumulative potentials of the parent's n candidates.
     """
     cdef uint32_t* n_drawn = <uint32_t*>system.work.n_drawn.data
     cdef double weight = (<double*>system.stored.weight.data)[parent]
@@ -194,7 +194,7 @@ cdef inline void draw_children(
 cdef inline double weigh_parents(
     System* system, int32_t symbol, double* potential, double* cumulative
 ) noexcept nogil:
-    """Write the potentials of each block and the cumulative weights of parents; return the last."""
+    """Write the potentials of blocks and the cumulative weights of parents; return the total."""
     cdef const double* weight = <const double*>system.stored.weight.data
     cdef const double* start = potential
     cdef double total = 0.0
@@ -219,7 +219,7 @@ cdef inline void draw_parents(
 ) noexcept nogil:
     """Draw parents with the first half of the uniforms, and sort the second half by parent.
 
-    ``children_end[k]`` becomes where the uniforms of the children of parent k end.
+    The uniforms of the children of parent k end before index ``children_end[k]``.
     """
     cdef int64_t n = system.n_particles
     cdef int64_t budget = system.budget
@@ -230,9 +230,9 @@ cdef inline void draw_parents(
     memset(children_end, 0, <size_t>n * sizeof(int64_t))
     make_guide(cumulative, n, guide)
     for i in range(budget):
-        drawn[i] = guided(cumulative, n, guide, uniforms[i])
+        drawn[i] = find_by_guide(cumulative, n, guide, uniforms[i])
         children_end[drawn[i]] += 1
-    for k in range(n):  # counts become starts, and then ends
+    for k in range(n):  # replace counts by starts, which the next loop turns into ends
         i = children_end[k]
         children_end[k] = n_before
         n_before += i
@@ -245,7 +245,7 @@ cdef inline double draw_states(
     System* system, double* potential, const int64_t* children_end, const double* sorted_uniforms,
     Survivors* chosen,
 ) noexcept nogil:
-    """Draw the children of all parents; return the weight of those that are distinct."""
+    """Draw the children of all parents; return the weight of the distinct ones."""
     cdef double carried = 0.0
     cdef uint32_t i, n
     cdef int64_t k = 0

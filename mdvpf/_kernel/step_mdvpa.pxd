@@ -1,8 +1,8 @@
 # cython: language_level=3
 """One step of MD-VPA: complete the pending step, then choose what VPA would choose on the symbol.
 
-The committed particles lag one symbol behind. The provisional set is a list of candidates of the
-pending symbol; it is never written into tables.
+The committed particles are one symbol behind. The provisional particles, which are shown meanwhile,
+are candidates of the pending symbol; they are never written into tables.
 """
 
 from libc.math cimport INFINITY, exp, isfinite, log
@@ -43,7 +43,7 @@ cdef inline void copy_survivors(Survivors* target, const Survivors* source) noex
 
 
 cdef inline Status expand_pending(System* system, int attempt) noexcept nogil:
-    """Score the candidates of the pending symbol again, as when it came."""
+    """Repeat the expansion of the pending symbol."""
     cdef Status status = score_rows(system, system.pending_symbol, True, &system.now)
     if status == OK:
         use_pending_symbol(system)
@@ -52,7 +52,7 @@ cdef inline Status expand_pending(System* system, int attempt) noexcept nogil:
 
 
 cdef inline Status tilt(System* system, int32_t lookahead, double discount) noexcept nogil:
-    """Score the candidates of the pending symbol with the one after it."""
+    """Add the regret term of a look-ahead to the scores of the pending symbol's candidates."""
     cdef Status status = score_rows(system, lookahead, False, &system.now)
     if status == OK:
         use_symbol(system, lookahead)
@@ -64,7 +64,7 @@ cdef inline Status tilt(System* system, int32_t lookahead, double discount) noex
 cdef inline Status choose_pending(
     System* system, int32_t lookahead, double discount, Uniforms* uniforms
 ) noexcept nogil:
-    """Choose the survivors of the pending step, given the symbol after it if there is one."""
+    """Choose the survivors of the pending step; `lookahead` is MISSING if there is none."""
     cdef Survivors* chosen = &system.chosen
     cdef uint64_t* keys = system.scratch.keys
     cdef uint64_t* work = system.scratch.key_work
@@ -106,9 +106,9 @@ cdef inline void match_provisional(
 ) noexcept nogil:
     """Find each provisional particle among the survivors that are about to be committed.
 
-    Nearly all are there, and the next expansion computes their probability of the symbol, which is
-    one of the given key. That of the others is computed here, before the commit changes the tables
-    that they refer to.
+    Nearly all of them are survivors, and the next expansion computes their probability of the
+    symbol of key `number`. For the others it is computed here, before the commit changes the tables
+    of their parents.
     """
     cdef const uint32_t* parent = system.provisional.parent
     cdef const uint32_t* state = system.provisional.state
@@ -136,7 +136,7 @@ cdef inline void match_provisional(
 
 
 cdef inline double provisional_log_predictive(const System* system) noexcept nogil:
-    """Log of the probability of the symbol just expanded under the provisional set before it."""
+    """Log predictive, under the provisional particles, of the symbol that was just expanded."""
     cdef const double* weight = system.provisional.weight
     cdef const double* probability = <const double*>system.work.provisional_probability.data
     cdef const double* symbol_probability = <const double*>system.work.symbol_probability.data
@@ -159,7 +159,7 @@ cdef inline double provisional_log_predictive(const System* system) noexcept nog
 
 
 cdef inline double provisional_log(const System* system, int64_t i) noexcept nogil:
-    """Log of the weight of a provisional particle times the density of what was just expanded."""
+    """Log of the weight of a provisional particle times its density of the observation."""
     cdef int64_t index = (<const int64_t*>system.work.chosen_index.data)[i]
     cdef double log_weight = log(system.provisional.weight[i])
     if system.provisional.logarithmic:
@@ -172,7 +172,7 @@ cdef inline double provisional_log(const System* system, int64_t i) noexcept nog
 cdef inline Status complete_pending(
     System* system, int32_t symbol, uint32_t number, double discount, Uniforms* uniforms
 ) noexcept nogil:
-    """MD-VPA: complete the pending step; reserve the expansion of the symbol after it.
+    """Complete the pending step; reserve memory for the expansion of the symbol after it.
 
     That symbol is the look-ahead if it has the same key.
     """
@@ -201,7 +201,7 @@ cdef inline Status complete_pending(
     match_provisional(system, symbol, number)
     commit(system, &system.chosen, system.pending_symbol)
     if system.numbers.n_channels:
-        relate_densities(system)  # as VPA has them, without rows that nobody holds any more
+        relate_densities(system)  # without rows that nobody holds any more, as in VPA
     system.pending = False
     return OK
 
@@ -210,7 +210,7 @@ cdef inline Status step_mdvpa(
     System* system, int32_t symbol, uint32_t number, double discount, Uniforms* uniforms,
     Report* report,
 ) noexcept nogil:
-    """One step of MD-VPA: complete the pending step, then choose a provisional set as VPA does."""
+    """One step of MD-VPA: complete the pending step; choose provisional particles as VPA does."""
     cdef bint pending = system.pending
     cdef Status status
     if pending:

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Steps that rank candidates: VPA and OptimalResampling, and the functions that all steps share.
+"""Steps that rank candidates: VPA and OptimalResampling; and functions that all steps share.
 
-A step scores the candidates, chooses survivors, reserves memory for them and commits them. Until
-the commit nothing that a user can see has changed, and the commit cannot fail.
+A step scores the candidates, chooses survivors, reserves memory for them and commits them. The
+state of the filter changes only in the commit, which cannot fail.
 """
 
 from libc.math cimport exp, isfinite, log
@@ -44,7 +44,7 @@ cdef inline double effective_size(const Survivors* chosen) noexcept nogil:
 
 
 cdef inline double mean_states_of(const System* system, const Survivors* chosen) noexcept nogil:
-    """Weighted mean number of states of children that are not yet made."""
+    """Weighted mean number of states of children that are not written yet."""
     cdef const uint32_t* parent = chosen.parent
     cdef const uint32_t* state = chosen.state
     cdef const double* weight = chosen.weight
@@ -63,14 +63,14 @@ cdef inline double mean_states_of(const System* system, const Survivors* chosen)
 cdef inline void report_ranked(
     const System* system, const Survivors* chosen, Report* report
 ) noexcept nogil:
-    """Report on a step that ranks candidates: sample size, survivors, share discarded."""
+    """Fill in the report of a step: effective sample size, survivors, share discarded."""
     report.ess = effective_size(chosen)
     report.n_particles = chosen.n
     report.discarded = chosen.discarded
 
 
 cdef inline Status predict(System* system, int32_t symbol, Report* report) noexcept nogil:
-    """Report the log predictive, which the expansion of the symbol has computed."""
+    """Fill in the log predictive, which the expansion of the symbol has computed."""
     cdef double log_predictive
     if not system.candidates.predictive > 0.0:
         return NOT_A_NUMBER
@@ -90,7 +90,7 @@ cdef inline Status predict(System* system, int32_t symbol, Report* report) noexc
 cdef inline Status choose_top(
     System* system, int32_t symbol, Survivors* chosen
 ) noexcept nogil:
-    """Choose the K best candidates of the symbol, which were expanded, and weigh them."""
+    """Choose and weigh the K best candidates of the symbol, which was expanded."""
     cdef CandidateSet* candidates = &system.candidates
     cdef uint64_t* keys = system.scratch.keys
     cdef uint64_t* work = system.scratch.key_work
@@ -105,7 +105,7 @@ cdef inline Status choose_top(
 cdef inline void weigh_survivors(
     const CandidateSet* candidates, Survivors* chosen
 ) noexcept nogil:
-    """Weigh the survivors; find the share of the candidates' weight that is discarded."""
+    """Weigh the survivors; compute the share of the candidates' total score that is discarded."""
     cdef const double* score = chosen.weight
     cdef double carried = 0.0
     cdef int64_t i
@@ -137,7 +137,7 @@ cdef inline Status choose_optimal(
 cdef inline Status choose_optimal_bounded(
     System* system, int32_t symbol, Survivors* chosen, Uniforms* uniforms
 ) noexcept nogil:
-    """Choose survivors of the symbol, which was expanded, by the optimal rule."""
+    """`choose_optimal` after an expansion that may have left out candidates."""
     if not system.candidates.complete:
         if uniforms.used >= uniforms.n:
             return TOO_FEW_UNIFORMS
@@ -151,7 +151,7 @@ cdef inline Status choose_optimal_bounded(
 cdef inline Status finish(
     System* system, Survivors* chosen, int32_t symbol, Report* report
 ) noexcept nogil:
-    """Describe and commit the chosen survivors."""
+    """Reserve memory for the chosen survivors, commit them and fill in the report."""
     cdef Status status = reserve_commit(system, chosen)
     if status == OK:
         status = prepare_statistics(system, chosen, NULL, symbol, False)
@@ -165,7 +165,7 @@ cdef inline Status finish(
 cdef inline Status step_ranked(
     System* system, int32_t symbol, Uniforms* uniforms, Report* report
 ) noexcept nogil:
-    """One step of VPA or of the optimal rule."""
+    """One step of VPA or OptimalResampling."""
     cdef bint optimal = system.algorithm == ALGORITHM_OPTIMAL
     cdef Survivors* chosen = &system.chosen
     cdef bint of_numbers = system.numbers.n_channels > 0

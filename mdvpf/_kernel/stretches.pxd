@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""Stretches: the trees of labels that `positions.pxd` describes, and which addresses are used.
+"""Stretches: the trees of labels that `positions.pxd` describes, and the use of addresses.
 
-Stretches are numbered, and a number is used again when no key has an address there any more. They
-are opened in rounds, each from the first to the last of about twice as many as are in use: so there
-are always free ones, numbers that are opened soon after each other lie in the same nodes, and the
-trees are in proportion to the keys. Before a round starts, what no key needs is dropped from the
-trees. It is dropped for all particles at once, so that shared nodes can be written in place, and
-nothing has to be allocated.
+Stretches are numbered, and a number is reused when no key has an address in the stretch any more.
+They are opened in rounds. A round goes once through about twice as many numbers as are in use. So
+there are always free stretches, stretches opened one after the other are in the same nodes, and the
+size of the trees is proportional to the number of keys. Before a round starts, stretches without
+keys are dropped from the trees of all particles at once. Shared nodes are therefore written in
+place, and nothing has to be allocated.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -20,15 +20,15 @@ from mdvpf._kernel.counts cimport children, own_node, release_group, release_tre
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.merging cimport count_below, unmark_below
 from mdvpf._kernel.particles cimport block_of, shares_block
-from mdvpf._kernel.pool cimport at, class_of, pages_for, resize, take
+from mdvpf._kernel.pool cimport at, class_of, pages_for, resize, take_record
 from mdvpf._kernel.positions cimport address_of, open_labels, stretches_of, vacate
 from mdvpf._kernel.types cimport Positions, Record, System, handle_t
 
 cdef enum:
-    FREE_STRETCHES = 16         # of a round, beside twice those in use
-    MOST_STRETCHES = 0x0FFFFFF0  # all addresses are less than 2**32 - 1
+    FREE_STRETCHES = 16         # a round has twice the stretches in use and this many
+    MOST_STRETCHES = 0x0FFFFFF0  # keeps all addresses below 2**32 - 1
     ALL_LIVE = 0xFFFF           # every address of the open stretch is used
-    NO_STRETCH = 0xFFFFFFFFu    # none is open, while trees are pruned
+    NO_STRETCH = 0xFFFFFFFFu    # no stretch is open; trees are being pruned
 
 # Notes of nodes while the trees are pruned.
 cdef enum:
@@ -37,7 +37,7 @@ cdef enum:
 
 
 cdef inline uint32_t levels_for(uint32_t n_stretches) noexcept nogil:
-    """Levels of nodes above so many stretches."""
+    """Levels of nodes in a tree of `n_stretches` stretches."""
     cdef uint32_t levels = 0
     while (n_stretches - 1) >> (NODE_BITS * levels):
         levels += 1
@@ -47,7 +47,7 @@ cdef inline uint32_t levels_for(uint32_t n_stretches) noexcept nogil:
 # ---- trees -------------------------------------------------------------------------------
 
 cdef inline bint is_dead(const System* system, uint32_t stretch) noexcept nogil:
-    """Whether the trees need not have a stretch: nobody uses it, or it is in the blocks."""
+    """Whether the trees can drop a stretch: no key uses it, or its labels are in the blocks."""
     return stretch >= system.positions.n_stretches or stretch == system.positions.open \
         or (<const uint8_t*>system.stored.stretch_live.data)[stretch] == 0
 
@@ -55,7 +55,7 @@ cdef inline bint is_dead(const System* system, uint32_t stretch) noexcept nogil:
 cdef inline bint prune_below(
     System* system, handle_t* held, uint32_t level, uint32_t first
 ) noexcept nogil:
-    """Drop dead stretches below a handle, the first of which is known; whether nothing is left."""
+    """Drop dead stretches below a handle, from number `first` on; return whether none is left."""
     cdef handle_t* below
     cdef Record* node
     cdef bint is_empty = True
@@ -78,14 +78,14 @@ cdef inline bint prune_below(
                 is_empty = False
         node.note = EMPTY if is_empty else KEPT
     is_empty = node.note == EMPTY
-    if is_empty:  # all who hold it drop it, one after the other
+    if is_empty:  # every holder of the node drops it when its turn comes
         release_group(&system.pool, held[0])
         held[0] = NONE
     return is_empty
 
 
 cdef inline void prune(System* system) noexcept nogil:
-    """Drop from all trees what no key needs."""
+    """Drop stretches without keys from all trees."""
     cdef int64_t k
     for k in range(system.n_particles):
         if not shares_block(system, k):
@@ -97,7 +97,7 @@ cdef inline void prune(System* system) noexcept nogil:
 
 
 cdef inline void add_level(System* system) noexcept nogil:
-    """Put a node above every tree; there is room."""
+    """Put a node above every tree. `reserve_positions` has made room."""
     cdef handle_t* held
     cdef handle_t node
     cdef Record* root
@@ -125,7 +125,7 @@ cdef inline void add_level(System* system) noexcept nogil:
 
 
 cdef inline void remove_level(System* system) noexcept nogil:
-    """Remove the top node of every tree, of which only the first part is used."""
+    """Remove the top node of every tree. Only its first child may be in use."""
     cdef handle_t* held
     cdef handle_t node, below
     cdef int64_t k
@@ -143,7 +143,7 @@ cdef inline void remove_level(System* system) noexcept nogil:
 
 
 cdef inline size_t count_records_of_keys(System* system) noexcept nogil:
-    """How many records there are of stretches and of nodes above them."""
+    """The number of records of stretches and of nodes above them."""
     cdef uint32_t levels = system.positions.levels
     cdef size_t n = 0
     cdef int64_t k
@@ -156,10 +156,10 @@ cdef inline size_t count_records_of_keys(System* system) noexcept nogil:
     return n
 
 
-# ---- which stretch is opened -------------------------------------------------------------
+# ---- opening a stretch -------------------------------------------------------------------
 
 cdef inline bint open_next(System* system, uint32_t first) noexcept nogil:
-    """Open the first free stretch of the round from a number on; whether there is one."""
+    """Open the first free stretch of the round from `first` on; return whether there is one."""
     cdef const uint8_t* live = <const uint8_t*>system.stored.stretch_live.data
     while first < system.positions.round_end and live[first]:
         first += 1
@@ -172,7 +172,7 @@ cdef inline bint open_next(System* system, uint32_t first) noexcept nogil:
 
 
 cdef inline void start_round(System* system) noexcept nogil:
-    """Drop what no key needs, and find how many stretches the next round has."""
+    """Drop stretches without keys, and set the length of the next round."""
     cdef Positions* positions = &system.positions
     cdef uint8_t* live = <uint8_t*>system.stored.stretch_live.data
     cdef uint32_t n_live = 0
@@ -198,8 +198,8 @@ cdef inline void start_round(System* system) noexcept nogil:
 # ---- writing -----------------------------------------------------------------------------
 
 cdef inline handle_t make_stretch(System* system, const uint32_t* labels) noexcept nogil:
-    """A record with the labels of a stretch, which nobody holds yet. It has the size of a node."""
-    cdef handle_t handle = take(&system.pool, class_of(&system.pool, NODE_UNITS))
+    """Make a record of the labels of a stretch, with no references. It has the size of a node."""
+    cdef handle_t handle = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
     cdef Record* record = <Record*>at(&system.pool, handle)
     record.refs = 0
     record.shape = 0
@@ -208,28 +208,28 @@ cdef inline handle_t make_stretch(System* system, const uint32_t* labels) noexce
     return handle
 
 
-cdef inline void hang(System* system, handle_t* held, handle_t stretch) noexcept nogil:
-    """Hang the record of the open stretch into a tree."""
+cdef inline void attach(System* system, handle_t* held, handle_t stretch) noexcept nogil:
+    """Attach the record of the open stretch to a tree."""
     cdef uint32_t level = system.positions.levels
     while level > 0:
         level -= 1
         own_node(&system.pool, held)
         held = &children(&system.pool, held[0])[
             (system.positions.open >> (NODE_BITS * level)) & (NODE_SIZE - 1)]
-    release_group(&system.pool, held[0])  # what the stretch had when it was used before
+    release_group(&system.pool, held[0])  # left over from an earlier use of the number
     held[0] = stretch
     (<Record*>at(&system.pool, stretch)).refs += 1
 
 
 cdef inline void close_stretch(System* system) noexcept nogil:
-    """Give every particle a record of the open stretch, and open another.
+    """Give every particle a record of the open stretch, and open another stretch.
 
-    Particles that follow each other often have the same labels: then they share the record, and
-    the whole tree if they shared the one before.
+    Neighbouring particles often have the same labels. They then share the record, and the whole
+    tree if they shared the tree without it.
     """
-    cdef const uint32_t* known = NULL   # labels of the particle before
-    cdef handle_t before = NONE         # its tree, without the stretch,
-    cdef handle_t after = NONE          # and with it
+    cdef const uint32_t* previous = NULL  # labels of the previous particle
+    cdef handle_t before = NONE         # its tree without the stretch
+    cdef handle_t after = NONE          # its tree with the stretch
     cdef handle_t stretch = NONE
     cdef handle_t* held
     cdef handle_t root
@@ -241,16 +241,16 @@ cdef inline void close_stretch(System* system) noexcept nogil:
         held = stretches_of(system, block_of(system, k))
         labels = open_labels(system, block_of(system, k))
         root = held[0]
-        if known == NULL or memcmp(known, labels, STRETCH * sizeof(uint32_t)) != 0:
+        if previous == NULL or memcmp(previous, labels, STRETCH * sizeof(uint32_t)) != 0:
             stretch = make_stretch(system, labels)
-            hang(system, held, stretch)
+            attach(system, held, stretch)
         elif root == before and root != after:
             held[0] = after
             (<Record*>at(&system.pool, after)).refs += 1
             release_tree(&system.pool, root, system.positions.levels)
         else:
-            hang(system, held, stretch)
-        known = labels
+            attach(system, held, stretch)
+        previous = labels
         before = root
         after = held[0]
     if not open_next(system, system.positions.open + 1):
@@ -266,20 +266,20 @@ cdef inline bint is_in_open(const System* system, uint32_t number) noexcept nogi
 cdef inline Status reserve_positions(
     System* system, int64_t n_particles, size_t* n_pages
 ) noexcept nogil:
-    """Make room for what `write_positions` may need, but add the pages to those to be reserved."""
+    """Make room for `write_positions`; pages that it may need are only added to `n_pages`."""
     cdef const Positions* positions = &system.positions
     cdef size_t n = 2 * <size_t>positions.n_stretches + FREE_STRETCHES
     if positions.open_live != ALL_LIVE or is_in_open(system, positions.active):
         return OK
     if n > MOST_STRETCHES or resize(&system.memory, &system.stored.stretch_live, n) != OK:
         return NO_MEMORY
-    # Every particle may take the stretch, its nodes, and a node above these.
+    # Every particle may need a record of the stretch, the nodes above it, and one more level.
     n_pages[0] += pages_for(<size_t>n_particles * (positions.levels + 2), NODE_UNITS)
     return OK
 
 
 cdef inline void write_positions(System* system, uint32_t emitted) noexcept nogil:
-    """Write where the active key stands after its step, at its address or at a new one."""
+    """Write the position of the active key after its step, at its address or at a new one."""
     cdef Positions* positions = &system.positions
     cdef uint32_t* block
     cdef uint32_t index = 0

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Threads: the particles in ranges, one range a thread, each with work space of its own.
+"""Threads: each thread scores a range of particles, a *part*, with work space of its own.
 
-A range is called a *part*. A thread reads shared data and writes only to the entries of its own
-particles and to its own work space. It sums whole numbers, or leaves sums to be taken in the order
-of particles, so that results have the same bits for any number of threads.
+A thread reads shared data and writes only to the entries of its own particles and to its own work
+space. Its sums are sums of whole numbers; other sums are taken later, in the order of particles. So
+results have the same bits for any number of threads.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -25,12 +25,12 @@ cdef extern from *:
     static void mdvpf_watch_forks(void) { pthread_atfork(NULL, NULL, mdvpf_note_fork); }
     #endif
     """
-    # Threads of OpenMP do not survive a fork, and a child would wait for them for ever.
+    # The threads of OpenMP do not survive a fork; a child would wait for them for ever.
     bint is_forked "mdvpf_is_forked"
     void watch_forks "mdvpf_watch_forks"() noexcept nogil
 
 cdef enum:
-    PART_FROM = 512         # particles: with fewer in a part, a thread does not pay
+    PART_FROM = 512         # a thread is not worth its cost for fewer particles
 
 
 cdef inline size_t array_bytes(uint32_t n_states) noexcept nogil:
@@ -38,13 +38,13 @@ cdef inline size_t array_bytes(uint32_t n_states) noexcept nogil:
 
 
 cdef inline size_t space_bytes(uint32_t n_states) noexcept nogil:
-    """Work space of a part: whole cache lines, since no two threads should write to the same."""
+    """Work space of a part: whole cache lines, so that no two threads write to the same line."""
     cdef size_t n_arrays = sizeof(ThreadBuffers) // sizeof(Buffer)
     return (n_arrays * array_bytes(n_states) + 127) & ~<size_t>63
 
 
 cdef inline Status reserve_threads(System* system, uint32_t n_states) noexcept nogil:
-    """Make room for all parts but the first, which uses that of the system."""
+    """Make room for all parts but the first, which uses the work space of the system."""
     cdef size_t n = <size_t>system.n_threads - 1
     if resize(&system.memory, &system.work.thread_space, n * space_bytes(n_states)) != OK:
         return NO_MEMORY
@@ -62,7 +62,7 @@ cdef inline int64_t part_start(const System* system, int part, int parts) noexce
 
 
 cdef inline System for_part(const System* system, int part) noexcept nogil:
-    """The system as a part sees it. A copy, so the compiler sees that nothing else writes to it."""
+    """A copy of the system with the work space of a part. Being local, it is easy to optimise."""
     cdef System own = system[0]
     cdef Buffer* arrays = <Buffer*>&own.work.own
     cdef size_t bytes = array_bytes(system.thread_states)
@@ -75,6 +75,6 @@ cdef inline System for_part(const System* system, int part) noexcept nogil:
             arrays[i].data = space + i * bytes
             arrays[i].bytes = bytes
         find_arrays(&own)
-    memset(own.scratch.stamp, 0, own.work.own.stamp.bytes)  # of no pair
+    memset(own.scratch.stamp, 0, own.work.own.stamp.bytes)  # pairs are numbered from 1
     own.scratch.n_stamped = 0
     return own

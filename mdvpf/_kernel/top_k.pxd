@@ -1,8 +1,5 @@
 # cython: language_level=3
-"""Selection of the K best candidates, in a fixed order.
-
-This part knows nothing of particles; it is arithmetic on arrays of scores.
-"""
+"""Selection of the K best candidates, in a fixed order: arithmetic on arrays of scores."""
 
 from libc.math cimport INFINITY, exp, fabs, log, rint
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -13,11 +10,11 @@ from mdvpf._kernel.types cimport Candidate, CandidateSet, Survivors
 
 cdef enum:
     N_BINS = 1024
-    FEW = 16                # keys: so few are compared with each other instead of counted
+    FEW = 16                # up to this many keys are compared pairwise instead of counted in bins
 
 
 cdef inline uint64_t order_key(double value) noexcept nogil:
-    """An integer that is larger for a larger double."""
+    """An integer with the order of the double: larger for a larger double."""
     cdef uint64_t bits
     memcpy(&bits, &value, sizeof(bits))
     if bits >> 63:
@@ -36,7 +33,7 @@ cdef inline double key_value(uint64_t key) noexcept nogil:
 
 
 cdef inline uint64_t kth_of_few(const uint64_t* keys, int64_t n, int64_t rank) noexcept nogil:
-    """The key of the given rank, counted from 1 at the largest, by comparing all with all."""
+    """The key of the given rank, counted from 1 at the largest, by pairwise comparison."""
     cdef int64_t i, j, n_larger, n_equal
     for i in range(n):
         n_larger = 0
@@ -52,7 +49,7 @@ cdef inline uint64_t kth_of_few(const uint64_t* keys, int64_t n, int64_t rank) n
 cdef inline uint64_t kth_between(
     const uint64_t* keys, int64_t n, int64_t rank, uint64_t low, uint64_t high, uint64_t* work
 ) noexcept nogil:
-    """The key of the given rank, of keys that all lie between `low` and `high`.
+    """The key of the given rank, of keys that are all between `low` and `high`.
 
     Counts keys in bins of equal width, keeps the bin in which the rank falls, and repeats.
     `work` has room for n keys and may be `keys` itself.
@@ -99,9 +96,9 @@ cdef inline uint64_t kth_largest(
 # ---- the K best --------------------------------------------------------------------------
 
 cdef inline double band_around(double cut, double best, bint logarithmic) noexcept nogil:
-    """How far from the cut a score can be and still be a tie on the grid.
+    """The largest distance from the cut at which a score can be a tie on the grid.
 
-    Logs that are large have large rounding errors of their own.
+    Large logs have larger rounding errors.
     """
     return BAND + 1e-15 * (fabs(cut) + fabs(best)) if logarithmic else BAND * cut
 
@@ -116,7 +113,7 @@ cdef inline void keep(Survivors* chosen, const Candidate* candidate) noexcept no
 cdef inline double cut_value(
     const CandidateSet* candidates, int64_t budget, uint64_t* keys, uint64_t* work
 ) noexcept nogil:
-    """The value of the candidate of rank `budget`, of more candidates than that."""
+    """The value of the candidate of rank `budget`; there must be more candidates than that."""
     cdef const Candidate* items = candidates.items
     cdef uint64_t low = order_key(candidates.least)
     cdef uint64_t high = order_key(candidates.best)
@@ -129,14 +126,14 @@ cdef inline double cut_value(
 cdef inline bint keep_from(
     const CandidateSet* candidates, double low, int64_t budget, Survivors* chosen
 ) noexcept nogil:
-    """Choose all candidates whose value is at least `low`; False if they are not K."""
+    """Choose all candidates whose value is at least `low`; return whether these are K."""
     cdef const Candidate* items = candidates.items
     cdef uint32_t* parent = chosen.parent
     cdef uint32_t* state = chosen.state
     cdef double* weight = chosen.weight
     cdef int64_t n = 0
     cdef int64_t i
-    for i in range(candidates.n):  # written always, kept if it passes: there is room for K + 1
+    for i in range(candidates.n):  # without a branch: always written; there is room for K + 1
         parent[n] = <uint32_t>(items[i].parent_state >> 32)
         state[n] = <uint32_t>items[i].parent_state
         weight[n] = items[i].value
@@ -151,9 +148,9 @@ cdef inline void keep_on_grid(
     const CandidateSet* candidates, double low, double high, int64_t budget,
     uint64_t* keys, uint64_t* work, Survivors* chosen,
 ) noexcept nogil:
-    """Choose the K best, of which those above `high` are certain and those below `low` are not.
+    """Choose all candidates above `high`, and the best between `low` and `high`, until they are K.
 
-    Those between compete by their keys on the grid, and the earliest of equal ones win.
+    Those between are compared on the grid, and ties go to the earliest.
     """
     cdef const Candidate* items = candidates.items
     cdef bint logarithmic = candidates.logarithmic
@@ -171,7 +168,6 @@ cdef inline void keep_on_grid(
             score = items[i].value if logarithmic else log(items[i].value)
             keys[n_band] = order_key(rint((score - best) * GRID) + 0.0)  # -0.0 is 0.0
             n_band += 1
-    # `work` may be overwritten, `keys` is read again below.
     last = kth_largest(keys, n_band, n_equal, work)
     for i in range(n_band):
         n_equal -= keys[i] > last
@@ -194,9 +190,9 @@ cdef inline bint select_top(
 ) noexcept nogil:
     """Choose the candidates with the largest scores, the earliest of those equal on the grid.
 
-    Their scores are left in ``chosen.weight``. The grid matters only within a narrow band
-    around the cut; all others are told apart by their values. Returns False, and the choice is
-    void, if a candidate that was left out of the set could be among them.
+    Their scores are left in ``chosen.weight``. The grid matters only within a narrow band around
+    the cut; other scores are compared directly. Returns False, and `chosen` is undefined, if a
+    candidate that was not collected could be among the K best.
     """
     cdef double cut, band
     if candidates.n <= budget:
@@ -212,7 +208,7 @@ cdef inline bint select_top(
 
 
 cdef inline void weigh(Survivors* chosen, bint logarithmic) noexcept nogil:
-    """Turn the scores that `select_top` left into weights, not normalised."""
+    """Turn the scores that `select_top` left into weights, up to a common factor."""
     cdef double* weight = chosen.weight
     cdef double* log_weight = chosen.log_weight
     cdef double best
@@ -230,9 +226,9 @@ cdef inline void weigh(Survivors* chosen, bint logarithmic) noexcept nogil:
 
 
 cdef inline bint normalize(Survivors* chosen) noexcept nogil:
-    """Make weights that are right up to a common factor sum to one; False if one is NaN.
+    """Divide the weights by their sum; return False if one is NaN.
 
-    Logs are kept as long as a weight is too small to be multiplied, and only then.
+    Logs are kept while some weight is below SMALLEST_WEIGHT, and only then.
     """
     cdef double* weight = chosen.weight
     cdef double* log_weight = chosen.log_weight

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Transition probabilities and potentials f(m, y) = p(m | x) p(y | m) of one particle.
 
-Scores are products of probabilities, not sums of logs: hyper-parameters are bounded so that no
-product underflows, and only where weights are too small for that are scores kept as logs.
-Arrays over states are padded with zeros, so that loops over them run in steps of four.
+Scores are products of probabilities: hyper-parameters are bounded so that no product underflows.
+Only if a weight is too small for that are scores kept as logs. Arrays over states are padded with
+zeros, so that loops over them run in steps of four.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -18,11 +18,11 @@ from mdvpf._kernel.real_scores cimport real_moved_probability, real_potentials
 from mdvpf._kernel.types cimport Model, Row, Scratch, Standing, System, View
 
 
-cdef inline void oracle(
+cdef inline void oracle_factors(
     const Model* model, int64_t entered, bint offers_new, int64_t left, int64_t visited,
     double* scale, double* share,
 ) noexcept nogil:
-    """Find the factors of a transition count (`scale`) and of an entry count (`share`).
+    """Compute the factors of a transition count (`scale`) and of an entry count (`share`).
 
     `entered` is how often any state was entered, `left` how often the current state was left,
     `visited` how often the states reached from it were entered.
@@ -52,7 +52,7 @@ cdef inline uint32_t transition_scores(
     for i in range(row.n):
         left += count_in(row, i)
         visited += into[state_in(row, i)]
-    oracle(model, view.entered, view.offers_new, left, visited, &scale, &share)
+    oracle_factors(model, view.entered, view.offers_new, left, visited, &scale, &share)
     for i in range(0, n_states, 4):
         a = as_double(into[i]) * share * factor[i]
         b = as_double(into[i + 1]) * share * factor[i + 1]
@@ -80,7 +80,7 @@ cdef inline uint32_t transition_scores(
 cdef inline void emission_or_one(
     const Model* model, const View* view, const Row* counts, int32_t symbol, double* out
 ) noexcept nogil:
-    """Emission scores; a missing symbol emits with probability one."""
+    """`emission_scores`, or ones for a missing symbol."""
     cdef uint32_t i
     if symbol == MISSING:
         for i in range(view.n_states + 4):
@@ -108,7 +108,7 @@ cdef inline uint32_t potentials(
 cdef inline uint32_t particle_potentials(
     System* system, int64_t particle, int32_t symbol, double* out, double* total
 ) noexcept nogil:
-    """The potentials of a stored particle."""
+    """`potentials` of a stored particle."""
     cdef View view
     cdef Row counts
     if unlikely(system.model.real):
@@ -121,7 +121,7 @@ cdef inline double moved_probability(
     System* system, int64_t parent, uint32_t state, int32_t symbol, int32_t next_symbol,
     uint32_t number,
 ) noexcept nogil:
-    """Probability of a key's next symbol under a particle moved to the state on the symbol."""
+    """Probability of the next symbol of key `number`, after a move to the state on the symbol."""
     cdef Scratch* scratch = &system.scratch
     cdef uint32_t* block = block_of(system, parent)
     cdef Row counts

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Verification: recompute slowly and plainly what must hold of a system, for tests.
+"""Verification of the invariants of a system, slowly and plainly, for tests.
 
-Covers particles, their tables, the pool and histories, but not work space, which every step
+It covers particles, their tables, the pool and histories, but not work space, which every step
 overwrites.
 """
 
@@ -43,13 +43,13 @@ cdef inline list verified_group(System* system, handle_t handle, uint32_t n_stat
         check(row_start(group, which) <= row_end(group, which), "the rows of a group overlap")
         row = row_in(group, which)
         pairs = {state_in(&row, i): count_in(&row, i) for i in range(row.n)}
-        check(len(pairs) == row.n, "a row names a state twice")
-        check(all([state < n_states for state in pairs]), "a row names a state that does not exist")
-        check(all([count > 0 for count in pairs.values()]), "a row holds a zero")
+        check(len(pairs) == row.n, "a row has a state twice")
+        check(all([state < n_states for state in pairs]), "a row has a state that does not exist")
+        check(all([count > 0 for count in pairs.values()]), "a row has a count of zero")
         rows.append(pairs)
         largest = max([largest] + list(pairs) + list(pairs.values()))
     check((group.shape & 3) >= width_of(largest), "a group is too narrow")
-    check(row_end(group, GROUP - 1) == group.shape >> 2, "a group's length is off")
+    check(row_end(group, GROUP - 1) == group.shape >> 2, "a group has the wrong length")
     check(class_of(&system.pool, group_units(group.shape)) == class_at(&system.pool, handle),
           "a group is in a record of the wrong size")
     return rows
@@ -58,7 +58,7 @@ cdef inline list verified_group(System* system, handle_t handle, uint32_t n_stat
 cdef inline void collect_tree(
     System* system, handle_t handle, uint32_t level, uint32_t first, dict references, dict out
 ) except *:
-    """Collect the groups below a node by number; count references, each node's children once."""
+    """Collect the groups below a node by number; count references, once for each holder."""
     cdef int i
     if handle == NONE:
         return
@@ -66,7 +66,7 @@ cdef inline void collect_tree(
     if level == 0:
         out[first] = handle
         return
-    # Children are held by the node, not by those who hold the node.
+    # Children are held by the node once, however many hold the node.
     below = references if references[handle] == 1 else {}
     for i in range(NODE_SIZE):
         collect_tree(system, children(&system.pool, handle)[i], level - 1,
@@ -90,7 +90,7 @@ cdef inline void verify_particle(System* system, int64_t k, dict references) exc
         handle = rows_of(system, block)[i]
         if handle == NONE:
             continue
-        check(i < used_groups(system, block), "a row of no state")
+        check(i < used_groups(system, block), "there are transitions beyond the states")
         references[handle] = references.get(handle, 0) + 1
         for row in verified_group(system, handle, n_states):
             for state, count in row.items():
@@ -106,16 +106,16 @@ cdef inline void verify_particle(System* system, int64_t k, dict references) exc
               "a group of columns is not found")
         for which, row in enumerate(verified_group(system, handle, n_states)):
             check(not row or (number << GROUP_BITS) + which <= system.model.n_symbols,
-                  "a column of no symbol")
+                  "there are emissions beyond the alphabet")
             for state, count in row.items():
                 emitted[state] += count
     check(emitted == into, "emissions do not sum to entries")
     spread = sum([count / (count + system.model.prior) for count in into])
-    check(abs(spread_in(block)[0] - spread) <= 1e-9 * spread, "the spread is off")
+    check(abs(spread_in(block)[0] - spread) <= 1e-9 * spread, "the spread is wrong")
 
 
 cdef inline void verify_alphabet(System* system) except *:
-    """Check what was seen of an open alphabet, and that the trees have room for it."""
+    """Check the counts of an open alphabet, and that the trees have room for it."""
     cdef uint32_t n = system.model.n_symbols
     cdef uint32_t i, symbol
     cdef int64_t k
@@ -124,7 +124,7 @@ cdef inline void verify_alphabet(System* system) except *:
         return
     seen = [seen_times(system)[i] for i in range(n)]
     check(all([times > 0 for times in seen]), "a symbol was never seen")
-    check(sum(seen) == system.n_seen, "symbols do not sum to what was seen")
+    check(sum(seen) == system.n_seen, "counts of symbols do not sum to the symbols seen")
     check(root_for(system, n) <= system.root_size <= MAX_ROOT, "the root is too small")
     check(depth_for(n) <= system.depth, "the trees of columns are too shallow")
     check(row_depth_for(system, n) <= system.row_depth, "the trees of rows are too shallow")
@@ -135,7 +135,7 @@ cdef inline void verify_alphabet(System* system) except *:
             for symbol in range(1, n + 1):
                 row = column_of(system, block_of(system, k), symbol)
                 check(sum([count_in(&row, i) for i in range(row.n)]) == seen[symbol - 1],
-                      "emissions of a symbol are not how often it was seen")
+                      "emissions of a symbol differ from the times it was seen")
 
 
 cdef inline void verify_pool(System* system, dict references) except *:
@@ -145,21 +145,21 @@ cdef inline void verify_pool(System* system, dict references) except *:
     live = 0
     n_bytes = 0
     for i in range(1, system.pool.n_pages):
-        if pages[i].n_slots:
+        if pages[i].capacity:
             live += pages[i].n_live
             n_bytes += pages[i].n_live * system.pool.units[pages[i].size_class] * 8
-            check(pages[i].n_live <= pages[i].n_touched <= pages[i].n_slots, "a page is overfull")
+            check(pages[i].n_live <= pages[i].n_touched <= pages[i].capacity, "a page is overfull")
     check(live == len(references), f"{live} records are live, {len(references)} are reached")
-    check(n_bytes == system.pool.live_bytes, "live bytes are not the records' bytes")
+    check(n_bytes == system.pool.live_bytes, "live bytes are not the bytes of the records")
     for handle, count in references.items():
-        check((<Record*>at(&system.pool, handle)).refs == count, "a reference count is off")
+        check((<Record*>at(&system.pool, handle)).refs == count, "a reference count is wrong")
         check((<Record*>at(&system.pool, handle)).note == 0, "a note was left behind")
 
 
 cdef inline void verify_buffers(System* system) except *:
-    """Check that every buffer is in a group, and that no typed pointer is out of date."""
+    """Check that every buffer is in a struct of buffers, and that typed pointers are up to date."""
     cdef System again
-    check(reserved_bytes(system) == system.memory.allocated, "a buffer is in no group")
+    check(reserved_bytes(system) == system.memory.allocated, "a buffer is in no struct of buffers")
     memcpy(&again, system, sizeof(System))
     find_arrays(&again)
     check(memcmp(&again, system, sizeof(System)) == 0, "a pointer into a buffer is out of date")
@@ -176,9 +176,9 @@ cdef inline void verify_slots(System* system) except *:
 
 
 cdef inline void verify_totals(System* system) except *:
-    """Check what the look-ahead is going to believe of the rows of the present states."""
+    """Check the stored totals of the rows of current states, which the look-ahead uses."""
     cdef uint32_t* block
-    cdef RowTotal total, known
+    cdef RowTotal total, stored
     cdef Row row
     cdef int64_t k
     if not (system.pending and system.lookahead.has_totals):
@@ -187,8 +187,9 @@ cdef inline void verify_totals(System* system) except *:
         block = block_of(system, k)
         row = transition_row(system, block, block[BLOCK_CURRENT])
         total = total_row(into_of(system, block), &row)
-        known = system.lookahead.row_total[k]
-        check(total.left == known.left and total.visited == known.visited, "a row's total is off")
+        stored = system.lookahead.row_total[k]
+        check(total.left == stored.left and total.visited == stored.visited,
+              "the total of a row is wrong")
 
 
 cdef inline void verify_history(System* system) except *:
@@ -218,5 +219,6 @@ cdef inline void verify_history(System* system) except *:
         generation = above
     check(len(held) == history.n_live, "history nodes are lost")
     for node, count in held.items():
-        check(refs[node] == count, "a history node's reference count is off")
-        check((<uint32_t*>history.tree.state.data)[node] < n_known, "a history state")
+        check(refs[node] == count, "the reference count of a history node is wrong")
+        check((<uint32_t*>history.tree.state.data)[node] < n_known,
+              "the state of a history node is out of range")

@@ -14,7 +14,7 @@ from mdvpf._kernel.verify_statistics cimport verify_statistics
 
 
 cdef inline void verify_all(System* system) except *:
-    """Recompute totals, reference counts and ranges; raise AssertionError if one is off."""
+    """Recompute totals, reference counts and ranges; raise AssertionError if one is wrong."""
     references = {}
     for k in range(system.n_particles):
         if not shares_block(system, k):
@@ -33,9 +33,9 @@ cdef inline void verify_all(System* system) except *:
     verify_history(system)
     check(system.n_potentials == sum(
         [block_of(system, k)[BLOCK_STATES] + 1 for k in range(system.n_particles)]
-    ), "the number of potentials is off")
+    ), "the number of potentials is wrong")
     check(system.n_candidates == system.n_potentials or system.model.real,
-          "the number of candidates is off")
+          "the number of candidates is wrong")
     weights = [(<double*>system.stored.weight.data)[k] for k in range(system.n_particles)]
     check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
     check(1 <= system.n_particles <= system.budget, "too many particles")

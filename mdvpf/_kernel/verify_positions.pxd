@@ -14,7 +14,7 @@ from mdvpf._kernel.verify cimport check, collect_tree
 
 
 cdef inline void verify_keys(System* system) except *:
-    """Check what is the same for all particles: which addresses are used."""
+    """Check the addresses of keys, which are the same for all particles."""
     cdef const Positions* positions = &system.positions
     cdef uint32_t i
     if not positions.enabled:
@@ -29,17 +29,17 @@ cdef inline void verify_keys(System* system) except *:
         check(address >> STRETCH_BITS < len(live), "an address is out of range")
         live[address >> STRETCH_BITS] += 1
     check(live == [(<uint8_t*>system.stored.stretch_live.data)[i] for i in range(len(live))],
-          "addresses are not counted right")
+          "the numbers of addresses in stretches are wrong")
     check(positions.open_live == sum([
         1 << (address & (STRETCH - 1)) for address in addresses
         if address >> STRETCH_BITS == positions.open
-    ]), "the addresses of the open stretch are off")
+    ]), "the addresses of the open stretch are wrong")
     check(positions.open < positions.round_end <= len(live), "the open stretch is out of range")
-    check(positions.levels == levels_for(positions.n_stretches), "trees of the wrong depth")
+    check(positions.levels == levels_for(positions.n_stretches), "trees have the wrong depth")
 
 
 cdef inline void verify_positions(System* system, int64_t k, dict references) except *:
-    """Check the tree of a particle, and that what it has at the addresses of keys are labels."""
+    """Check the tree of stretches of a particle, and the labels at the addresses of keys."""
     cdef uint32_t* block = block_of(system, k)
     cdef uint32_t number, address
     if not system.positions.enabled:
@@ -49,7 +49,7 @@ cdef inline void verify_positions(System* system, int64_t k, dict references) ex
                  stretches)
     for stretch, handle in stretches.items():
         check(stretch < system.positions.n_stretches, "a stretch is out of range")
-        check(group_at(system, handle).shape == 0, "a stretch is none")
+        check(group_at(system, handle).shape == 0, "a stretch is not in a record of its shape")
         check(class_at(&system.pool, handle) == class_of(&system.pool, NODE_UNITS),
               "a stretch is in a record of the wrong size")
     for number in range(system.positions.n_numbers):
@@ -60,4 +60,4 @@ cdef inline void verify_positions(System* system, int64_t k, dict references) ex
             check(position_at(system, block, address - 1) <= n_labels_of(system, block),
                   "a position is a label that the particle does not have")
     check(block[BLOCK_CURRENT] == state_of_key(system, block, system.positions.active),
-          "a particle does not stand where the active key does")
+          "a particle is not in the state of the active key")

@@ -27,20 +27,20 @@ cdef inline list real_rows(System* system, handle_t handle, uint32_t n_states):
     cdef uint32_t which, i
     rows = []
     largest = group.shape >> 2
-    check((group.shape & 3) < LABELLED, "a group is no group")
+    check((group.shape & 3) < LABELLED, "a record of labels is used as a group")
     for which in range(<uint32_t>GROUP):
         check(real_start(group, which) <= real_end(group, which), "the rows of a group overlap")
         row = {}
         for i in range(real_start(group, which), real_end(group, which)):
             state = item(states_in(group), group.shape & 3, i)
-            check(state not in row, "a row names a state twice")
-            check(state < n_states, "a row names a state that does not exist")
+            check(state not in row, "a row has a state twice")
+            check(state < n_states, "a row has a state that does not exist")
             check(sums_in(group)[i] > 0 and isfinite(sums_in(group)[i]), "a sum is not positive")
             row[state] = sums_in(group)[i] * factor
             largest = max(largest, state)
         rows.append(row)
     check((group.shape & 3) >= width_of(largest), "a group is too narrow")
-    check(real_end(group, GROUP - 1) == group.shape >> 2, "a group's length is off")
+    check(real_end(group, GROUP - 1) == group.shape >> 2, "a group has the wrong length")
     check(class_of(&system.pool, real_units(group.shape)) == class_at(&system.pool, handle),
           "a group is in a record of the wrong size")
     return rows
@@ -53,13 +53,14 @@ cdef inline void verify_labels(System* system, uint32_t* block, dict references)
     if handle == NONE:
         return
     references[handle] = references.get(handle, 0) + 1
-    check(system.is_relabelled, "there are labels where there should be none")
-    check((group_at(system, handle).shape & 3) == LABELLED, "a record of labels is none")
+    check(system.is_relabelled, "there is an unexpected record of labels")
+    check((group_at(system, handle).shape & 3) == LABELLED,
+          "a record of labels has the wrong shape")
     labels = labels_in(system, block)
     check(labels[0] == group_at(system, handle).shape >> 2, "labels have the wrong number")
     check(labels[0] <= block[BLOCK_STATES], "there are more labels than states")
-    known = [label_of(system, block, i) for i in range(block[BLOCK_STATES] + 1)]
-    check(known == sorted(set(known)), "labels are not in order")
+    all_labels = [label_of(system, block, i) for i in range(block[BLOCK_STATES] + 1)]
+    check(all_labels == sorted(set(all_labels)), "labels are not in order")
 
 
 cdef inline void verify_real(System* system, int64_t k, dict references) except *:
@@ -70,7 +71,7 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     fades = system.model.forget > 0.0 or system.model.rate > 0.0
     clock = clock_at(&system.model, system.n_steps + 1, system.now_elapsed)
     check(clock.exponent == system.now.exponent and clock.mantissa == system.now.mantissa,
-          "the clock is off")
+          "the clock is wrong")
     check(block[BLOCK_CURRENT] <= n_states <= system.most_states, "a state is out of range")
     check(system.most_states <= system.state_capacity, "a block is too short")
     check(live_states(system, block, &system.now) <= system.model.max_states,
@@ -78,14 +79,16 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     check(n_labels_of(system, block) <= system.most_labels, "a label is out of range")
     verify_labels(system, block, references)
     into = [real_into(system, block)[i] * factor for i in range(n_states)]
-    check(all([isfinite(count) and count >= 0.0 for count in into]), "an entry is no number")
+    check(all([isfinite(count) and count >= 0.0 for count in into]),
+          "an entry is not a finite number")
     reached = [0.0] * n_states
     emitted = [0.0] * n_states
     n_rows = [0] * n_states
     for i in range(system.n_groups):
         groups = {}
         collect_tree(system, rows_of(system, block)[i], system.row_depth, 0, references, groups)
-        check(not groups or i < used_groups(system, block), "a row of no state")
+        check(not groups or i < used_groups(system, block),
+              "there are transitions beyond the states")
         for handle in groups.values():
             for row in real_rows(system, handle, n_states):
                 for state, count in row.items():
@@ -98,7 +101,7 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     for number, handle in groups.items():
         for which, row in enumerate(real_rows(system, handle, n_states)):
             check(not row or (number << GROUP_BITS) + which <= system.model.n_symbols,
-                  "a column of no symbol")
+                  "there are emissions beyond the alphabet")
             for state, count in row.items():
                 emitted[state] += count
     # Faded transitions and faint emissions may be missing; sums are cut to 24 bits.
@@ -112,4 +115,4 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     if system.model.by_rows:
         counted = [reached_of(system, block)[i] for i in range(n_states)]
         if not fades:
-            check(counted == n_rows, "rows are not counted right")
+            check(counted == n_rows, "the numbers of rows that lead to states are wrong")

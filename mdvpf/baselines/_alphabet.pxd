@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The alphabet of a tree, and what is predicted where nothing was counted.
+"""The alphabet of a tree, and its base distribution, which predicts without counts.
 
-A closed alphabet has a fixed number of symbols, all alike. An open one numbers its symbols by first
-appearance: n_symbols is how many were seen so far, D, and the symbol D is one never seen. Its base
-is that of `OpenVocabulary`, with g(y) how often y was seen in the whole stream, of all keys
-together, and G their sum::
+A closed alphabet has a fixed number of symbols and a uniform base. An open one numbers its symbols
+by first appearance: D = n_symbols of them were seen so far, and symbol D stands for one never seen.
+Its base is that of `OpenVocabulary`. With g(y) the count of y in the whole stream, over all keys,
+and G their sum::
 
     q(y) = (g(y) - discount) / (G + strength),    q(D) = (strength + discount * D) / (G + strength)
 """
@@ -16,16 +16,16 @@ from mdvpf._kernel.pool cimport resize
 from mdvpf._kernel.types cimport Buffer, Memory
 
 cdef enum:
-    MOST_SYMBOLS = 0x7FFFFFF0   # of an open alphabet
+    MOST_SYMBOLS = 0x7FFFFFF0   # limit of an open alphabet
 
 
 cdef struct Alphabet:
     bint is_open
-    int64_t n_symbols       # its size; how many were seen, if it is open
-    double strength         # of the base of an open alphabet
+    int64_t n_symbols       # size; if open, the number of symbols seen
+    double strength         # open alphabet: parameters of the base
     double discount
     int64_t n_seen          # symbols observed, G
-    Buffer seen             # int64_t[n_symbols]: how often each was observed, g
+    Buffer seen             # int64_t[n_symbols]: count of each symbol, g
 
 
 cdef inline int64_t* seen_times(const Alphabet* alphabet) noexcept nogil:
@@ -33,12 +33,12 @@ cdef inline int64_t* seen_times(const Alphabet* alphabet) noexcept nogil:
 
 
 cdef inline int64_t n_outcomes(const Alphabet* alphabet) noexcept nogil:
-    """Entries of a prediction: one a symbol, and one for those never seen."""
+    """Entries of a prediction: one for each symbol and, if open, one for symbols never seen."""
     return alphabet.n_symbols + alphabet.is_open
 
 
 cdef inline double base_probability(const Alphabet* alphabet, int64_t symbol) noexcept nogil:
-    """What is predicted where nothing was counted."""
+    """The probability of a symbol in the base distribution."""
     cdef double total
     if not alphabet.is_open:
         return 1.0 / alphabet.n_symbols
@@ -51,14 +51,14 @@ cdef inline double base_probability(const Alphabet* alphabet, int64_t symbol) no
 cdef inline double symbol_prior(
     const Alphabet* alphabet, double beta, int64_t symbol
 ) noexcept nogil:
-    """The pseudo-count of a symbol: beta, or its part of beta in an open alphabet."""
+    """The pseudo-count of a symbol: beta; in an open alphabet, beta times its base probability."""
     if not alphabet.is_open:
         return beta
     return beta * base_probability(alphabet, symbol)
 
 
 cdef inline double total_prior(const Alphabet* alphabet, double beta) noexcept nogil:
-    """The pseudo-counts of all symbols together."""
+    """The sum of the pseudo-counts of all symbols."""
     return beta if alphabet.is_open else alphabet.n_symbols * beta
 
 
@@ -73,7 +73,7 @@ cdef inline Status reserve_symbol(
 
 
 cdef inline void count_symbol(Alphabet* alphabet, int32_t symbol) noexcept nogil:
-    """Count a symbol that was observed, for which there is room; one that is new becomes known."""
+    """Count a symbol that was observed; if it is new, the alphabet grows. There must be room."""
     if not alphabet.is_open:
         return
     if symbol == alphabet.n_symbols:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A tree as arrays, and arrays as a tree."""
+"""Conversion of trees to arrays and back, for checkpoints."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy
@@ -19,14 +19,14 @@ cdef extern from *:
     """
     #define MDVPF_TREE_MOST_SEEN 9007199254740992
     """
-    const int64_t MOST_SEEN "MDVPF_TREE_MOST_SEEN"  # up to here, doubles hold every integer
+    const int64_t MOST_SEEN "MDVPF_TREE_MOST_SEEN"  # counts up to this are exact as doubles
 
 
 cdef inline int dump_tree(
     const Tree* tree, uint32_t[::1] parents, int32_t[::1] edges, double[:, ::1] node_values,
     uint32_t[::1] owners, int32_t[::1] symbols, double[:, ::1] entry_values,
 ) except -1:
-    """Write everything that was counted: see `CountTree.dump`."""
+    """Write all nodes and counts: see `CountTree.dump`."""
     cdef int64_t n_nodes = tree.n_nodes
     cdef int64_t n_entries = tree.n_entries
     cdef uint32_t node, entry
@@ -66,7 +66,7 @@ cdef inline Status fill_tree(
     const double[:, ::1] node_values, const uint32_t[::1] owners, const int32_t[::1] symbols,
     const double[:, ::1] entry_values,
 ) except *:
-    """Take what `dump_tree` wrote into a tree that is new; raise ValueError if it makes no tree."""
+    """Fill a new tree with the arrays of `dump_tree`; raise ValueError if they are not a tree."""
     cdef int64_t n_nodes = parents.shape[0] + 1
     cdef int64_t n_entries = owners.shape[0]
     cdef int64_t i
@@ -86,9 +86,9 @@ cdef inline Status fill_tree(
     for i in range(n_nodes):
         if i:
             if parents[i - 1] >= i:
-                raise ValueError("a node before its parent")
+                raise ValueError("a node comes before its parent")
             if not START <= edges[i - 1] < rule.alphabet.n_symbols:
-                raise ValueError("a symbol that is not of the alphabet")
+                raise ValueError("a symbol is not in the alphabet")
             if find_node(tree, parents[i - 1], edges[i - 1]) != ABSENT:
                 raise ValueError("a node occurs twice")
             levels.append(levels[parents[i - 1]] + 1)
@@ -99,7 +99,7 @@ cdef inline Status fill_tree(
     row = tree.entry_width * sizeof(double)
     for i in range(n_entries):
         if owners[i] >= n_nodes or not 0 <= symbols[i] < rule.alphabet.n_symbols:
-            raise ValueError("a count of nothing")
+            raise ValueError("a count has no node or no symbol")
         if find_entry(tree, owners[i], symbols[i]) != ABSENT:
             raise ValueError("a count occurs twice")
         memcpy(values_of_entry(tree, add_entry(tree, owners[i], symbols[i])),
@@ -112,7 +112,7 @@ cdef inline Status fill_tree(
 cdef inline int dump_seen(const Alphabet* alphabet, int64_t[::1] out) except -1:
     """Write how often each symbol of an open alphabet was seen."""
     if not alphabet.is_open or out.shape[0] != alphabet.n_symbols:
-        raise ValueError("out: expected one entry a symbol of an open alphabet")
+        raise ValueError("out: expected one entry for each symbol of an open alphabet")
     if out.shape[0]:
         memcpy(&out[0], alphabet.seen.data, out.shape[0] * sizeof(int64_t))
     return 0
@@ -121,7 +121,7 @@ cdef inline int dump_seen(const Alphabet* alphabet, int64_t[::1] out) except -1:
 cdef inline Status fill_seen(
     Memory* memory, Alphabet* alphabet, const int64_t[::1] seen
 ) except *:
-    """Take what `dump_seen` wrote into an alphabet of which nothing was seen, or raise."""
+    """Set the counts of a new open alphabet; raise ValueError if they are out of range."""
     cdef int64_t n = seen.shape[0]
     cdef int64_t total = 0
     cdef int64_t i
@@ -131,7 +131,7 @@ cdef inline Status fill_seen(
         raise ValueError(f"seen: expected at most {MOST_SYMBOLS} symbols")
     for i in range(n):
         if not 0 < seen[i] <= MOST_SEEN - total:
-            raise ValueError(f"seen[{i}]={seen[i]}: a symbol was seen never, or too often")
+            raise ValueError(f"seen[{i}]={seen[i]}: expected at least 1, and a sum up to 2**53")
         total += seen[i]
     if n:
         if reserve_symbol(memory, alphabet, <int32_t>(n - 1)) != OK:

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""What came before: the context of a sequence, and the contexts of all keys.
+"""Contexts: the latest symbols of the sequence of each key.
 
-A `Past` holds the context of key=None and the work space of a step. Other keys have a `Position`
-each, found by the number of the key. To step in one of them, its context and that of the past are
-swapped, and swapped back afterwards: nothing is copied, and nothing can fail.
+A `Past` has the context of key=None and the work space of a step. Every other key has a `Position`,
+which is found by the number of the key. For a step of a key, its context is swapped with that of
+the `Past`, and swapped back afterwards. This copies no symbols and cannot fail.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -12,7 +12,7 @@ from libc.string cimport memmove, memset
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.pool cimport dispose, resize
 from mdvpf._kernel.types cimport Buffer, Memory
-from mdvpf.baselines._tables cimport ABSENT, FIRST_TABLE, enter_in_table, hashed
+from mdvpf.baselines._tables cimport ABSENT, FIRST_TABLE, enter_in_table, hash_of
 
 cdef enum:
     MISSING = -1
@@ -22,35 +22,35 @@ cdef enum:
 
 
 cdef struct Position:
-    Buffer symbols          # int32_t[]: the latest at end - 1
+    Buffer symbols          # int32_t[]: the latest symbol is at end - 1
     int64_t end
     int64_t n               # symbols of the context
-    int32_t number          # of the key
+    int32_t number          # number of the key
 
 
 cdef struct Past:
     Memory memory
-    Buffer symbols          # int32_t[]: the latest at end - 1
-    Buffer path             # uint32_t[2 * (n + 1)]: work space, nodes of the path and entries there
+    Buffer symbols          # int32_t[]: the latest symbol is at end - 1
+    Buffer path             # uint32_t[2 * (n + 1)]: work space, nodes of the path and their entries
     Buffer work             # double[]: work space of a rule
     int64_t end
-    int64_t n               # symbols of the present context
-    int64_t limit           # the most that it has
-    Buffer positions        # Position[]: those of the keys in use, key=None aside
-    Buffer table            # uint32_t[]: positions by the number of the key
-    uint64_t mask           # places of the table, less one
+    int64_t n               # symbols of the context
+    int64_t limit           # most symbols of a context
+    Buffer positions        # Position[]: of the keys in use except key=None
+    Buffer table            # uint32_t[]: hash table of positions by the number of the key
+    uint64_t mask           # places of the table minus one
     int64_t n_positions
 
 
 # ---- one context -------------------------------------------------------------------------
 
 cdef inline int32_t symbol_before(const Past* past, int64_t i) noexcept nogil:
-    """The symbol of the context that came i symbols before the latest."""
+    """The symbol of the context i symbols before the latest."""
     return (<const int32_t*>past.symbols.data)[past.end - 1 - i]
 
 
 cdef inline Status reserve_past(Past* past, int64_t n_more) noexcept nogil:
-    """Make room for more symbols, and for the path of the context as it is."""
+    """Make room for `n_more` symbols, and for the path of the present context."""
     cdef size_t most = <size_t>(past.n + n_more)
     cdef size_t n = <size_t>past.n
     if resize(&past.memory, &past.path, 2 * (n + 1) * sizeof(uint32_t)) != OK:
@@ -66,7 +66,7 @@ cdef inline Status reserve_past(Past* past, int64_t n_more) noexcept nogil:
 
 
 cdef inline void push(Past* past, int32_t symbol) noexcept nogil:
-    """Add a symbol, for which there is room; the oldest leaves a context that is full."""
+    """Append a symbol, for which there is room; a full context drops its oldest symbol."""
     if past.limit == 0:
         return
     (<int32_t*>past.symbols.data)[past.end] = symbol
@@ -82,16 +82,16 @@ cdef inline Position* position_at(const Past* past, uint32_t i) noexcept nogil:
 
 
 cdef inline uint64_t home_of_position(const Past* past, uint32_t i) noexcept nogil:
-    return hashed(<uint32_t>position_at(past, i).number, 0) & past.mask
+    return hash_of(<uint32_t>position_at(past, i).number, 0) & past.mask
 
 
 cdef inline uint32_t find_position(const Past* past, int32_t number) noexcept nogil:
-    """The position of a key, or ABSENT if its sequence has not begun."""
+    """The position of a key, or ABSENT if the key has none."""
     cdef const uint32_t* table = <const uint32_t*>past.table.data
     cdef uint64_t place
     if past.n_positions == 0:
         return ABSENT
-    place = hashed(<uint32_t>number, 0) & past.mask
+    place = hash_of(<uint32_t>number, 0) & past.mask
     while table[place] != ABSENT:
         if position_at(past, table[place]).number == number:
             return table[place]
@@ -100,7 +100,7 @@ cdef inline uint32_t find_position(const Past* past, int32_t number) noexcept no
 
 
 cdef inline Status reserve_positions(Past* past, int64_t n_more) noexcept nogil:
-    """Make room for the positions of so many more keys."""
+    """Make room for the positions of `n_more` keys."""
     cdef uint64_t n = <uint64_t>(past.n_positions + n_more)
     cdef uint64_t size = past.mask + 1 if past.table.data != NULL else FIRST_TABLE
     cdef Buffer larger
@@ -136,7 +136,7 @@ cdef inline uint32_t add_position(Past* past, int32_t number) noexcept nogil:
 
 
 cdef inline uint64_t place_of_position(const Past* past, uint32_t i) noexcept nogil:
-    """Where in the table a position is."""
+    """The place of a position in the hash table."""
     cdef uint64_t place = home_of_position(past, i)
     while (<const uint32_t*>past.table.data)[place] != i:
         place = (place + 1) & past.mask
@@ -144,13 +144,13 @@ cdef inline uint64_t place_of_position(const Past* past, uint32_t i) noexcept no
 
 
 cdef inline void remove_position(Past* past, uint32_t i) noexcept nogil:
-    """Forget the position of a key; the last one takes its place in the array."""
+    """Remove the position of a key; the last position moves to its index in the array."""
     cdef uint32_t* table = <uint32_t*>past.table.data
     cdef uint32_t last = <uint32_t>(past.n_positions - 1)
     cdef uint64_t gap = place_of_position(past, i)
     cdef uint64_t place = gap
     dispose(&past.memory, &position_at(past, i).symbols)
-    while True:         # those after it move up, so that searches stay unbroken
+    while True:         # move later entries up, so that searches still find them
         place = (place + 1) & past.mask
         if table[place] == ABSENT:
             break
@@ -169,7 +169,7 @@ cdef inline void remove_position(Past* past, uint32_t i) noexcept nogil:
 
 
 cdef inline void swap_position(Past* past, Position* position) noexcept nogil:
-    """Swap the contexts of the past and of a position."""
+    """Swap the contexts of `past` and of a position."""
     cdef Buffer symbols = past.symbols
     cdef int64_t end = past.end
     cdef int64_t n = past.n

@@ -6,13 +6,13 @@ symbol shorter::
 
     P_u(y) = (max(c_u(y) - discount, 0) + (strength + discount * t_u) * P_v(y)) / (c_u + strength)
 
-and P_u = P_v where c_u = 0; the empty context falls back on the base (`_alphabet.pxd`). A symbol
-is counted in the longest context, and in each shorter one as long as it was new in the one before.
+and P_u = P_v where c_u = 0; the empty context falls back on the base (`_alphabet.pxd`). A symbol is
+counted in the longest context, and in each shorter one while it was new in the next longer one.
 
-A grid needs two counts. In a tree of depth d, the longest contexts count occurrences. A shorter u
-counts y once for each context one symbol longer that has seen y, and once for each time that u was
-all there was, at the start of a sequence: its *types*, which do not depend on d. With occurrences
-and types of every context one tree has the counts of all depths.
+A grid needs two counts. In a tree of depth d, the longest contexts count occurrences. A shorter
+context u counts *types*: y once for each context one symbol longer in which y occurred, and once
+for each time that u was the whole context, at the start of a sequence. Types do not depend on d.
+With occurrences and types of every context, one tree has the counts of all depths.
 """
 
 from libc.math cimport exp, log
@@ -35,16 +35,16 @@ cdef extern from *:
     """
     #define MDVPF_LEAST_PROBABILITY 1e-300
     """
-    const double LEAST "MDVPF_LEAST_PROBABILITY"    # so that very deep trees do not underflow
+    const double LEAST "MDVPF_LEAST_PROBABILITY"    # keeps very deep trees from underflow
 
 cdef enum:
-    LEVEL_WIDTH = 5         # numbers of a level in the work space of a grid
+    LEVEL_WIDTH = 5         # numbers for each node of the path in the work space of a grid
 
 
-cdef inline double discounted(
+cdef inline double pitman_yor_probability(
     double count, double total, double n_types, double below, double discount, double strength
 ) noexcept nogil:
-    """The formula, for a context that has occurred."""
+    """P_u(y) of a context with counts, given P_v(y) as `below`."""
     cdef double own = count - discount if count > discount else 0.0
     cdef double found = (own + (strength + discount * n_types) * below) / (total + strength)
     return found if found > LEAST else LEAST
@@ -69,7 +69,7 @@ cdef inline Status step_pitman_yor(
         total = values_of_node(tree, node)[0]
         if total > 0.0:
             count = 0.0 if entry == ABSENT else values_of_entry(tree, entry)[0]
-            p = discounted(
+            p = pitman_yor_probability(
                 count, total, node_at(tree, node).n_symbols, p, setting[0], setting[1]
             )
     log_predictive[0] = log(p)
@@ -92,7 +92,7 @@ cdef inline void apply_node(
     const Tree* tree, uint32_t node, int which, double discount, double strength, int64_t n,
     double* p,
 ) noexcept nogil:
-    """Turn the distribution of the shorter context into that of a node that has occurred."""
+    """Turn the distribution of the next shorter context into that of a node with counts."""
     cdef double scale = strength + discount * node_at(tree, node).n_symbols
     cdef double bottom = values_of_node(tree, node)[which] + strength
     cdef uint32_t entry = node_at(tree, node).first
@@ -128,7 +128,7 @@ cdef inline void predict_pitman_yor(
 # ---- a grid of settings ------------------------------------------------------------------
 
 cdef inline void read_levels(const Tree* tree, Past* past, int64_t found) noexcept nogil:
-    """Write count, total (occurrences, then types) and distinct symbols of each node."""
+    """Write for each node count and total of occurrences, then of types, and distinct symbols."""
     cdef double* level = <double*>past.work.data
     cdef const double* values
     cdef uint32_t entry
@@ -150,7 +150,7 @@ cdef inline void read_levels(const Tree* tree, Past* past, int64_t found) noexce
 cdef inline void write_likelihoods(
     const Rule* rule, const double* levels, int64_t found, double base, double* out
 ) noexcept nogil:
-    """Write the probability of the symbol under each setting; `base` is that of the base."""
+    """Write the probability of the symbol under each setting; `base` is its base probability."""
     cdef const double* pair = <const double*>rule.pairs.data
     cdef const int64_t* depths = <const int64_t*>rule.depths.data
     cdef const double* level
@@ -163,13 +163,14 @@ cdef inline void write_likelihoods(
         for i in range(found):
             if level[1] > 0.0:
                 if depths[j] == i:
-                    out[j] = discounted(level[0], level[1], level[4], p, pair[0], pair[1])
+                    out[j] = pitman_yor_probability(
+                        level[0], level[1], level[4], p, pair[0], pair[1])
                     j += 1
                     if j == rule.n_depths:
                         break
-                p = discounted(level[2], level[3], level[4], p, pair[0], pair[1])
+                p = pitman_yor_probability(level[2], level[3], level[4], p, pair[0], pair[1])
             level += LEVEL_WIDTH
-        while j < rule.n_depths:    # contexts that have not occurred, or that are not so long
+        while j < rule.n_depths:    # contexts without counts, or shorter than the depth
             out[j] = p
             j += 1
         out += rule.n_depths
@@ -177,7 +178,7 @@ cdef inline void write_likelihoods(
 
 
 cdef inline void find_weights(Rule* rule) noexcept nogil:
-    """Find the weights of the settings from their logs, of which the largest is not far from 0."""
+    """Compute the weights of the settings from their logs, the largest of which is close to 0."""
     cdef const double* log_weight = <const double*>rule.log_weights.data
     cdef double* weight = <double*>rule.weights.data
     cdef int64_t n = rule.n_pairs * rule.n_depths
@@ -191,7 +192,7 @@ cdef inline void find_weights(Rule* rule) noexcept nogil:
 
 
 cdef inline void weigh_settings(Rule* rule, const double* likelihood) noexcept nogil:
-    """Multiply the weight of each setting by its likelihood, and spread the share."""
+    """Multiply the weight of each setting by its likelihood; distribute the share evenly."""
     cdef double* log_weight = <double*>rule.log_weights.data
     cdef const double* weight = <const double*>rule.weights.data
     cdef int64_t n = rule.n_pairs * rule.n_depths
@@ -220,7 +221,7 @@ cdef inline Status step_grid(
     cdef const double* weight = <const double*>rule.weights.data
     cdef double* likelihood
     cdef double p = 0.0
-    cdef bint is_new = past.n < rule.depth      # a start counts as one type
+    cdef bint is_new = past.n < rule.depth      # at the start of a sequence, a type is counted
     cdef uint32_t entry
     cdef double* counts
     cdef double* totals
@@ -259,7 +260,7 @@ cdef inline Status step_grid(
 cdef inline void predict_grid(
     const Tree* tree, Past* past, const Rule* rule, double* own, int64_t stride, double* out
 ) noexcept nogil:
-    """Write the distributions of all settings, `stride` apart, or for stride 0 their mixture.
+    """Write the distributions of all settings, `stride` apart; if stride is 0, their mixture.
 
     `own` is work space for two distributions.
     """
@@ -280,7 +281,7 @@ cdef inline void predict_grid(
             own[y] = base_probability(&rule.alphabet, y)
         i = 0
         for j in range(rule.n_depths):
-            distribution = own      # of contexts that have not occurred, or that are not so long
+            distribution = own      # if contexts have no counts, or are shorter than the depth
             while i < found:
                 node = nodes_of(past)[i]
                 if values_of_node(tree, node)[0] == 0.0:

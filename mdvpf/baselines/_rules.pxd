@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Rules that predict the next symbol from counts, and count it: chains and weighted trees.
+"""Rules that predict the next symbol from counts and count it: chains and weighted trees.
 
-A rule sees the path of the present context: the nodes of its suffixes, the root first, as far as
-they exist. What came before is kept outside of the tree, in a `Past` (`_past.pxd`), so that many
-sequences can share one tree.
+A rule reads the path of the present context: the nodes of its suffixes, the root first, as far as
+they exist. Contexts are outside of the tree, in a `Past` (`_past.pxd`), so that many sequences can
+share one tree.
 
-Numbers of a node and of an entry, by rule:
+Values of a node and of an entry, by rule:
 
 ==================  ==============================  =================
 chain               total, unit                     count
@@ -42,22 +42,22 @@ cdef extern from *:
     """
     #define MDVPF_LARGEST_UNIT 1e100
     """
-    const double LARGEST_UNIT "MDVPF_LARGEST_UNIT"  # of a chain that forgets
+    const double LARGEST_UNIT "MDVPF_LARGEST_UNIT"  # counts of a chain are rescaled beyond this
 
 
 cdef struct Rule:
     RuleKind kind
     Alphabet alphabet
     int64_t depth           # symbols of the longest context
-    double beta             # pseudo-count of a symbol, or of all if it is open: chain, weighting
-    double decay            # of the counts of a context that occurs again: chain
-    double share            # of the weights that is spread evenly after each symbol: grid
+    double beta             # chain, weighting: pseudo-count of a symbol; if open, of all symbols
+    double decay            # chain: factor of a context's counts each time that it occurs
+    double share            # grid: part of the weight that is shared out evenly after each symbol
     int64_t n_pairs         # pairs of discount and strength
     int64_t n_depths
     Buffer pairs            # double[2 * n_pairs]: discount, strength
     Buffer depths           # int64_t[n_depths], ascending
-    Buffer log_weights      # double[n_pairs * n_depths], depths of a pair together: grid
-    Buffer weights          # double[]: their exponentials
+    Buffer log_weights      # grid: double[n_pairs][n_depths]
+    Buffer weights          # grid: double[n_pairs][n_depths], normalised
 
 
 cdef inline void list_rule_buffers(Rule* rule, Buffer** out) noexcept nogil:
@@ -69,14 +69,14 @@ cdef inline void list_rule_buffers(Rule* rule, Buffer** out) noexcept nogil:
 
 
 cdef inline double reported_size(const Tree* tree, const Rule* rule) noexcept nogil:
-    """What is reported as the number of states: contexts of a chain, nodes of a tree."""
+    """The number that a report has in place of states: contexts of a chain, nodes of a tree."""
     return <double>(tree.n_counted if rule.kind == RULE_CHAIN else tree.n_nodes)
 
 
-# ---- the past ----------------------------------------------------------------------------
+# ---- contexts ----------------------------------------------------------------------------
 
 cdef inline Status start_past(Past* past, const Rule* rule) noexcept nogil:
-    """Begin a sequence, as the rule sees its start."""
+    """Set the context at the start of a sequence, as the rule requires it."""
     cdef int64_t n_starts = 0
     cdef int64_t _
     if rule.kind == RULE_CHAIN:
@@ -103,7 +103,7 @@ cdef inline uint32_t* entries_of(const Past* past) noexcept nogil:
 
 
 cdef inline int64_t find_path(const Tree* tree, Past* past) noexcept nogil:
-    """Write the nodes of the context, as far as they exist; return how many."""
+    """Write the nodes of the context, as far as they exist; return their number."""
     cdef uint32_t* path = nodes_of(past)
     cdef uint32_t node = 0
     cdef int64_t i
@@ -119,7 +119,7 @@ cdef inline int64_t find_path(const Tree* tree, Past* past) noexcept nogil:
 cdef inline void find_entries(
     const Tree* tree, Past* past, int64_t found, int32_t symbol
 ) noexcept nogil:
-    """Write the entries of a symbol at the nodes of the path, ABSENT where there is none."""
+    """Write the entries of a symbol at the nodes of the path; ABSENT if a node has none."""
     cdef int64_t i
     for i in range(found):
         entries_of(past)[i] = find_entry(tree, nodes_of(past)[i], symbol)
@@ -128,12 +128,12 @@ cdef inline void find_entries(
 
 
 cdef inline Status reserve_path(Tree* tree, const Past* past, int64_t found) noexcept nogil:
-    """Make room for the nodes that the path lacks, and for an entry at each of its nodes."""
+    """Make room for the missing nodes of the path, and for an entry at each of its nodes."""
     return reserve(tree, past.n + 1 - found, past.n + 1)
 
 
 cdef inline void complete_path(Tree* tree, Past* past, int64_t found) noexcept nogil:
-    """Add the nodes that the path lacks; with a limit, use the path and forget others."""
+    """Add the missing nodes of the path; with a limit, mark the path as used and forget others."""
     cdef uint32_t* path = nodes_of(past)
     cdef int64_t i
     if tree.max_nodes:
@@ -154,7 +154,7 @@ cdef inline void complete_path(Tree* tree, Past* past, int64_t found) noexcept n
 cdef inline uint32_t make_entry(
     Tree* tree, Past* past, int64_t level, int32_t symbol
 ) noexcept nogil:
-    """The entry of the symbol at a node of the completed path, added if there is none."""
+    """The entry of the symbol at a node of the completed path; it is added if it is missing."""
     if entries_of(past)[level] == ABSENT:
         entries_of(past)[level] = add_entry(tree, nodes_of(past)[level], symbol)
     return entries_of(past)[level]
@@ -163,7 +163,7 @@ cdef inline uint32_t make_entry(
 # ---- chains ------------------------------------------------------------------------------
 
 cdef inline double chain_unit(const Tree* tree, uint32_t node) noexcept nogil:
-    """What an occurrence counts at a node at present: it grows where counts fade."""
+    """The amount that an occurrence adds at a node: it grows if counts decay."""
     if node == ABSENT or node_at(tree, node).n_symbols == 0:
         return 1.0
     return values_of_node(tree, node)[1]
@@ -196,7 +196,7 @@ cdef inline Status step_chain(
     node = nodes_of(past)[past.n]
     if entry == ABSENT:
         entry = add_entry(tree, node, symbol)
-    # Instead of multiplying old counts by the decay, new ones are made larger.
+    # New counts are made larger instead of multiplying old ones by the decay.
     if rule.decay != 1.0:
         unit = unit / rule.decay
     values_of_entry(tree, entry)[0] = count + unit
@@ -232,7 +232,7 @@ cdef inline Status step_weighting(
     cdef int64_t found = find_path(tree, past)
     cdef double prior = symbol_prior(&rule.alphabet, rule.beta, symbol)
     cdef double all_priors = total_prior(&rule.alphabet, rule.beta)
-    cdef double mixed = -1.0    # below the leaf there is nothing
+    cdef double mixed = -1.0    # no prediction yet
     cdef double own, below, count, odds
     cdef double* values
     cdef double* counts
@@ -242,7 +242,7 @@ cdef inline Status step_weighting(
         if reserve_path(tree, past, found) != OK:
             return NO_MEMORY
         complete_path(tree, past, found)
-    if found <= past.n:     # nodes that are new predict alike, and stay at even odds
+    if found <= past.n:     # new nodes make the same prediction, so their odds stay even
         mixed = prior / all_priors
     for i in range(found - 1, -1, -1):
         values = values_of_node(tree, nodes_of(past)[i])
@@ -272,7 +272,7 @@ cdef inline Status step_weighting(
 cdef inline void write_dirichlet(
     const Tree* tree, uint32_t node, const Rule* rule, double beta, double* out
 ) noexcept nogil:
-    """Write the distribution of the next symbol by the counts of one node."""
+    """Write the distribution of the next symbol from the counts of one node."""
     cdef double bottom = values_of_node(tree, node)[0] + total_prior(&rule.alphabet, beta)
     cdef uint32_t entry = node_at(tree, node).first
     cdef double prior
@@ -309,7 +309,7 @@ cdef inline void predict_weighting(
     if found == past.n + 1:
         found -= 1
         write_dirichlet(tree, nodes_of(past)[found], rule, rule.beta, out)
-    else:               # nothing was seen below: all trees predict alike
+    else:               # no counts below: all trees make the same prediction
         for y in range(n_outcomes(&rule.alphabet)):
             out[y] = base_probability(&rule.alphabet, y)
     while found > 0:

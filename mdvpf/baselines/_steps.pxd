@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""One symbol: predicted and counted by the rule of the tree, in the context of its key."""
+"""Steps: predict and count one symbol by the rule of the tree, in the context of its key."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
@@ -25,7 +25,7 @@ from mdvpf.baselines._tables cimport ABSENT, Tree
 cdef inline Status step(
     Tree* tree, Past* past, Rule* rule, int32_t symbol, bint learn, double* log_predictive
 ) noexcept nogil:
-    """Predict a symbol, count it if the tree learns, and let the context go on."""
+    """Predict a symbol, count it if `learn`, and append it to the context."""
     cdef Status status = reserve_past(past, 1)
     if status != OK:
         return status
@@ -58,7 +58,7 @@ cdef inline Status step_key(
     Tree* tree, Past* past, Rule* rule, int32_t symbol, bint learn, int32_t number,
     double* log_predictive
 ) noexcept nogil:
-    """Step in the context of a key, which begins a sequence if it is in none."""
+    """`step` in the context of a key; a new key starts a sequence."""
     cdef uint32_t found
     cdef bint is_new
     cdef Status status = OK
@@ -98,7 +98,7 @@ cdef inline Status predict_next(
 ) noexcept nogil:
     """Write the distribution of the next symbol after the present context.
 
-    A grid writes one for each setting, `stride` apart; stride 0 is for their mixture.
+    A grid writes one for each setting, `stride` apart; if stride is 0, their mixture.
     """
     cdef size_t n_work = <size_t>(2 * n_outcomes(&rule.alphabet)) * sizeof(double)
     cdef Status status = reserve_past(past, 0)
@@ -120,7 +120,7 @@ cdef inline Status predict_next(
 cdef inline Status predict_key(
     const Tree* tree, Past* past, const Rule* rule, int32_t number, int64_t stride, double* out
 ) noexcept nogil:
-    """Write the distribution of the next symbol of a key; see `predict_next` for the stride."""
+    """`predict_next` in the context of a key."""
     cdef Position start
     cdef uint32_t found
     cdef Status status

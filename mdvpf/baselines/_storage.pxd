@@ -1,12 +1,13 @@
 # cython: language_level=3
 """Storage of contexts and counts: adding nodes and entries, using and forgetting nodes.
 
-Without a limit on the nodes nothing is ever deleted, and nodes and entries are numbered as they
-appear. With one, nodes are kept in the order of their latest use. A context that occurs uses all
-shorter ones after it, so a parent always comes before its children, and the last node is a leaf:
-the one to be forgotten. Deleted nodes and entries are chained up for reuse.
+Without a limit on nodes, nothing is deleted, and nodes and entries are numbered in order of
+appearance. With a limit, nodes are in the order of their latest use. A context that occurs marks
+its node and then all shorter ones as used, so a parent is always more recent than its children. The
+least recent node is therefore a leaf, and it is the next one to be forgotten. Deleted nodes and
+entries are chained for reuse.
 
-A change has two phases: `reserve` makes room for everything and may fail, what follows cannot.
+A change has two phases: `reserve` makes room and may fail; the changes after it cannot.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -25,7 +26,7 @@ from mdvpf.baselines._tables cimport (
 # ---- nodes and entries -------------------------------------------------------------------
 
 cdef inline Status reserve(Tree* tree, int64_t n_nodes, int64_t n_entries) noexcept nogil:
-    """Make room for so many more nodes and entries; the limit on nodes is the caller's concern."""
+    """Make room for more nodes and entries. The caller observes the limit on nodes."""
     cdef size_t nodes = <size_t>(tree.top_node + n_nodes)
     cdef size_t entries = <size_t>(tree.top_entry + n_entries)
     if nodes >= ABSENT or entries >= ABSENT:
@@ -55,7 +56,7 @@ cdef inline void unlink(Tree* tree, uint32_t node) noexcept nogil:
 
 
 cdef inline void use_node(Tree* tree, uint32_t node) noexcept nogil:
-    """Make a node that is linked the one used latest but for the root, which stays first."""
+    """Make a linked node the most recently used one, after the root, which stays first."""
     cdef Link* link = link_at(tree, node)
     cdef Link* root = link_at(tree, 0)
     if node == 0 or root.older == node:
@@ -71,7 +72,7 @@ cdef inline void use_node(Tree* tree, uint32_t node) noexcept nogil:
 
 
 cdef inline uint32_t add_node(Tree* tree, uint32_t parent, int32_t edge) noexcept nogil:
-    """Add a node without entries, for which there is room, as the one used longest ago."""
+    """Add a node without entries, for which there is room, as the least recently used one."""
     cdef uint32_t node = tree.free_node
     cdef Node* added
     if node != ABSENT:
@@ -125,7 +126,7 @@ cdef inline uint32_t add_entry(Tree* tree, uint32_t node, int32_t symbol) noexce
 
 
 cdef inline void forget_last(Tree* tree) noexcept nogil:
-    """Delete the node used longest ago, which is a leaf and not the root, and its entries."""
+    """Delete the least recently used node, which is a leaf and not the root, and its entries."""
     cdef uint32_t node = tree.last
     cdef uint32_t entry = node_at(tree, node).first
     cdef uint32_t following
@@ -147,10 +148,10 @@ cdef inline void forget_last(Tree* tree) noexcept nogil:
     tree.n_nodes -= 1
 
 
-# ---- the whole ---------------------------------------------------------------------------
+# ---- trees -------------------------------------------------------------------------------
 
 cdef inline Status open_tree(Tree* tree) noexcept nogil:
-    """Make the root of a tree whose widths and limit are set, and which holds nothing yet."""
+    """Make the root of an empty tree whose widths and limits are set."""
     tree.free_node = ABSENT
     tree.free_entry = ABSENT
     tree.last = ABSENT
@@ -161,7 +162,7 @@ cdef inline Status open_tree(Tree* tree) noexcept nogil:
 
 
 cdef inline Status copy_tree(Tree* target, const Tree* source) noexcept nogil:
-    """Make `target`, which holds nothing, a copy. On failure it holds what its owner releases."""
+    """Make the empty tree `target` a copy. After a failure its owner must still release it."""
     cdef Buffer* into[N_TREE_BUFFERS]
     cdef Buffer* origin[N_TREE_BUFFERS]
     cdef size_t used[N_TREE_BUFFERS]

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Contexts and counts as structs, and the hash tables that find them.
+"""Nodes and entries of a context tree, and the hash tables that find them.
 
-A *node* is a context; its parent is the context one symbol shorter, and its *edge* the symbol that
-was cut off, the oldest. The root is the empty context. An *entry* is a symbol that was seen after
-a context. Both are found by hash tables, over (parent, edge) and (node, symbol): symbols are just
-numbers, and no array has the size of the alphabet. Nodes and entries carry a few numbers each,
-whose meaning is that of the rule that counts (`_rules.pxd`).
+A *node* is a context. Its parent is the context without the oldest symbol, and that symbol is its
+*edge*. The root is the empty context. An *entry* is a pair of a node and a symbol that was counted
+after the context. Hash tables over (parent, edge) and (node, symbol) find both, so no array has the
+size of the alphabet. Nodes and entries have a few values each, whose meaning depends on the rule
+(`_rules.pxd`).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -20,30 +20,30 @@ cdef extern from *:
     """
     #define MDVPF_ABSENT 0xFFFFFFFFu
     """
-    const uint32_t ABSENT "MDVPF_ABSENT"   # no node, no entry, an empty place of a table
+    const uint32_t ABSENT "MDVPF_ABSENT"   # no node, no entry, a free place of a table
 
 
 cdef enum:
-    FIRST_TABLE = 16        # places of a hash table, at the least
+    FIRST_TABLE = 16        # places of the smallest hash table
     N_TREE_BUFFERS = 7
 
 
 cdef struct Node:
-    uint32_t parent         # ABSENT for the root; next deleted node, if deleted
+    uint32_t parent         # ABSENT for the root; of a deleted node, the next deleted one
     int32_t edge            # the oldest symbol of the context
-    uint32_t first          # latest new entry, ABSENT if there is none
-    uint32_t n_symbols      # how many entries there are
+    uint32_t first          # the entry added last; ABSENT if there is none
+    uint32_t n_symbols      # number of entries
 
 
 cdef struct Entry:
     uint32_t node           # ABSENT if deleted
     int32_t symbol
-    uint32_t next           # entry of the same node, ABSENT at the end; next deleted entry
+    uint32_t next           # next entry of the node, ABSENT at the end; if deleted, next deleted
 
 
 cdef struct Link:
-    uint32_t newer          # node used just after this one, ABSENT for the root
-    uint32_t older          # node used just before this one, ABSENT for the last
+    uint32_t newer          # next node in order of use; ABSENT for the root; itself if deleted
+    uint32_t older          # previous node in order of use; ABSENT for the least recent
 
 
 cdef struct Tree:
@@ -55,20 +55,20 @@ cdef struct Tree:
     Buffer entry_values     # double[entry_width] for each entry
     Buffer node_table       # uint32_t[]: nodes by parent and edge
     Buffer entry_table      # uint32_t[]: entries by node and symbol
-    uint32_t node_width     # numbers a node
-    uint32_t entry_width    # numbers an entry
+    uint32_t node_width     # values of a node
+    uint32_t entry_width    # values of an entry
     int64_t max_nodes       # 0: no limit
     int64_t max_entries     # 0: no limit; those of the present path may exceed it
-    int64_t n_nodes         # in use
-    int64_t n_entries       # in use
-    int64_t n_counted       # nodes that have an entry
-    int64_t top_node        # nodes that were ever in use have smaller numbers
-    int64_t top_entry       # and entries
+    int64_t n_nodes         # nodes in use
+    int64_t n_entries       # entries in use
+    int64_t n_counted       # nodes with entries
+    int64_t top_node        # nodes ever used have smaller numbers
+    int64_t top_entry       # entries ever used have smaller numbers
     uint32_t free_node      # first of the deleted nodes
     uint32_t free_entry     # first of the deleted entries
-    uint32_t last           # node used longest ago, if the number is limited
-    uint64_t node_mask      # places of the table of nodes, less one
-    uint64_t entry_mask     # places of the table of entries, less one
+    uint32_t last           # with a limit: the least recently used node
+    uint64_t node_mask      # places of the table of nodes minus one
+    uint64_t entry_mask     # places of the table of entries minus one
 
 
 # ---- access ------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ cdef inline void list_tree_buffers(Tree* tree, Buffer** out) noexcept nogil:
 
 # ---- hash tables -------------------------------------------------------------------------
 
-cdef inline uint64_t hashed(uint32_t owner, int32_t symbol) noexcept nogil:
+cdef inline uint64_t hash_of(uint32_t owner, int32_t symbol) noexcept nogil:
     cdef uint64_t key = (<uint64_t>owner << 32) | <uint32_t>symbol
     key *= <uint64_t>0x9E3779B97F4A7C15
     key ^= key >> 32
@@ -116,7 +116,7 @@ cdef inline uint64_t hashed(uint32_t owner, int32_t symbol) noexcept nogil:
 cdef inline uint32_t find_node(const Tree* tree, uint32_t parent, int32_t edge) noexcept nogil:
     """The child of a node, or ABSENT."""
     cdef const uint32_t* table = <const uint32_t*>tree.node_table.data
-    cdef uint64_t place = hashed(parent, edge) & tree.node_mask
+    cdef uint64_t place = hash_of(parent, edge) & tree.node_mask
     cdef const Node* found
     while table[place] != ABSENT:
         found = node_at(tree, table[place])
@@ -129,7 +129,7 @@ cdef inline uint32_t find_node(const Tree* tree, uint32_t parent, int32_t edge) 
 cdef inline uint32_t find_entry(const Tree* tree, uint32_t node, int32_t symbol) noexcept nogil:
     """The entry of a symbol at a node, or ABSENT."""
     cdef const uint32_t* table = <const uint32_t*>tree.entry_table.data
-    cdef uint64_t place = hashed(node, symbol) & tree.entry_mask
+    cdef uint64_t place = hash_of(node, symbol) & tree.entry_mask
     cdef const Entry* found
     while table[place] != ABSENT:
         found = entry_at(tree, table[place])
@@ -140,11 +140,11 @@ cdef inline uint32_t find_entry(const Tree* tree, uint32_t node, int32_t symbol)
 
 
 cdef inline uint64_t home_of_node(const Tree* tree, uint32_t node) noexcept nogil:
-    return hashed(node_at(tree, node).parent, node_at(tree, node).edge) & tree.node_mask
+    return hash_of(node_at(tree, node).parent, node_at(tree, node).edge) & tree.node_mask
 
 
 cdef inline uint64_t home_of_entry(const Tree* tree, uint32_t entry) noexcept nogil:
-    return hashed(entry_at(tree, entry).node, entry_at(tree, entry).symbol) & tree.entry_mask
+    return hash_of(entry_at(tree, entry).node, entry_at(tree, entry).symbol) & tree.entry_mask
 
 
 cdef inline void enter_in_table(
@@ -156,7 +156,7 @@ cdef inline void enter_in_table(
 
 
 cdef inline void remove_from_table(Tree* tree, bint of_nodes, uint32_t number) noexcept nogil:
-    """Remove a node or an entry; those after it move up, so that searches stay unbroken."""
+    """Remove a node or an entry; later ones move up, so that searches still find them."""
     cdef uint32_t* table = <uint32_t*>(tree.node_table if of_nodes else tree.entry_table).data
     cdef uint64_t mask = tree.node_mask if of_nodes else tree.entry_mask
     cdef uint64_t gap = home_of_node(tree, number) if of_nodes else home_of_entry(tree, number)
@@ -176,12 +176,12 @@ cdef inline void remove_from_table(Tree* tree, bint of_nodes, uint32_t number) n
 
 
 cdef inline bint is_node(const Tree* tree, uint32_t node) noexcept nogil:
-    """Whether a node is in use: a deleted one links to itself."""
+    """Whether a node is in use. A deleted node links to itself."""
     return tree.max_nodes == 0 or link_at(tree, node).newer != node
 
 
 cdef inline Status reserve_table(Tree* tree, bint of_nodes, int64_t n) noexcept nogil:
-    """Make a table large enough for n nodes or entries, so that a third of it stays empty."""
+    """Make a hash table large enough for n nodes or entries; at least a third stays free."""
     cdef Buffer* buffer = &tree.node_table if of_nodes else &tree.entry_table
     cdef uint64_t* mask = &tree.node_mask if of_nodes else &tree.entry_mask
     cdef uint64_t size = mask[0] + 1 if buffer.data != NULL else FIRST_TABLE

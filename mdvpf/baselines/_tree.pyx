@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""The compiled trees of contexts: `CountTree`, what was counted, and `Context`, what came before.
+"""Compiled context trees: `CountTree`, a tree of counts, and `Context`, the latest symbols.
 
-A tree owns its memory, and so does a context: many sequences can share one tree, each with a
-context of its own. Interleaved sequences are kept apart in one `Context`, by the numbers of their
-keys. The rule of a tree (`_rules.pxd`, `_pitman_yor.pxd`) says how it predicts and
-counts. Arrays come in as contiguous buffers; results are copied into arrays of the caller. A call
-that fails leaves tree and context as they were; a failed chunk leaves them between two symbols.
+A tree owns its memory, and so does a context, so that many sequences can share one tree, each with
+a context of its own. One `Context` has the interleaved sequences of several keys. The rule of a
+tree (`_rules.pxd`, `_pitman_yor.pxd`) determines how it predicts and counts. Arrays come in as
+contiguous buffers; results are written into arrays of the caller. A call that fails changes neither
+tree nor context; a chunk that fails has absorbed the symbols before the failure.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -35,16 +35,16 @@ from mdvpf.baselines._tables cimport (
 
 
 cdef int raise_for(Status status) except -1:
-    """Turn a status into an exception: the one place that does."""
+    """Turn a status into an exception. No other function does."""
     if status != OK:
-        raise MemoryError("not enough memory; the predictor is as it was before the symbol")
+        raise MemoryError("not enough memory; the symbol has not changed the predictor")
     return 0
 
 
 cdef class Context:
     """The latest symbols of each sequence, at most `limit` of them, and the work space of a step.
 
-    Sequences go by the numbers of their keys; that of key=None is 0.
+    Sequences are identified by the numbers of their keys; that of key=None is 0.
     """
 
     cdef Past past
@@ -68,7 +68,7 @@ cdef class Context:
         return 0
 
     def numbers(self):
-        """List the numbers of the keys in use, key=None aside, in ascending order."""
+        """List the numbers of the keys in use except that of key=None, in ascending order."""
         cdef int64_t i
         self.check_idle()
         return sorted([
@@ -122,7 +122,7 @@ cdef class Context:
         return 0
 
     def copy(self):
-        """A context with the same symbols."""
+        """Return a context with the same symbols."""
         cdef Context other = Context(self.past.limit)
         cdef size_t used = <size_t>self.past.end * sizeof(int32_t)
         cdef const Position* origin
@@ -144,7 +144,7 @@ cdef class Context:
         return other
 
     def memory(self):
-        """Bytes of the contexts of keys, key=None aside: in use, and allocated."""
+        """Bytes of the contexts of all keys except key=None: in use, and allocated."""
         cdef const Past* past = &self.past
         cdef int64_t live = past.n_positions * <int64_t>(sizeof(Position) + sizeof(uint32_t))
         cdef int64_t allocated = <int64_t>(past.positions.bytes + past.table.bytes)
@@ -160,11 +160,11 @@ cdef class Context:
 
 
 cdef class CountTree:
-    """A tree of contexts, the symbols counted after each of them, and the rule that does it."""
+    """A tree of contexts, the counts of symbols after each context, and a rule."""
 
     cdef Tree tree
     cdef Rule rule
-    cdef bint busy          # a call that counts is under way, perhaps in another thread
+    cdef bint busy          # a call that changes the tree is under way, perhaps in another thread
 
     def __cinit__(self):
         memset(&self.tree, 0, sizeof(Tree))
@@ -183,7 +183,7 @@ cdef class CountTree:
         if self.tree.n_nodes:
             raise RuntimeError("a CountTree is initialised once")
         if pairs.shape[1] != 2 or (kind >= RULE_PITMAN_YOR and n_settings == 0):
-            raise ValueError("pairs: expected discounts and strengths; depths: expected some")
+            raise ValueError("pairs: expected discounts and strengths; depths: expected at least 1")
         rule.kind = <RuleKind>kind
         rule.alphabet.is_open = is_open
         rule.alphabet.n_symbols = 0 if is_open else n_symbols
@@ -222,13 +222,13 @@ cdef class CountTree:
 
     # ---- one call at a time ----------------------------------------------------------------
 
-    # A tree that nobody counts in can be read by several threads, each with a context of its own.
+    # Several threads may read a tree at the same time, each with a context of its own.
 
     cdef int check_idle(self) except -1:
         if self.busy:
             raise RuntimeError("this predictor is in use by another thread; expected one call at a "
                                "time (copy() gives each thread its own)")
-        if not self.tree.n_nodes:  # made by __new__ alone: there is no memory to look at
+        if not self.tree.n_nodes:  # made by __new__ alone: there are no buffers
             raise RuntimeError("this CountTree was never initialised; expected __init__ first")
         return 0
 
@@ -256,10 +256,10 @@ cdef class CountTree:
         Parameters
         ----------
         context : Context
-            What came before; it goes on with the symbols.
+            The symbols before the chunk; the chunk is appended.
         symbols : int32 buffer
-            Symbols, -1 for missing. Of an open alphabet, each is at most the number of symbols seen
-            before it; that number is fixed if it does not learn.
+            Symbols, -1 for missing. In an open alphabet, each is at most the number of symbols seen
+            before it; without `learn` that number does not change.
         ended : int32 buffer
             The number of the key whose sequence ends before each symbol, -1 for none.
         learn : bool
@@ -269,8 +269,8 @@ cdef class CountTree:
         numbers : int32 buffer, optional
             The number of the key of each symbol; 0 by default.
         distributions : float64 buffer of shape (settings, n, width), optional
-            Receives the distribution before each symbol; of a grid those of all settings, or with
-            a first dimension of 1 their mixture. Entries beyond a distribution are left as is.
+            Receives the distribution before each symbol: for a grid those of all settings, or their
+            mixture if the first dimension is 1. Entries beyond a distribution are not written.
         """
         cdef int64_t n = symbols.shape[0]
         cdef int64_t n_known = n_outcomes(&self.rule.alphabet)
@@ -289,14 +289,14 @@ cdef class CountTree:
             if not MISSING <= symbols[i] < n_known:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
             if symbols[i] == n_known - 1 and learn and self.rule.alphabet.is_open:
-                n_known += 1    # another one can come after it
+                n_known += 1    # a new symbol; another new one may follow
             if has_keys and numbers[i] < NO_KEY:
                 raise ValueError(f"numbers[{i}]={numbers[i]}: expected at least {NO_KEY}")
         if has_distributions and (
             distributions.shape[0] not in (1, self.n_distributions) or distributions.shape[1] != n
             or distributions.shape[2] < n_known - (learn and self.rule.alphabet.is_open)
         ):
-            raise ValueError("distributions: expected one of each symbol, or of each setting too")
+            raise ValueError("distributions: expected one for each symbol, or each of each setting")
         self.enter(context, learn)
         try:
             with nogil:
@@ -326,7 +326,7 @@ cdef class CountTree:
             self.leave(context, learn)
 
     def absorb(self, Context context not None, int32_t symbol, bint learn, int32_t number=NO_KEY):
-        """Absorb one symbol: a chunk of one. Returns log predictive and size."""
+        """Absorb one symbol; return its log predictive and the size of the tree."""
         cdef double log_predictive = 0.0
         cdef Status status
         if not MISSING <= symbol < n_outcomes(&self.rule.alphabet):
@@ -355,7 +355,7 @@ cdef class CountTree:
         cdef Status status
         if out.shape[0] not in (1, self.n_distributions) \
                 or out.shape[1] != n_outcomes(&self.rule.alphabet):
-            raise ValueError("out: expected one row, or one a setting, with one entry a symbol")
+            raise ValueError("out: expected 1 row or n_distributions, one entry for each symbol")
         self.enter(context, False)
         try:
             with nogil:
@@ -369,21 +369,21 @@ cdef class CountTree:
 
     @property
     def n_distributions(self):
-        """How many distributions there are of a symbol: of a grid, one for each setting."""
+        """Number of distributions of a symbol: for a grid, one for each setting."""
         return self.rule.n_pairs * self.rule.n_depths if self.rule.kind == RULE_GRID else 1
 
     def log_weights(self, double[::1] out):
         """Write the log weights of the settings; they sum to one up to a common factor."""
         self.check_idle()
         if out.shape[0] != self.rule.n_pairs * self.rule.n_depths:
-            raise ValueError("out: expected one entry a setting")
+            raise ValueError("out: expected one entry for each setting")
         memcpy(&out[0], self.rule.log_weights.data, out.shape[0] * sizeof(double))
 
     def set_log_weights(self, const double[::1] log_weights):
-        """Set the log weights, of which the largest must not be far from 0."""
+        """Set the log weights; the largest must not be far from 0."""
         self.check_idle()
         if log_weights.shape[0] != self.rule.n_pairs * self.rule.n_depths:
-            raise ValueError("log_weights: expected one entry a setting")
+            raise ValueError("log_weights: expected one entry for each setting")
         memcpy(self.rule.log_weights.data, &log_weights[0], log_weights.shape[0] * sizeof(double))
         find_weights(&self.rule)
 
@@ -391,7 +391,7 @@ cdef class CountTree:
 
     @property
     def n_symbols(self):
-        """Size of the alphabet; if it is open, how many symbols were seen."""
+        """Size of the alphabet; if it is open, the number of symbols seen."""
         return self.rule.alphabet.n_symbols
 
     def seen(self, int64_t[::1] out):
@@ -400,24 +400,24 @@ cdef class CountTree:
         dump_seen(&self.rule.alphabet, out)
 
     def set_seen(self, const int64_t[::1] seen):
-        """Set how often each symbol was seen, in a tree with an open alphabet that is new."""
+        """Set how often each symbol was seen, in a new tree with an open alphabet."""
         self.check_idle()
         raise_for(fill_seen(&self.tree.memory, &self.rule.alphabet, seen))
 
-    # ---- the whole ---------------------------------------------------------------------------
+    # ---- the tree ----------------------------------------------------------------------------
 
     @property
     def n_nodes(self):
-        """Number of contexts, the empty one and those without counts included."""
+        """Number of contexts, including the empty one and those without counts."""
         return self.tree.n_nodes
 
     @property
     def n_entries(self):
-        """Number of pairs of a context and a symbol that was seen after it."""
+        """Number of pairs of a context and a symbol counted after it."""
         return self.tree.n_entries
 
     def copy(self):
-        """A copy that shares nothing with this tree."""
+        """Return a copy that shares no memory with this tree."""
         cdef CountTree other = CountTree.__new__(CountTree)
         cdef Buffer* into[N_RULE_BUFFERS]
         cdef Buffer* origin[N_RULE_BUFFERS]
@@ -449,12 +449,12 @@ cdef class CountTree:
         self, uint32_t[::1] parents, int32_t[::1] edges, double[:, ::1] node_values,
         uint32_t[::1] owners, int32_t[::1] symbols, double[:, ::1] entry_values,
     ):
-        """Write everything that was counted.
+        """Write all nodes and counts.
 
-        Nodes are numbered anew, parents before their children, and the root, which has no parent
-        and no edge to write, is 0. Without a limit the order is that in which nodes and entries
-        appeared. With one, nodes come in the order of their latest use, and the entries of a node
-        in the order of their symbols.
+        Nodes are renumbered, parents before their children. The root, which has no parent and no
+        edge, is 0. Without a limit, nodes and entries are in the order in which they were added.
+        With a limit, nodes are in the order of their latest use, and the entries of a node in the
+        order of their symbols.
         """
         self.check_idle()
         dump_tree(&self.tree, parents, edges, node_values, owners, symbols, entry_values)
@@ -464,16 +464,16 @@ cdef class CountTree:
         const double[:, ::1] node_values, const uint32_t[::1] owners,
         const int32_t[::1] symbols, const double[:, ::1] entry_values,
     ):
-        """Take what `dump` wrote into a tree that is new; raise ValueError if it makes no tree.
+        """Fill a new tree with the arrays of `dump`; raise ValueError if they are not a tree.
 
-        What the numbers of nodes and entries mean is not checked.
+        The values of nodes and entries are not checked.
         """
         raise_for(fill_tree(
             &self.tree, &self.rule, parents, edges, node_values, owners, symbols, entry_values,
         ))
 
     def memory(self):
-        """Bytes of what is in use, and of all that is allocated."""
+        """Bytes in use, and bytes allocated."""
         cdef const Tree* tree = &self.tree
         cdef int64_t node = sizeof(Node) + tree.node_width * sizeof(double) + sizeof(uint32_t)
         cdef int64_t entry = sizeof(Entry) + tree.entry_width * sizeof(double) + sizeof(uint32_t)
@@ -495,6 +495,6 @@ cdef class CountTree:
     # ---- checks ------------------------------------------------------------------------------
 
     def verify(self):
-        """Recompute lists, tables, sums and order of use; raise AssertionError if one is off."""
+        """Recompute lists, tables, sums and order of use; raise AssertionError if one is wrong."""
         self.check_idle()
         verify_tree(&self.tree, &self.rule)

@@ -1,10 +1,10 @@
 # cython: language_level=3
 """The compiled part of `SoftHMM`: tables of expected counts of several seeds, and their steps.
 
-`SoftTables` is the only owner of memory, the only place that releases the GIL and the only one that
-raises. Arrays come in as contiguous buffers, and what goes out is copied into arrays that the
-caller made. The parts are in the `.pxd` files beside this one, in the order of their imports:
-types, vectors, storage, positions, model, learning, steps, saving.
+Only this module owns memory, releases the GIL and raises exceptions. Arrays come in as contiguous
+buffers, and results are written into arrays of the caller. The parts are in the `.pxd` files beside
+this one, in the order of their imports: types, vectors, storage, positions, model, learning, steps,
+saving.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -13,18 +13,18 @@ from libc.string cimport memcpy, memset
 
 from mdvpf.learners._soft_model cimport predict_symbols, unit_at
 from mdvpf.learners._soft_positions cimport (
-    add_weights, allocate_position, copy_position, drop_held, know_nothing, position_bytes,
+    add_weights, allocate_position, copy_position, drop_held, initialise, position_bytes,
     release_position,
 )
 from mdvpf.learners._soft_saving cimport (
-    add_columns, check_position, check_shapes, check_steps, name_rows, read_held, read_vectors,
-    write_held, write_names, write_vectors,
+    add_columns, check_position, check_shapes, check_steps, make_rows, read_held, read_vectors,
+    write_held, write_row_names, write_vectors,
 )
 from mdvpf.learners._soft_steps cimport absorb_symbol, end_sequence
 from mdvpf.learners._soft_storage cimport (
     allocate, copy_tables, release, reserve_columns, reserve_rows)
 from mdvpf.learners._soft_types cimport (
-    LANES, MISSING, Position, Tables, ring_place, swap_position)
+    LANES, MISSING, Position, Tables, ring_entry, swap_position)
 
 cdef enum:
     N_FIELDS = 6        # columns of a report
@@ -33,11 +33,11 @@ cdef enum:
 
 
 cdef object no_memory():
-    return MemoryError("not enough memory; the learner is as it was before the step")
+    return MemoryError("not enough memory; the step has not changed the learner")
 
 
 cdef class SoftPosition:
-    """Where a key stands, key=None aside."""
+    """The position of a key other than key=None."""
 
     cdef Position position
 
@@ -49,13 +49,13 @@ cdef class SoftPosition:
 
 
 cdef class SoftTables:
-    """The counts of all seeds, where they stand in each sequence, and their weights.
+    """The counts of all seeds, their posteriors in each sequence, and their weights.
 
-    Sequences go by the numbers of their keys. Configuration has been validated.
+    Sequences are identified by the numbers of their keys. The arguments have been validated.
     """
 
     cdef Tables tables
-    cdef dict positions     # SoftPosition of each key in use, key=None aside, by its number
+    cdef dict positions     # SoftPosition of each key in use except key=None, by its number
     cdef bint busy          # a call is under way, perhaps in another thread
 
     def __cinit__(self):
@@ -86,7 +86,7 @@ cdef class SoftTables:
         if not allocate(tables):
             raise no_memory()
         memcpy(tables.keys, &keys[0], keys.shape[0] * sizeof(uint64_t))
-        know_nothing(tables)
+        initialise(tables)
 
     def __dealloc__(self):
         release(&self.tables)
@@ -95,7 +95,7 @@ cdef class SoftTables:
         if self.busy:
             raise RuntimeError("this learner is in use by another thread; expected one call at a "
                                "time (copy() gives each thread its own)")
-        if not self.tables.n_held:  # made by __new__ alone: there is no memory to look at
+        if not self.tables.n_held:  # made by __new__ alone: there are no tables
             raise RuntimeError("these SoftTables were never initialised; expected __init__ first")
         self.busy = True
         return 0
@@ -108,14 +108,14 @@ cdef class SoftTables:
     # ---- steps -------------------------------------------------------------------------------
 
     cdef SoftPosition new_position(self):
-        """The position of a key whose sequence starts."""
+        """Make the position of a key at the start of a sequence."""
         cdef SoftPosition position = SoftPosition()
         if not allocate_position(&self.tables, &position.position):
             raise no_memory()
         return position
 
     cdef int step(self, int32_t symbol, int32_t number, double* report) except -1:
-        """Absorb a symbol of a key, or raise and change nothing."""
+        """Absorb a symbol of a key. On an error nothing changes."""
         cdef SoftPosition position
         cdef bint is_new = False
         cdef bint done
@@ -139,7 +139,7 @@ cdef class SoftTables:
         return 0
 
     cdef int end(self, int32_t number) except -1:
-        """End the sequence of a key, or raise and change nothing."""
+        """End the sequence of a key. On an error nothing changes."""
         cdef SoftPosition position
         cdef bint done
         if number == NO_KEY:
@@ -162,9 +162,9 @@ cdef class SoftTables:
     ):
         """Absorb a chunk of symbols, -1 for missing; write one report of 6 numbers for each.
 
-        `ended` has the number of the key whose sequence ends before each symbol, -1 for none, and
-        `numbers` that of the key of each symbol, 0 by default. If memory runs out, what came before
-        that symbol stays absorbed. `distributions` receives the distribution before each symbol.
+        `ended` has the number of the key whose sequence ends before each symbol, -1 for none;
+        `numbers` has the number of the key of each symbol, 0 by default. `distributions` receives
+        the distribution before each symbol. If memory runs out, earlier symbols stay absorbed.
         """
         cdef Py_ssize_t n = symbols.shape[0]
         cdef Py_ssize_t i
@@ -207,7 +207,7 @@ cdef class SoftTables:
             self.busy = False
 
     def absorb(self, int32_t symbol, int32_t number=NO_KEY):
-        """Absorb one symbol: log predictive, mean states, ESS, seeds, discarded."""
+        """Absorb one symbol; return log predictive, mean states, ESS, seeds and discarded."""
         cdef double report[N_FIELDS]
         self.check_symbol(symbol)
         if number < NO_KEY:
@@ -220,7 +220,7 @@ cdef class SoftTables:
             self.busy = False
 
     def new_sequence(self, int32_t number=NO_KEY):
-        """Count what waits for its lag in the sequence of a key, which ends."""
+        """End the sequence of a key, after counting its symbols that still wait for the lag."""
         self.enter()
         try:
             self.end(number)
@@ -251,7 +251,7 @@ cdef class SoftTables:
             self.busy = False
 
     def freeze(self):
-        """Learn no longer: what waits for its lag is dropped, the positions are kept."""
+        """Stop learning. Symbols that wait for the lag are dropped; the current states are kept."""
         cdef Tables* tables = &self.tables
         cdef SoftPosition position
         self.enter()
@@ -274,7 +274,7 @@ cdef class SoftTables:
             self.busy = False
 
     cdef int drop_weights(self) except -1:
-        """Take back the weights of positions."""
+        """Free the weights of positions, to undo `add_weights`."""
         cdef SoftPosition position
         for position in self.positions.values():
             free(position.position.log_weight)
@@ -284,7 +284,7 @@ cdef class SoftTables:
     # ---- copies and checkpoints --------------------------------------------------------------
 
     cdef SoftTables fresh(self):
-        """Tables of the same configuration that have seen nothing."""
+        """Make new tables with the same arguments."""
         cdef Tables* tables = &self.tables
         return SoftTables(
             n_symbols=tables.n_symbols, n_states=tables.n_states, mealy=tables.mealy,
@@ -293,7 +293,7 @@ cdef class SoftTables:
         )
 
     def copy(self):
-        """A copy that shares nothing with these tables."""
+        """Return a copy that shares no memory with these tables."""
         cdef SoftTables other
         cdef SoftPosition position
         self.enter()
@@ -317,7 +317,7 @@ cdef class SoftTables:
         double[:, ::1] base, double[:, ::1] log_weights,
         int32_t[::1] held, double[:, ::1] posterior,
     ):
-        """Write everything: see `restored` for the shapes."""
+        """Write the whole state: see `restored` for the shapes."""
         cdef Tables* tables = &self.tables
         cdef Py_ssize_t n_states = tables.n_states
         cdef Py_ssize_t stride = tables.stride
@@ -330,8 +330,8 @@ cdef class SoftTables:
         try:
             if rows.shape[0] != tables.n_rows or symbols.shape[0] != tables.n_columns \
                     or held.shape[0] != tables.n_held:
-                raise ValueError("rows, symbols, held: expected as many as there are")
-            write_names(tables, row_names, row_totals)
+                raise ValueError("rows, symbols, held: expected lengths as in `sizes`")
+            write_row_names(tables, row_names, row_totals)
             write_vectors(tables.rows, rows, n_states, stride)
             for i in range(tables.n_columns):
                 symbols[i] = tables.column_symbol[i]
@@ -353,11 +353,11 @@ cdef class SoftTables:
         const double[:, ::1] log_weights, const int32_t[::1] held,
         const double[:, ::1] posterior,
     ):
-        """Tables of the same configuration that hold what `export` wrote.
+        """Return new tables with the same arguments and the state that `export` wrote.
 
-        Rows have a name (seed, state, column), those of the start state of every seed first;
-        emission counts and posteriors are those of all seeds for each symbol or position. Names
-        and symbols are checked here, numbers by the caller.
+        A row has a name (seed, state, column); the rows of the start states of all seeds come
+        first. Emission counts are grouped by symbol and posteriors by position, with one row for
+        each seed. Names and symbols are checked here, values by the caller.
         """
         cdef SoftTables other = self.fresh()
         cdef Tables* tables = &other.tables
@@ -368,12 +368,12 @@ cdef class SoftTables:
             log_weights, held, posterior,
         )
         if rows.shape[0] < n_seeds or not 1 <= held.shape[0] <= (1 if frozen else tables.lag + 1):
-            raise ValueError("rows or positions are too few or too many")
+            raise ValueError("the number of rows or positions is out of range")
         if not reserve_rows(tables, rows.shape[0] - n_seeds) \
                 or not reserve_columns(tables, symbols.shape[0]):
             raise no_memory()
         add_columns(tables, symbols)
-        name_rows(tables, row_names)
+        make_rows(tables, row_names)
         for i in range(rows.shape[0]):
             tables.row_total[i] = row_totals[i]
         read_vectors(rows, tables.rows, tables.n_states, tables.stride)
@@ -391,10 +391,9 @@ cdef class SoftTables:
         tables.frozen = frozen
         return other
 
-    # Positions: those of keys, and of key=None if other keys had steps in between.
     @property
     def numbers(self):
-        """The numbers of the keys in use, key=None aside, in ascending order."""
+        """The numbers of the keys in use except that of key=None, in ascending order."""
         return sorted(self.positions)
 
     cdef Position* position_of(self, int32_t number) except NULL:
@@ -404,7 +403,7 @@ cdef class SoftTables:
         return &(<SoftPosition>position).position
 
     def n_held(self, int32_t number):
-        """How many positions the sequence of a key holds."""
+        """Number of positions held for a key: the latest counted one, and those not yet counted."""
         return self.tables.n_held if number == NO_KEY else self.position_of(number).n_held
 
     def export_position(
@@ -413,7 +412,7 @@ cdef class SoftTables:
     ):
         """Write symbols, steps and posteriors of a key, and its weights if the tables are frozen.
 
-        The steps of positions that were counted are 0.
+        The step of the first position, which was counted, is written as 0.
         """
         cdef Tables* tables = &self.tables
         cdef Py_ssize_t i
@@ -421,12 +420,12 @@ cdef class SoftTables:
         self.enter()
         try:
             if self.n_held(number) != held.shape[0]:
-                raise ValueError("held: expected as many positions as there are")
+                raise ValueError("held: expected n_held(number) positions")
             if number != NO_KEY:
                 swap_position(tables, self.position_of(number))
             write_held(tables, held, posterior)
             for i in range(held.shape[0]):
-                steps[i] = tables.held_step[ring_place(tables, i)] if i else 0
+                steps[i] = tables.held_step[ring_entry(tables, i)] if i else 0
             if tables.frozen:
                 memcpy(&log_weights[0], tables.log_weight, tables.n_seeds * sizeof(double))
             if number != NO_KEY:
@@ -438,14 +437,14 @@ cdef class SoftTables:
         self, int32_t number, const int32_t[::1] held, const int64_t[::1] steps,
         const double[:, ::1] posterior, const double[::1] log_weights,
     ):
-        """Take what `export_position` wrote. Symbols and steps are checked here."""
+        """Set the position of a key as `export_position` wrote it; check symbols and steps."""
         cdef Tables* tables = &self.tables
         cdef SoftPosition position
         check_position(tables, held, steps, posterior, log_weights)
         if number < NO_KEY or number in self.positions:
-            raise ValueError(f"number={number}: expected another key")
+            raise ValueError(f"number={number}: expected a new key")
         if not 1 <= held.shape[0] <= (1 if tables.frozen else tables.lag + 1):
-            raise ValueError("positions are too few or too many")
+            raise ValueError("the number of positions is out of range")
         check_steps(tables, steps)
         self.enter()
         try:
@@ -464,35 +463,35 @@ cdef class SoftTables:
         finally:
             self.busy = False
 
-    # ---- what is inside ----------------------------------------------------------------------
+    # ---- properties --------------------------------------------------------------------------
 
     @property
     def n_steps(self):
-        """How many symbols were absorbed while learning."""
+        """Number of symbols absorbed while learning."""
         return self.tables.n_steps
 
     @property
     def shift(self):
-        """Counts are divided by two to this power."""
+        """Stored counts are divided by 2**shift."""
         return self.tables.shift
 
     @property
     def unit(self):
-        """What the next step would add to the counts: the size of one."""
+        """The amount that the next step would add to the counts."""
         return unit_at(&self.tables, self.tables.n_steps + 1)
 
     @property
     def frozen(self):
-        """Whether it no longer learns."""
+        """Whether learning has stopped."""
         return bool(self.tables.frozen)
 
     @property
     def sizes(self):
-        """The number of rows, of symbols seen and of positions held."""
+        """The numbers of rows, of symbols seen and of positions held."""
         return self.tables.n_rows, self.tables.n_columns, self.tables.n_held
 
     def memory(self):
-        """Bytes of the positions of keys, key=None aside."""
+        """Bytes of the positions of all keys except key=None."""
         return len(self.positions) * position_bytes(&self.tables)
 
     def _fail_allocation_after(self, int64_t n):

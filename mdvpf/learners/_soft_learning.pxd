@@ -4,19 +4,19 @@ from libc.math cimport exp2
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf.learners._soft_model cimport emit
-from mdvpf.learners._soft_storage cimport name_row
+from mdvpf.learners._soft_model cimport write_emission
+from mdvpf.learners._soft_storage cimport make_row
 from mdvpf.learners._soft_types cimport (
-    MISSING, NONE, START, Tables, mixed, posterior_at, ring_place, rows_from,
+    MISSING, NONE, START, Tables, mix_bits, posterior_at, ring_entry, rows_from,
 )
 from mdvpf.learners._soft_vectors cimport add_scaled, dot, joint_row, multiply, total_of
 
 cdef enum:
-    WARM_UP = 1000          # the states of the first steps are drawn
+    WARM_UP = 1000          # states of these first steps are drawn
 
 
 cdef inline bint look_back(Tables* tables, Py_ssize_t seed, double unit) noexcept nogil:
-    """Write the probability of all symbols after position 1, by its state, up to a factor."""
+    """Write the probability of the symbols after position 1 given its state, up to a factor."""
     cdef double* message = tables.message
     cdef double* evidence = tables.evidence
     cdef const double* base = tables.base + seed * tables.stride
@@ -24,16 +24,17 @@ cdef inline bint look_back(Tables* tables, Py_ssize_t seed, double unit) noexcep
     cdef double unknown, largest
     cdef const double* state
     cdef const int32_t* index
-    cdef Py_ssize_t i, j, place
+    cdef Py_ssize_t i, j, entry
     for j in range(tables.stride):
         message[j] = 1.0
     for i in range(tables.n_held - 1, 1, -1):
-        place = ring_place(tables, i)
-        emit(tables, seed, tables.held_symbol[place], tables.held_column[place], unit, evidence)
+        entry = ring_entry(tables, i)
+        write_emission(
+            tables, seed, tables.held_symbol[entry], tables.held_column[entry], unit, evidence)
         multiply(evidence, message, tables.stride)
         unknown = dot(base, evidence, tables.stride)
         state = posterior_at(tables, i - 1, seed)
-        index = rows_from(tables, tables.held_column[ring_place(tables, i - 1)], seed)
+        index = rows_from(tables, tables.held_column[ring_entry(tables, i - 1)], seed)
         largest = 0.0
         for j in range(tables.n_states):
             if state[j] <= 0.0:
@@ -56,20 +57,20 @@ cdef inline bint look_back(Tables* tables, Py_ssize_t seed, double unit) noexcep
 
 
 cdef inline double draw(Tables* tables, Py_ssize_t seed, double total) noexcept nogil:
-    """Draw the state of position 1: the joint posterior becomes that given the state.
+    """Draw the state of position 1, and condition the joint posterior on it.
 
-    It breaks the symmetry of the states: expected counts would stay alike for ever.
+    Drawing breaks the symmetry of the states, whose expected counts would stay equal for ever.
     """
     cdef double* state = posterior_at(tables, 1, seed)
     cdef double* marginal = tables.marginal
-    cdef uint64_t step = <uint64_t>tables.held_step[ring_place(tables, 1)]
-    cdef double left = (<double>(mixed(tables.keys[seed], step) >> 11) + 0.5) * exp2(-53.0)
+    cdef uint64_t step = <uint64_t>tables.held_step[ring_entry(tables, 1)]
+    cdef double left = (<double>(mix_bits(tables.keys[seed], step) >> 11) + 0.5) * exp2(-53.0)
     cdef double probability
     cdef Py_ssize_t chosen = 0
     cdef Py_ssize_t c
     left *= total
     for c in range(tables.n_states):
-        if marginal[c] > 1e-30 * total:     # not what rounding alone could choose
+        if marginal[c] > 1e-30 * total:     # skip states that only rounding could choose
             chosen = c
             left -= marginal[c]
             if left < 0.0:
@@ -79,7 +80,7 @@ cdef inline double draw(Tables* tables, Py_ssize_t seed, double total) noexcept 
         state[c] = 0.0
         tables.evidence[c] = 0.0
     state[chosen] = 1.0
-    tables.evidence[chosen] = 1.0       # from here on a mask
+    tables.evidence[chosen] = 1.0       # `evidence` is a mask from here on
     multiply(marginal, tables.evidence, tables.stride)
     for c in range(tables.n_states):
         multiply(tables.joint + c * tables.stride, tables.evidence, tables.stride)
@@ -91,12 +92,12 @@ cdef inline void add_counts(
 ) noexcept nogil:
     """Add the joint posterior to the transitions and its marginal to the emissions."""
     cdef Py_ssize_t stride = tables.stride
-    cdef Py_ssize_t origin = ring_place(tables, 0)
-    cdef Py_ssize_t place = ring_place(tables, 1)
+    cdef Py_ssize_t origin = ring_entry(tables, 0)
+    cdef Py_ssize_t entry = ring_entry(tables, 1)
     cdef const double* state
     cdef const int32_t* index
     cdef Py_ssize_t j
-    cdef int32_t column = tables.held_column[place]
+    cdef int32_t column = tables.held_column[entry]
     if tables.held_symbol[origin] == START:
         add_scaled(tables.rows + seed * stride, tables.joint, factor, stride)
         tables.row_total[seed] += counted_unit
@@ -109,7 +110,7 @@ cdef inline void add_counts(
                     tables.rows + index[j] * stride, tables.joint + j * stride, factor, stride
                 )
                 tables.row_total[index[j]] += factor * total_of(tables.joint + j * stride, stride)
-    if tables.held_symbol[place] != MISSING:
+    if tables.held_symbol[entry] != MISSING:
         add_scaled(
             tables.emission + (column * tables.n_seeds + seed) * stride, tables.marginal, factor,
             stride,
@@ -122,13 +123,13 @@ cdef inline void count_oldest(
 ) noexcept nogil:
     """Count the move to position 1 and its symbol, given all symbols held.
 
-    Room for the rows was reserved. A posterior that is about to underflow counts for nothing.
+    The caller has reserved room for the rows. A posterior close to underflow is not counted.
     """
     cdef Py_ssize_t stride = tables.stride
     cdef const double* base = tables.base + seed * stride
-    cdef Py_ssize_t origin = ring_place(tables, 0)
-    cdef Py_ssize_t place = ring_place(tables, 1)
-    cdef int32_t symbol = tables.held_symbol[place]
+    cdef Py_ssize_t origin = ring_entry(tables, 0)
+    cdef Py_ssize_t entry = ring_entry(tables, 1)
+    cdef int32_t symbol = tables.held_symbol[entry]
     cdef double prior = tables.alpha * unit
     cdef double* marginal = tables.marginal
     cdef double total
@@ -137,7 +138,7 @@ cdef inline void count_oldest(
     cdef Py_ssize_t j
     if not look_back(tables, seed, unit):
         return
-    emit(tables, seed, symbol, tables.held_column[place], unit, tables.evidence)
+    write_emission(tables, seed, symbol, tables.held_column[entry], unit, tables.evidence)
     multiply(tables.evidence, tables.message, stride)
     memset(marginal, 0, stride * sizeof(double))
     if tables.held_symbol[origin] == START:
@@ -153,7 +154,7 @@ cdef inline void count_oldest(
             if state[j] <= 0.0:
                 continue
             if index[j] == NONE:
-                name_row(
+                make_row(
                     tables, <int32_t>seed, <int32_t>j,
                     tables.held_column[origin] if tables.mealy else 0,
                 )
@@ -165,6 +166,6 @@ cdef inline void count_oldest(
     total = total_of(marginal, stride)
     if total < 1e-200:
         return
-    if tables.held_step[place] <= WARM_UP:
+    if tables.held_step[entry] <= WARM_UP:
         total = draw(tables, seed, total)
     add_counts(tables, seed, counted_unit / total, counted_unit)

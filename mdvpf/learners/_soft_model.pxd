@@ -1,22 +1,22 @@
-"""The model of `SoftHMM`: distributions that follow from the present counts."""
+"""The model of `SoftHMM`: distributions computed from the present counts."""
 
 from libc.math cimport exp, exp2, floor, ldexp, log2
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from mdvpf.learners._soft_types cimport (
-    MISSING, NONE, START, Tables, posterior_at, ring_place, rows_from,
+    MISSING, NONE, START, Tables, posterior_at, ring_entry, rows_from,
 )
 from mdvpf.learners._soft_vectors cimport (
     add_scaled, dot, emission_of, invert_totals, multiply, total_of,
 )
 
 cdef enum:
-    RESCALE_BITS = 64       # the unit stays below 2**(this + forget)
+    RESCALE_BITS = 64       # the amount that a step adds stays below 2**(this + forget)
 
 
 cdef inline void fade(double* counts, Py_ssize_t n, double factor) noexcept nogil:
-    """Multiply counts by a factor; what is next to nothing becomes 0."""
+    """Multiply counts by a factor; results below 1e-100 become 0."""
     cdef Py_ssize_t i
     for i in range(n):
         counts[i] *= factor
@@ -25,14 +25,14 @@ cdef inline void fade(double* counts, Py_ssize_t n, double factor) noexcept nogi
 
 
 cdef inline double unit_at(Tables* tables, int64_t step) noexcept nogil:
-    """Return what a step adds to the counts."""
+    """Return the amount that a step adds to the counts."""
     if tables.forget == 0.0:
         return 1.0
     return exp2(tables.forget * log2(<double>step) - tables.shift)
 
 
 cdef inline void rescale(Tables* tables, int64_t step) noexcept nogil:
-    """Divide all counts by a power of two if the unit of a step has grown large."""
+    """Divide all counts by a power of two if the amount that a step adds has grown large."""
     cdef double bits = tables.forget * log2(<double>step) - tables.shift
     cdef double factor
     if bits <= RESCALE_BITS:
@@ -45,8 +45,10 @@ cdef inline void rescale(Tables* tables, int64_t step) noexcept nogil:
     fade(tables.emission_total, tables.n_seeds * tables.stride, factor)
 
 
-cdef inline void prepare(Tables* tables, Py_ssize_t seed, double unit) noexcept nogil:
-    """Compute the reciprocals of the emission totals, as of now."""
+cdef inline void invert_emission_totals(
+    Tables* tables, Py_ssize_t seed, double unit,
+) noexcept nogil:
+    """Compute the reciprocals of the emission totals as of the present step."""
     cdef Py_ssize_t first = seed * tables.stride
     invert_totals(
         tables.inverse + first, tables.emission_total + first,
@@ -54,7 +56,7 @@ cdef inline void prepare(Tables* tables, Py_ssize_t seed, double unit) noexcept 
     )
 
 
-cdef inline void emit(
+cdef inline void write_emission(
     Tables* tables, Py_ssize_t seed, int32_t symbol, int32_t column, double unit, double* out,
 ) noexcept nogil:
     """Write the probability of a symbol in every state."""
@@ -83,17 +85,17 @@ cdef inline void predict_states(
     cdef const double* state
     cdef const int32_t* index
     cdef double prior = tables.alpha * unit
-    cdef double unknown = 0.0       # probability of going where the base says
+    cdef double unknown = 0.0       # probability that the next state is drawn from the base
     cdef double share
     cdef Py_ssize_t j
     memset(out, 0, tables.stride * sizeof(double))
-    if tables.held_symbol[ring_place(tables, last)] == START:
+    if tables.held_symbol[ring_entry(tables, last)] == START:
         share = 1.0 / (tables.row_total[seed] + prior)
         add_scaled(out, tables.rows + seed * tables.stride, share, tables.stride)
         add_scaled(out, base, share * prior, tables.stride)
         return
     state = posterior_at(tables, last, seed)
-    index = rows_from(tables, tables.held_column[ring_place(tables, last)], seed)
+    index = rows_from(tables, tables.held_column[ring_entry(tables, last)], seed)
     for j in range(tables.n_states):
         if state[j] <= 0.0:
             continue
@@ -107,7 +109,7 @@ cdef inline void predict_states(
 
 
 cdef inline void refresh_base(Tables* tables, Py_ssize_t seed, double unit) noexcept nogil:
-    """Count the rows that reach each state anew; a faint entry is part of a row."""
+    """Recount the rows that lead to each state; an entry below one counts as a fraction."""
     cdef double* base = tables.base + seed * tables.stride
     cdef double one = 1.0 / unit
     cdef double count, total
@@ -127,7 +129,7 @@ cdef inline void refresh_base(Tables* tables, Py_ssize_t seed, double unit) noex
 
 
 cdef inline void predict_symbols(Tables* tables, double* out) noexcept nogil:
-    """Write the distribution of the next symbol, of all seeds together."""
+    """Write the distribution of the next symbol, averaged over the seeds."""
     cdef double unit = unit_at(tables, tables.n_steps + 1)
     cdef double* states = tables.evidence
     cdef double total = 0.0
@@ -138,7 +140,7 @@ cdef inline void predict_symbols(Tables* tables, double* out) noexcept nogil:
     memset(out, 0, <size_t>tables.n_symbols * sizeof(double))
     for k in range(tables.n_seeds):
         weight = exp(tables.log_weight[k]) / total
-        prepare(tables, k, unit)
+        invert_emission_totals(tables, k, unit)
         predict_states(tables, k, unit, states)
         multiply(states, tables.inverse + k * tables.stride, tables.stride)
         unseen = weight * (tables.beta * unit * total_of(states, tables.stride))

@@ -1,14 +1,14 @@
-"""What goes out of the tables of `SoftHMM` and comes in again: vectors, names of rows, positions.
+"""Export and import of the tables of `SoftHMM`: vectors, names of rows, positions.
 
-What comes in is checked as far as memory depends on it; numbers are the concern of the caller.
+Imported arrays are checked as far as memory safety depends on them; the caller checks their values.
 """
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf.learners._soft_storage cimport add_column, find_column, name_row
+from mdvpf.learners._soft_storage cimport add_column, find_column, make_row
 from mdvpf.learners._soft_types cimport (
-    MISSING, NONE, START, Tables, posterior_at, ring_place,
+    MISSING, NONE, START, Tables, posterior_at, ring_entry,
 )
 
 
@@ -30,7 +30,7 @@ cdef inline void write_vectors(
         memcpy(&out[i, 0], vectors + i * stride, n_states * sizeof(double))
 
 
-cdef inline int write_names(
+cdef inline int write_row_names(
     const Tables* tables, int32_t[:, ::1] names, double[::1] totals,
 ) except -1:
     """Write the names and totals of all rows."""
@@ -52,7 +52,7 @@ cdef inline int add_columns(Tables* tables, const int32_t[::1] symbols) except -
         if not MISSING <= column < tables.n_symbols or symbols[i] < 0 \
                 or (column == MISSING and not tables.mealy) \
                 or find_column(tables, column) != NONE:
-            raise ValueError(f"symbol {symbols[i]} is not of the alphabet, or occurs twice")
+            raise ValueError(f"symbol {symbols[i]} is not in the alphabet, or occurs twice")
         add_column(tables, column)
     return 0
 
@@ -64,8 +64,8 @@ cdef inline int write_held(
     cdef Py_ssize_t n_seeds = tables.n_seeds
     cdef Py_ssize_t i
     for i in range(tables.n_held):
-        held[i] = tables.held_symbol[ring_place(tables, i)]
-        if held[i] == START:    # no posterior, but what the ring held there before
+        held[i] = tables.held_symbol[ring_entry(tables, i)]
+        if held[i] == START:    # the ring has an old posterior here
             posterior[i * n_seeds:(i + 1) * n_seeds] = 0.0
             continue
         write_vectors(
@@ -75,32 +75,32 @@ cdef inline int write_held(
     return 0
 
 
-cdef inline int hold(
-    Tables* tables, Py_ssize_t place, int32_t symbol, bint first, bint frozen
+cdef inline int set_held(
+    Tables* tables, Py_ssize_t entry, int32_t symbol, bint first, bint frozen
 ) except -1:
-    """Write the symbol of a position, which has a column unless it is frozen."""
+    """Set the symbol of a position, which must have a column unless the tables are frozen."""
     cdef int32_t column = NONE
     if not (START if first else MISSING) <= symbol < tables.n_symbols:
-        raise ValueError("a position has a strange symbol")
+        raise ValueError("a position has a symbol out of range")
     if symbol != START and (symbol != MISSING or tables.mealy):
         column = find_column(tables, symbol)
         if column == NONE and not frozen:
             raise ValueError("a position has a symbol that was never seen")
-    tables.held_symbol[place] = symbol
-    tables.held_column[place] = column
+    tables.held_symbol[entry] = symbol
+    tables.held_column[entry] = column
     return 0
 
 
 cdef inline int read_held(
     Tables* tables, const int32_t[::1] held, const double[:, ::1] posterior, bint frozen,
 ) except -1:
-    """Let the present key hold symbols and posteriors, for which there is room."""
+    """Set the symbols and posteriors that the present key holds. There must be room."""
     cdef Py_ssize_t n_seeds = tables.n_seeds
     cdef Py_ssize_t i
     tables.first_held = 0
     tables.n_held = held.shape[0]
     for i in range(held.shape[0]):
-        hold(tables, i, held[i], i == 0, frozen)
+        set_held(tables, i, held[i], i == 0, frozen)
         read_vectors(
             posterior[i * n_seeds:(i + 1) * n_seeds], posterior_at(tables, i, 0),
             tables.n_states, tables.stride,
@@ -108,8 +108,8 @@ cdef inline int read_held(
     return 0
 
 
-cdef inline int name_rows(Tables* tables, const int32_t[:, ::1] names) except -1:
-    """Make the rows of the given names; those of the start states are there."""
+cdef inline int make_rows(Tables* tables, const int32_t[:, ::1] names) except -1:
+    """Make the rows of the given names, except those of the start states, which exist."""
     cdef Py_ssize_t n_columns = tables.n_columns if tables.mealy else 1
     cdef Py_ssize_t i
     for i in range(names.shape[0]):
@@ -119,12 +119,12 @@ cdef inline int name_rows(Tables* tables, const int32_t[:, ::1] names) except -1
             continue
         if not 0 <= names[i, 0] < tables.n_seeds or not 0 <= names[i, 1] < tables.n_states \
                 or not 0 <= names[i, 2] < n_columns:
-            raise ValueError("a row has a strange name")
+            raise ValueError("a row has a name out of range")
         if tables.row_index[
             (names[i, 2] * tables.n_seeds + names[i, 0]) * tables.n_states + names[i, 1]
         ] != NONE:
             raise ValueError("a row occurs twice")
-        name_row(tables, names[i, 0], names[i, 1], names[i, 2])
+        make_row(tables, names[i, 0], names[i, 1], names[i, 2])
     return 0
 
 
@@ -146,7 +146,7 @@ cdef inline int check_shapes(
             or log_weights.shape[1] != n_seeds \
             or posterior.shape[0] != held.shape[0] * n_seeds \
             or posterior.shape[1] != n_states:
-        raise ValueError("arrays whose shapes do not fit together")
+        raise ValueError("expected arrays of matching shapes")
     return 0
 
 
@@ -158,14 +158,14 @@ cdef inline int check_position(
             or posterior.shape[0] != held.shape[0] * tables.n_seeds \
             or posterior.shape[1] != tables.n_states \
             or log_weights.shape[0] != tables.n_seeds:
-        raise ValueError("arrays whose shapes do not fit together")
+        raise ValueError("expected arrays of matching shapes")
     return 0
 
 
 cdef inline int check_steps(const Tables* tables, const int64_t[::1] steps) except -1:
-    """Check that the steps of the positions of a key come one after the other."""
+    """Check that the steps of the positions of a key are increasing."""
     cdef Py_ssize_t i
     for i in range(1, steps.shape[0]):
         if not steps[i - 1] < steps[i] <= tables.n_steps:
-            raise ValueError("steps that are out of order")
+            raise ValueError("steps are out of order")
     return 0

@@ -6,32 +6,32 @@ from libc.string cimport memcpy
 
 from mdvpf.learners._soft_learning cimport count_oldest
 from mdvpf.learners._soft_model cimport (
-    emit, predict_states, prepare, refresh_base, rescale, unit_at,
+    write_emission, predict_states, invert_emission_totals, refresh_base, rescale, unit_at,
 )
-from mdvpf.learners._soft_positions cimport stand_at_start
+from mdvpf.learners._soft_positions cimport go_to_start
 from mdvpf.learners._soft_storage cimport (
-    add_column, find_column, reserve_columns, reserve_rows, rows_wanted,
+    add_column, find_column, reserve_columns, reserve_rows, missing_rows,
 )
 from mdvpf.learners._soft_types cimport (
-    MISSING, NONE, Tables, posterior_at, ring_place,
+    MISSING, NONE, Tables, posterior_at, ring_entry,
 )
 from mdvpf.learners._soft_vectors cimport dot, multiply, total_of
 
 cdef enum:
-    REFRESH = 1000          # steps between two counts of the rows that reach each state
-    NEGLIGIBLE = 1000       # so many times less likely than the likeliest: not in the posterior
+    REFRESH = 1000          # steps between two recounts of the rows that lead to each state
+    NEGLIGIBLE = 1000       # states this many times less likely than the likeliest are dropped
 
 
 cdef inline void filter_symbol(
     Tables* tables, Py_ssize_t seed, int32_t symbol, int32_t column, double unit,
 ) noexcept nogil:
-    """Write the posterior of the next position, and what the seed predicted."""
+    """Write the posterior of the next position, and the predictive of the seed."""
     cdef double* state = posterior_at(tables, tables.n_held, seed)
     cdef double largest = 0.0
     cdef double least, total
     cdef Py_ssize_t c
     predict_states(tables, seed, unit, state)
-    emit(tables, seed, symbol, column, unit, tables.evidence)
+    write_emission(tables, seed, symbol, column, unit, tables.evidence)
     multiply(state, tables.evidence, tables.stride)
     total = total_of(state, tables.stride)
     tables.predicted[seed] = total
@@ -50,7 +50,7 @@ cdef inline void filter_symbol(
 
 
 cdef inline double weigh(Tables* tables, int32_t symbol) noexcept nogil:
-    """Return the log predictive of all seeds together, and give them their new weights."""
+    """Return the log predictive of the mixture of seeds; update the weights of the seeds."""
     cdef double predicted = 0.0
     cdef double total = 0.0
     cdef double largest = 0.0
@@ -72,8 +72,8 @@ cdef inline double weigh(Tables* tables, int32_t symbol) noexcept nogil:
     return log(predicted / total)
 
 
-cdef inline void describe(Tables* tables, double* report) noexcept nogil:
-    """Write the effective number of states in use, and that of seeds."""
+cdef inline void write_sizes(Tables* tables, double* report) noexcept nogil:
+    """Write the effective numbers of states and of seeds into a report."""
     cdef double weights = 0.0
     cdef double squares = 0.0
     cdef double states = 0.0
@@ -96,14 +96,14 @@ cdef inline void describe(Tables* tables, double* report) noexcept nogil:
 
 
 cdef inline bint absorb_symbol(Tables* tables, int32_t symbol, double* report) noexcept nogil:
-    """Absorb a symbol and write a report, or return False for lack of memory."""
+    """Absorb a symbol and write a report; return False if there is no memory."""
     cdef int32_t column = NONE
     cdef double unit, counted_unit, log_predictive
-    cdef Py_ssize_t place, k
+    cdef Py_ssize_t entry, k
     if symbol != MISSING or tables.mealy:
         column = find_column(tables, symbol)
     if not tables.frozen:
-        if tables.n_held > tables.lag and not reserve_rows(tables, rows_wanted(tables, 0)):
+        if tables.n_held > tables.lag and not reserve_rows(tables, missing_rows(tables, 0)):
             return False
         if column == NONE and (symbol != MISSING or tables.mealy):
             if not reserve_columns(tables, 1):
@@ -115,51 +115,51 @@ cdef inline bint absorb_symbol(Tables* tables, int32_t symbol, double* report) n
     else:
         unit = unit_at(tables, tables.n_steps + 1)
     for k in range(tables.n_seeds):
-        prepare(tables, k, unit)
+        invert_emission_totals(tables, k, unit)
         filter_symbol(tables, k, symbol, column, unit)
     log_predictive = weigh(tables, symbol)
     if tables.frozen:
-        tables.first_held = ring_place(tables, 1)
+        tables.first_held = ring_entry(tables, 1)
     else:
         tables.n_held += 1
-    place = ring_place(tables, tables.n_held - 1)
-    tables.held_symbol[place] = symbol
-    tables.held_column[place] = column
-    tables.held_step[place] = tables.n_steps
+    entry = ring_entry(tables, tables.n_held - 1)
+    tables.held_symbol[entry] = symbol
+    tables.held_column[entry] = column
+    tables.held_step[entry] = tables.n_steps
     if tables.n_held > tables.lag + 1:
-        counted_unit = unit_at(tables, tables.held_step[ring_place(tables, 1)])
+        counted_unit = unit_at(tables, tables.held_step[ring_entry(tables, 1)])
         for k in range(tables.n_seeds):
             count_oldest(tables, k, unit, counted_unit)
-        tables.first_held = ring_place(tables, 1)
+        tables.first_held = ring_entry(tables, 1)
         tables.n_held -= 1
     if not tables.frozen and tables.n_steps % REFRESH == 0:
         for k in range(tables.n_seeds):
             refresh_base(tables, k, unit)
-    describe(tables, report)
+    write_sizes(tables, report)
     report[0] = log_predictive
     report[1] = log_predictive
     return True
 
 
 cdef inline bint end_sequence(Tables* tables) noexcept nogil:
-    """Count what is held, and stand before the first symbol; False for lack of memory."""
-    cdef Py_ssize_t wanted = 0
+    """Count all positions held, and move to the start; return False if there is no memory."""
+    cdef Py_ssize_t n_missing = 0
     cdef double unit, counted_unit
     cdef Py_ssize_t i, k
     if not tables.frozen:
         for i in range(tables.n_held - 1):
-            wanted += rows_wanted(tables, i)
-        if not reserve_rows(tables, wanted):
+            n_missing += missing_rows(tables, i)
+        if not reserve_rows(tables, n_missing):
             return False
         while tables.n_held > 1:
             unit = unit_at(tables, tables.n_steps)
-            counted_unit = unit_at(tables, tables.held_step[ring_place(tables, 1)])
+            counted_unit = unit_at(tables, tables.held_step[ring_entry(tables, 1)])
             for k in range(tables.n_seeds):
-                prepare(tables, k, unit)
+                invert_emission_totals(tables, k, unit)
                 count_oldest(tables, k, unit, counted_unit)
-            tables.first_held = ring_place(tables, 1)
+            tables.first_held = ring_entry(tables, 1)
             tables.n_held -= 1
     else:
         memcpy(tables.log_weight, tables.first_log_weight, tables.n_seeds * sizeof(double))
-    stand_at_start(tables)
+    go_to_start(tables)
     return True

@@ -1,4 +1,4 @@
-"""Loops over the states of `SoftHMM`, in C: `restrict` lets the compiler vectorise them.
+"""Loops over the states of `SoftHMM`, in C, since `restrict` lets the compiler vectorise them.
 
 Every vector is padded with zeros to a multiple of four.
 """
@@ -12,7 +12,7 @@ cdef extern from *:
     ) {
         for (ptrdiff_t c = 0; c < n; c++) out[c] += factor * row[c];
     }
-    /* four sums side by side: the compiler may not reorder one */
+    /* four sums, which the compiler can vectorise without reordering additions */
     static inline double dot(
         const double *__restrict a, const double *__restrict b, ptrdiff_t n
     ) {

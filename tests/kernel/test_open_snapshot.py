@@ -208,7 +208,7 @@ def test_symbols_seen_are_compared_one_by_one_where_counts_are_integers() -> Non
     feed(pf, [0, 1, None, 0, 2])
     opened = unsealed(saved(pf))
     opened.arrays["seen"] = np.array([1, 2, 1], "<u8")
-    with pytest.raises(mdvpf.CheckpointError, match="how often it was seen"):
+    with pytest.raises(mdvpf.CheckpointError, match="differ from the times it was seen"):
         loaded(sealed(opened, version=2))
 
 

@@ -194,13 +194,13 @@ def bits(value: float) -> int:
         ("half_life", "pair_sum", bits(-1.0), "a sum is out of range"),
         ("half_life", "pair_sum", bits(float("inf")), "a sum is out of range"),
         ("half_life", "pair_sum", bits(float("nan")), "a sum is out of range"),
-        ("half_life", "pair_sum", bits(3e38), "are not emissions|more transitions"),
+        ("half_life", "pair_sum", bits(3e38), "emissions from it differ|more transitions"),
         ("kappa", "pair_sum", bits(1.5), "a sum is out of range"),
         ("half_life", "into", bits(float("nan")), "a sum is out of range"),
         ("half_life", "into", bits(-0.0), "a sum is out of range"),
-        ("half_life", "into", bits(3e38), "are not emissions|more transitions"),
+        ("half_life", "into", bits(3e38), "emissions from it differ|more transitions"),
         ("kappa", "into", bits(0.0), "a sum is out of range"),
-        ("kappa", "into", bits(2.0**24), "are not emissions"),
+        ("kappa", "into", bits(2.0**24), "emissions from it differ"),
         ("half_life", "behind", 2**30 + 1, "scale of a group"),
         ("half_life", "behind", 2**32 - 1, "scale of a group"),
         ("kappa", "behind", 1, "scale of a group"),
@@ -210,15 +210,15 @@ def bits(value: float) -> int:
         ("half_life", "pair_state", 10**6, "a state that does not exist"),
         ("half_life", "row_pairs", 2**32 - 1, "wrong length"),
         ("half_life", "last_symbol", 6, "last symbol is out of range"),
-        ("rows", "reached", 77, "rows are not counted right"),
-        ("rows that fade", "reached", 10**6, "rows are not counted right"),
+        ("rows", "reached", 77, "numbers of rows that lead to states"),
+        ("rows that fade", "reached", 10**6, "numbers of rows that lead to states"),
         ("half_life", "current", 1000, "a state that it does not have"),
-        ("half_life", "labels", 1, "a record of the wrong kind"),
-        ("half_life", "labels", 10**6, "a record that does not exist"),
-        ("half_life", "rows", 10**6, "a record that does not exist"),
-        ("half_life", "kind", 7, "a record is of no kind"),
+        ("half_life", "labels", 1, "a record has the wrong kind"),
+        ("half_life", "labels", 10**6, "the number of a record is out of range"),
+        ("half_life", "rows", 10**6, "the number of a record is out of range"),
+        ("half_life", "kind", 7, "a record has an unknown kind"),
         ("half_life", "kind", 255, "wrong length"),
-        ("mealy", "children", 10**6, "a record that does not exist"),
+        ("mealy", "children", 10**6, "the number of a record is out of range"),
     ],
 )
 def test_numbers_out_of_range_are_refused(
@@ -234,7 +234,7 @@ def test_steps_that_cannot_be_are_refused(n_steps: int) -> None:
     feed(pf, make_events(5, 30))
     opened = unsealed(saved(pf))
     opened.values()["core"]["n_steps"] = n_steps
-    with pytest.raises(mdvpf.CheckpointError, match=r"steps|are not emissions"):
+    with pytest.raises(mdvpf.CheckpointError, match=r"steps|emissions from it differ"):
         loaded(sealed(opened, version=2))
 
 
@@ -273,7 +273,7 @@ def test_a_particle_without_a_successor_is_refused() -> None:
         arrays[name] = arrays[name][1:]
     assert loaded(sealed(opened, version=2)).n_particles == 1
     arrays["reached"][0] = 0
-    with pytest.raises(mdvpf.CheckpointError, match="no way to go on"):
+    with pytest.raises(mdvpf.CheckpointError, match="no candidate"):
         loaded(sealed(opened, version=2))
 
 

@@ -343,7 +343,7 @@ def test_a_tree_with_repeated_children_is_refused(n_nodes: int) -> None:
     opened = unsealed(saved(pf))
     children = opened.arrays["children"].reshape(-1, 16)
     children[-n_nodes:] = np.where(children[-n_nodes:].max(1, keepdims=True) > 0, 1, 0)
-    with pytest.raises(mdvpf.CheckpointError, match="two places"):
+    with pytest.raises(mdvpf.CheckpointError, match="two locations"):
         loaded(sealed(opened))
 
 
@@ -359,7 +359,7 @@ def test_a_group_in_two_places_is_refused() -> None:
     opened = unsealed(saved(pf))
     columns = opened.arrays["columns"].reshape(len(pf.weights), -1)
     columns[1, 3] = columns[0, 0]
-    with pytest.raises(mdvpf.CheckpointError, match="two places"):
+    with pytest.raises(mdvpf.CheckpointError, match="two locations"):
         loaded(sealed(opened))
 
 
@@ -370,7 +370,7 @@ def test_a_group_without_counts_is_refused() -> None:
     arrays["shape"] = np.append(arrays["shape"], np.zeros(1, arrays["shape"].dtype))
     arrays["items"] = np.append(arrays["items"], np.zeros(4, arrays["items"].dtype))
     arrays["columns"].reshape(len(pf.weights), -1)[0, 3] = len(arrays["shape"])
-    with pytest.raises(mdvpf.CheckpointError, match="a group holds nothing"):
+    with pytest.raises(mdvpf.CheckpointError, match="a group is empty"):
         loaded(sealed(opened))
 
 
@@ -381,7 +381,7 @@ def test_a_node_without_children_is_refused() -> None:
     arrays["levels"][0] += 1
     arrays["children"] = np.append(arrays["children"], np.zeros(16, arrays["children"].dtype))
     arrays["columns"].reshape(len(pf.weights), -1)[0, 3] = arrays["levels"][0]
-    with pytest.raises(mdvpf.CheckpointError, match="a node holds nothing"):
+    with pytest.raises(mdvpf.CheckpointError, match="a node is empty"):
         loaded(sealed(opened))
 
 

@@ -237,7 +237,7 @@ def plain_tree(max_nodes: int = 0) -> CountTree:
 
 def test_arrays_of_the_wrong_size_are_refused() -> None:
     tree, context = plain_tree(), Context(2)
-    with pytest.raises(ValueError, match="one entry a symbol"):
+    with pytest.raises(ValueError, match="one entry for each symbol"):
         tree.predict(context, np.empty((1, V + 1)))
     with pytest.raises(ValueError, match="expected the same length"):
         tree.advance(context, np.zeros(2, "i4"), np.full(1, -1, "i4"), True, np.empty((2, 6)))
@@ -245,9 +245,9 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
         tree.advance(context, np.array([0, V], "i4"), np.full(2, -1, "i4"), True, np.empty((2, 6)))
     with pytest.raises(ValueError, match="symbol=-2"):
         tree.absorb(context, -2, True)
-    with pytest.raises(ValueError, match="one entry a setting"):
+    with pytest.raises(ValueError, match="one entry for each setting"):
         tree.log_weights(np.empty(2))
-    with pytest.raises(ValueError, match="one entry a setting"):
+    with pytest.raises(ValueError, match="one entry for each setting"):
         tree.set_log_weights(np.empty(2))
     with pytest.raises(ValueError, match="at most 2"):
         context.replace([0, 0, 0])

@@ -296,7 +296,7 @@ def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
         ("emission", lambda a: a * 2, "sum to their totals"),
         ("emission_totals", lambda a: a * np.inf, "count"),
         ("row_names", lambda a: a * 0, "start state"),
-        ("row_names", lambda a: np.where(a > 0, a + 100, a), "strange name"),
+        ("row_names", lambda a: np.where(a > 0, a + 100, a), "name out of range"),
         ("row_names", lambda a: np.concatenate([a[:1], a[1:2], a[1:-1]]), "twice"),
         ("symbols", lambda a: a * 0, "twice"),
         ("symbols", lambda a: a + 100, "alphabet"),
