@@ -60,7 +60,7 @@ def read_times(times: Any, n: int) -> NDArray[np.float64]:
             ]
         )
     if len(seconds) != n:
-        raise ValueError(f"times: got {len(seconds)} of them; expected {n}, one a symbol")
+        raise ValueError(f"times: got {len(seconds)}; expected {n}, one a symbol")
     return seconds
 
 
