@@ -218,16 +218,16 @@ class MemoryReport:
     live : int
         Bytes of particles, count rows and history in use.
     allocated : int
-        Bytes that the filter takes of the machine: those, free space between them and work
-        space, but not what was only claimed and never written. A `run` of 256 symbols or more
-        gives the work space of its steps back at the end, and most of the free space; between
-        single calls of `update` it stays, for the next.
+        Bytes of memory that the filter occupies: live bytes, free space between them and work
+        space. Memory that was reserved but never written is not included. A `run` of 256 symbols
+        or more frees its work space and most of the free space at its end. Single calls of
+        `update` keep both for the next call.
     dense_equivalent : int
         Bytes that plain int32 tables of the same states and symbols would take.
     rows : int
-        Distinct rows and columns of counts that hold any.
+        Distinct non-empty rows and columns of counts.
     shared_rows : int
-        Those of them that more than one particle uses.
+        Rows and columns that more than one particle uses.
     history_nodes : int
         Ancestor records.
 
