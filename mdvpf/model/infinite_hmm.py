@@ -199,7 +199,7 @@ class InfiniteHMM:
 
     @property
     def has_real_counts(self) -> bool:
-        """Whether the core stores counts as 32-bit floats, which the paper's model does not need."""
+        """Whether the core stores counts as 32-bit floats; the model of the paper has integers."""
         return self.numbers is not None or bool(extensions(self).keys() - {"emission"})
 
     @property
