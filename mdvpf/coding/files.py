@@ -90,7 +90,7 @@ def unpack(data: bytes, progress: bool = False) -> bytes:
         n_particles = int.from_bytes(rest[:_BYTES_OF_NUMBER], "little")
         rest = rest[_BYTES_OF_NUMBER:]
     if kind & _KINDS >= len(_SEPARATORS) or kind >= 2 * _BUDGET:
-        raise CodingError(f"data: unknown kind of file {kind}; expected a newer mdvpf")
+        raise CodingError(f"data: a file of unknown kind {kind}; a newer mdvpf may read it")
     separator = _SEPARATORS[kind & _KINDS]
     size = _BYTES_OF_NUMBER if separator else _BYTES_OF_SET
     alphabet, rest = rest[:size], rest[size:]

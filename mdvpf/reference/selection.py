@@ -115,8 +115,8 @@ def selection_keys(log_scores: Sequence[float]) -> list[float]:
     """Return the scores relative to the largest, rounded to a grid, so that near-equal ones tie."""
     if any(math.isnan(score) for score in log_scores) or math.isinf(max(log_scores)):
         raise ValueError(
-            f"the largest score of the candidates is {max(log_scores)!r}, or a score is NaN: "
-            "expected numbers with a finite maximum; use a smaller discount"
+            f"the candidates' scores have the maximum {max(log_scores)!r} or include NaN: "
+            "expected a finite maximum and no NaN; use a smaller discount"
         )
     largest = max(log_scores)
     scaled = [(score - largest) * GRID for score in log_scores]

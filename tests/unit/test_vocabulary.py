@@ -137,7 +137,7 @@ def test_labels_come_in_order(wrong: Any) -> None:
 
 
 def test_labels_come_once() -> None:
-    with pytest.raises(ValueError, match=r"labels\[2\]='a'.*labels\[0\] too"):
+    with pytest.raises(ValueError, match=r"labels\[2\]='a'.*equals labels\[0\]"):
         Vocabulary(["a", "b", "a"])
     with pytest.raises(ValueError, match="unknown='b'"):
         Vocabulary(["a", "b"], unknown="b")
