@@ -1,4 +1,4 @@
-"""Particle filters for the infinite hidden Markov model, on streams that change under you."""
+"""Particle filters for the infinite hidden Markov model on non-stationary streams."""
 
 import sys as _sys
 from importlib.metadata import version as _version
@@ -52,7 +52,7 @@ from mdvpf.predictor import vocabulary as _vocabulary
 from mdvpf.streams import Evaluation, Monitor, evaluate
 from mdvpf.streams import monitor as _monitor
 
-# Modules of version 0.1 that have moved since: their old names can still be imported.
+# Modules that moved after version 0.1; their old names can still be imported.
 _MOVED = {
     "algorithms": _algorithms,
     "filter_plots": plots.filter_plots,

@@ -1,4 +1,4 @@
-"""``python -m mdvpf`` is the command `mdvpf`."""
+"""``python -m mdvpf`` runs the command `mdvpf`."""
 
 import sys
 

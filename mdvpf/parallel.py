@@ -1,9 +1,9 @@
-"""Independent tasks, on the processes of this machine or on a Dask cluster.
+"""Run independent tasks in processes of this machine or on a Dask cluster.
 
-An experiment is a list of tasks that share nothing and carry their own seeds, so that what they
-return depends neither on the backend nor on the number of jobs. joblib carries them out. A task
-that fails becomes a `Failure` in its place and the others go on; what is finished can be kept
-(`keep`) and need not be done again (`recall`).
+An experiment is a list of tasks that share nothing and carry their own seeds, so their results
+depend neither on the backend nor on the number of jobs. joblib runs them. A task that fails yields
+a `Failure`, and the other tasks continue. The caller can store finished results (`keep`) and supply
+them in a later run (`recall`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ BACKENDS: tuple[Backend, ...] = ("processes", "dask")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What became of a task that raised an exception, or that ended its process.
+    """The outcome of a task that raised an exception or whose process died.
 
     Attributes
     ----------
     task : str
-        The task: its configuration.
+        The ``repr`` of the task.
     error : str
         The exception, in one line.
     details : str
@@ -54,17 +54,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Where tasks are carried out.
+    """Run a list of tasks on a backend.
 
     Parameters
     ----------
     jobs : int, default 1
-        Number of processes; 1 stays in this one, -1 takes all cores. A Dask cluster uses all its
-        workers.
+        Number of processes: 1 runs the tasks in the calling process, -1 uses all cores. A Dask
+        cluster uses all its workers.
     backend : {"processes", "dask"}, default "processes"
         Processes of this machine, or a Dask cluster.
     scheduler : str, optional
-        Address of the scheduler of the cluster, such as ``tcp://host:8786``.
+        Address of the Dask scheduler, such as ``tcp://host:8786``.
 
     Examples
     --------
@@ -102,17 +102,17 @@ class Executor:
         Parameters
         ----------
         function : callable
-            Carries out one task. Other processes must be able to import it.
+            Runs one task. Other processes must be able to import it.
         tasks : sequence
             The tasks.
         recall : callable, optional
-            Returns the result of a task that was done before, else None.
+            Returns the stored result of a task, or None if the task must run.
         keep : callable, optional
-            Called, here, with every task and its result as soon as it is there.
+            Called in the calling process with every task and its result as soon as it is done.
         progress : bool, default False
             Show a progress bar, if the output is a terminal.
         label : str, default "runs"
-            What the bar says.
+            Label of the progress bar.
 
         Examples
         --------
@@ -150,15 +150,15 @@ class Executor:
                     done.add(i)
                     yield i, result
             except TerminatedWorkerError:
-                # One of the unfinished tasks ended its process, and the others with it. Alone in
-                # a process, each shows whether it was the one.
+                # One task killed its worker, and joblib stopped all others. Running each
+                # unfinished task in a process of its own shows which task it was.
                 for i, task in numbered:
                     if i not in done:
-                        yield i, _alone(joblib, function, task)
+                        yield i, _run_isolated(joblib, function, task)
 
     @contextmanager
     def _backend(self, joblib: Any) -> Iterator[int]:
-        """Yield the number of jobs, while joblib's backend is the wanted one."""
+        """Select joblib's backend for the block; yield the number of jobs."""
         if self.backend == "processes":
             with joblib.parallel_config(backend="loky"):
                 yield self.jobs
@@ -178,7 +178,7 @@ class Executor:
 def spawn(entropy: int, *counts: int) -> tuple[list[np.random.SeedSequence], ...]:
     """Return independent lists of seeds, each of the given length.
 
-    A longer list begins with the shorter one: more seeds leave the first ones as they were.
+    A longer list starts with the same seeds as a shorter one.
 
     Examples
     --------
@@ -202,25 +202,25 @@ def _unordered(
 ) -> Iterable[tuple[int, R | Failure]]:
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
     results: Iterable[tuple[int, R | Failure]] = parallel(
-        joblib.delayed(_guarded)(function, i, task) for i, task in numbered
+        joblib.delayed(_run_guarded)(function, i, task) for i, task in numbered
     )
     return results
 
 
-def _alone(joblib: Any, function: Callable[[T], R], task: T) -> R | Failure:
+def _run_isolated(joblib: Any, function: Callable[[T], R], task: T) -> R | Failure:
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     try:
-        # With one job joblib would stay in this process.
+        # With n_jobs=1 joblib would run the task in the calling process.
         parallel = joblib.Parallel(n_jobs=2, backend="loky")
-        [(_, result)] = parallel([joblib.delayed(_guarded)(function, 0, task)])
+        [(_, result)] = parallel([joblib.delayed(_run_guarded)(function, 0, task)])
     except TerminatedWorkerError:
         return Failure(repr(task), "its process died (out of memory, perhaps)")
     answer: R | Failure = result
     return answer
 
 
-def _guarded(function: Callable[[T], R], i: int, task: T) -> tuple[int, R | Failure]:
+def _run_guarded(function: Callable[[T], R], i: int, task: T) -> tuple[int, R | Failure]:
     try:
         return i, function(task)
     except Exception as error:

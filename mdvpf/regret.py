@@ -1,10 +1,10 @@
-"""What a predictor lost against comparators that are chosen in hindsight, in nats.
+"""Regret of a predictor against comparators chosen in hindsight, in nats.
 
 The loss of a symbol is minus its log predictive. Regret against one comparator is a difference of
-sums; shifting regret is against the best sequence of comparators that switches at most S times,
-which dynamic programming finds without trying them all. How regret grows with the number N of
-symbols is summed up by an exponent: 0 for a bounded regret, 1/2 for the order sqrt(N) that theory
-promises for mirror descent, 1 for a predictor that never catches up.
+cumulative losses. Shifting regret compares with the best sequence of comparators that switches at
+most S times; dynamic programming finds it. An exponent summarises how regret grows with the number
+N of symbols: 0 for bounded regret, 1/2 for the order sqrt(N) that theory promises for mirror
+descent, 1 for a predictor that never catches up.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
 
 
 def regret(log_predictive: ArrayLike, comparator: ArrayLike) -> NDArray[np.float64]:
-    """Return the regret after each symbol: how much less the predictor gave to all so far.
+    """Return the cumulative regret after each symbol.
 
-    It is NaN from where on both have given probability zero to some symbol.
+    The regret is NaN as soon as both have given probability zero to some symbol.
 
     Parameters
     ----------
     log_predictive : array_like
-        Log predictives of a run. The last axis is time; there may be others, as of seeds.
+        Log predictives of a run. The last axis is time; leading axes, such as seeds, are allowed.
     comparator : array_like
         Log predictives of the comparator on the same symbols.
 
@@ -53,7 +53,7 @@ def regret(log_predictive: ArrayLike, comparator: ArrayLike) -> NDArray[np.float
     other = _log_predictives("comparator", comparator)
     if own.shape != other.shape:
         raise ValueError(
-            f"comparator of shape {other.shape}: expected {own.shape}, as log_predictive"
+            f"comparator of shape {other.shape}: expected {own.shape}, the shape of log_predictive"
         )
     return _difference(other.cumsum(axis=-1), own.cumsum(axis=-1))
 
@@ -71,14 +71,14 @@ class BestSequence:
     Attributes
     ----------
     choice : ndarray of int64, shape (N,)
-        The comparator that it follows at each symbol.
+        The comparator chosen at each symbol.
     log_predictive : ndarray, shape (N,)
-        The log predictives of those.
+        The log predictives of the chosen comparators.
     prefixes : ndarray, shape (N,)
-        The largest sum of log predictives of the first 1, 2, ..., N symbols, each with the best
-        sequence of its own.
+        For n = 1, 2, ..., N: the largest log predictive of the first n symbols that any sequence
+        with at most S switches reaches.
     totals : ndarray, shape (S + 1,)
-        The largest sum of log predictives of all symbols with at most 0, 1, ..., S switches.
+        The largest log predictive of all symbols with at most 0, 1, ..., S switches.
 
     Examples
     --------
@@ -96,9 +96,9 @@ class BestSequence:
 
 
 def best_sequence(comparators: ArrayLike, n_switches: int) -> BestSequence:
-    """Find the best sequence of comparators that switches at most so many times.
+    """Find the best sequence of comparators with at most `n_switches` switches.
 
-    Takes time proportional to N (S + 1) E, and memory of about N (S + 1) (E / 8 + 2) bytes. Where
+    Takes time proportional to N (S + 1) E, and about N (S + 1) (E / 8 + 2) bytes of memory. If
     several sequences are equally good, one of them is returned.
 
     Parameters
@@ -106,7 +106,7 @@ def best_sequence(comparators: ArrayLike, n_switches: int) -> BestSequence:
     comparators : array_like of shape (E, N)
         Log predictives of E comparators on N symbols.
     n_switches : int
-        S, the number of switches allowed.
+        S, the largest number of switches.
 
     Examples
     --------
@@ -119,10 +119,10 @@ def best_sequence(comparators: ArrayLike, n_switches: int) -> BestSequence:
     gains = _log_predictives("comparators", comparators)
     if gains.ndim != 2:
         raise ValueError(f"comparators of shape {gains.shape}: expected (comparators, symbols)")
-    most = validate.integer("n_switches", n_switches, low=0)
+    limit = validate.integer("n_switches", n_switches, low=0)
     n_experts, n = gains.shape
-    s = min(most, n - 1)  # more cannot be made
-    best = np.tile(gains[:, 0], (s + 1, 1))  # by switches allowed, by the comparator at the end
+    s = min(limit, n - 1)  # n symbols leave room for n - 1 switches
+    best = np.tile(gains[:, 0], (s + 1, 1))  # [switches allowed, last comparator]
     leaders = np.zeros((n, s + 1), dtype=np.min_scalar_type(n_experts - 1))
     switched = np.zeros((n, s + 1, (n_experts + 7) // 8), dtype=np.uint8)
     prefixes = np.empty(n)
@@ -141,14 +141,14 @@ def best_sequence(comparators: ArrayLike, n_switches: int) -> BestSequence:
         choice=choice,
         log_predictive=gains[choice, np.arange(n)],
         prefixes=prefixes,
-        totals=np.pad(totals, (0, most - s), mode="edge"),
+        totals=np.pad(totals, (0, limit - s), mode="edge"),
     )
 
 
 def _trace(
     leaders: NDArray[Any], switched: NDArray[np.uint8], s: int, expert: int
 ) -> NDArray[np.int64]:
-    """Follow the best sequence back from its last comparator."""
+    """Trace the best sequence back from its last comparator."""
     choice = np.empty(len(leaders), dtype=np.int64)
     for i in range(len(leaders) - 1, -1, -1):
         choice[i] = expert
@@ -161,7 +161,7 @@ def _trace(
 def shifting_regret(
     log_predictive: ArrayLike, comparators: ArrayLike, n_switches: int
 ) -> NDArray[np.float64]:
-    """Return, after each symbol, the regret against the best sequence for all symbols so far.
+    """Return the regret after each symbol against the best sequence for the symbols so far.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def shifting_regret(
     comparators : array_like of shape (E, N)
         Log predictives of E comparators on the same symbols.
     n_switches : int
-        The number of switches that a sequence of comparators may make.
+        The largest number of switches of a sequence.
 
     Examples
     --------
@@ -197,15 +197,15 @@ class Growth:
     Attributes
     ----------
     exponent : float
-        The slope of the log of the mean regret over the log of N.
+        The slope of log mean regret over log N.
     low, high : float
-        Ends of its confidence interval.
+        Ends of the confidence interval of the exponent.
     confidence : float
-        How often such an interval holds the exponent.
+        Coverage probability of the interval.
     checkpoints : ndarray of int64
-        The numbers of symbols that were looked at.
+        The numbers of symbols used in the fit.
     mean_regret : ndarray
-        The mean regret there.
+        The mean regret at each checkpoint.
 
     Examples
     --------
@@ -229,26 +229,26 @@ def growth_exponent(
 ) -> Growth:
     """Fit a power of the number of symbols to the regret of several independent runs.
 
-    A line is fitted to the log of the regret, averaged over runs, against the log of N. Points of
-    one run depend on each other, so the interval is not taken from the scatter around the line, but
-    from how the exponent changes when one run at a time is left out (the jackknife, with Student's
-    t). The runs must differ in their data: repetitions on the same data say nothing about others.
+    Fits a line to the log of the mean regret against log N. Points of one run are dependent, so
+    the interval does not use the scatter around the line: it comes from the jackknife over runs,
+    with quantiles of Student's t. The runs must differ in their data, because repetitions on the
+    same data carry no information about other data.
 
-    What it cannot tell: an exponent is of the range of N that was looked at. Regret like
-    ``a + b * sqrt(N)``, or ``log(N)``, is no power, and its exponent moves with the range: compare
-    early and late `checkpoints` before you read it as a rate. The interval knows the differences
-    between runs and nothing of this. A mean regret that is not positive has no exponent (a
-    ValueError); if leaving out one of the runs would make it so, the interval is infinite.
+    The exponent describes the range of N between the checkpoints only. Regret such as
+    ``a + b * sqrt(N)`` or ``log(N)`` is not a power, and its exponent depends on that range:
+    compare early and late `checkpoints` before you read it as a rate. The interval covers
+    differences between runs, not this effect. A mean regret that is not positive raises a
+    ValueError; if it becomes so when one run is left out, the interval is infinite.
 
     Parameters
     ----------
     regrets : array_like of shape (runs, N)
         Regret after each symbol, as `regret` and `shifting_regret` return it; two runs or more.
     checkpoints : array_like of int, optional
-        The numbers of symbols to look at, two or more; by default nine between N / 100 and N, at
-        equal ratios.
+        The numbers of symbols at which the curve is read, two or more. The default is nine between
+        N / 100 and N, at equal ratios.
     confidence : float, default 0.95
-        How often the interval is to hold the exponent.
+        Coverage probability of the interval.
 
     Examples
     --------
@@ -271,14 +271,14 @@ def growth_exponent(
     mean = values.mean(axis=0)
     if mean.min() <= 0:
         raise ValueError(
-            f"regrets with mean {mean.min():g} at a checkpoint: expected positive means, as only "
-            "they grow like a power; choose later checkpoints, or another comparator"
+            f"regrets with mean {mean.min():g} at a checkpoint: expected positive means, because "
+            "the fit takes their logs; choose later checkpoints, or another comparator"
         )
     x = np.log(points) - np.log(points).mean()
     weights = x / (x @ x)
     exponent = float(np.log(mean) @ weights)
     n = len(values)
-    others = (values.sum(axis=0) - values) / (n - 1)  # the mean without each of the runs
+    others = (values.sum(axis=0) - values) / (n - 1)  # row i: the mean without run i
     width = math.inf
     if others.min() > 0:
         slopes = np.log(others) @ weights
@@ -292,12 +292,12 @@ def _read_checkpoints(checkpoints: ArrayLike | None, n: int) -> NDArray[np.int64
         return np.unique(np.geomspace(max(n / 100, 1), n, 9).round().astype(np.int64))
     points = np.unique(validate.integers("checkpoints", checkpoints, low=1, high=n))
     if len(points) < 2:
-        raise ValueError(f"checkpoints={points.tolist()}: expected two or more, different ones")
+        raise ValueError(f"checkpoints={points.tolist()}: expected two or more different numbers")
     return points
 
 
 def _student_quantile(confidence: float, n: int) -> float:
-    """Return t with P(|T| < t) = confidence, for T with Student's distribution of n degrees."""
+    """Return t with P(|T| < t) = confidence, where T has Student's t with n degrees of freedom."""
     with needed("growth_exponent", "scipy", "experiments"):
         from scipy.special import stdtrit
     return float(stdtrit(n, (1 + confidence) / 2))

@@ -1,5 +1,5 @@
-"""What every part of the package may need and that knows nothing of filters.
+"""Helpers for the whole package that do not depend on filters.
 
-Checks of arguments, messages for missing optional packages, the progress bar, the table printer,
+Argument validation, messages for missing optional packages, the progress bar, the table printer,
 and deferred interrupts.
 """

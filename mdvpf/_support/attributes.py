@@ -1,4 +1,4 @@
-"""Public attributes that cannot be set to what would break their object, or its checkpoint."""
+"""Descriptors for public attributes: read-only ones, and ones that validate a new value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 class ReadOnly(Generic[T]):
     """An attribute that is set once, by the constructor.
 
-    The value is in the dictionary of the object, under the name of the attribute.
+    The value is stored in the object's ``__dict__`` under the name of the attribute.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class ReadOnly(Generic[T]):
     >>> chain.order = 3
     Traceback (most recent call last):
     ...
-    AttributeError: order of a Chain cannot be set: make another Chain
+    AttributeError: order of a Chain cannot be set: create another Chain
     """
 
     name = ""
@@ -58,11 +58,11 @@ class ReadOnly(Generic[T]):
 
     def _refuse(self, instance: object) -> None:
         kind = type(instance).__name__
-        raise AttributeError(f"{self.name} of a {kind} cannot be set: make another {kind}")
+        raise AttributeError(f"{self.name} of a {kind} cannot be set: create another {kind}")
 
 
 class Checked(ReadOnly[T]):
-    """An attribute that can be set to what `read` makes of a value, or raises an error about.
+    """An attribute whose new values are converted by `read`, which raises if one is invalid.
 
     Examples
     --------

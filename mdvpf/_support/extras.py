@@ -1,4 +1,4 @@
-"""Packages that only some parts need: one message for those that are missing."""
+"""Optional packages: one error message if one is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def needed(what: str, package: str, extra: str) -> Iterator[None]:
-    """Around imports: if one fails, say for `what` which package to install, and by which extra."""
+    """Wrap imports for `what`: if one fails, the error names the package and the extra."""
     try:
         yield
     except ImportError as error:

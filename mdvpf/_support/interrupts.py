@@ -1,4 +1,4 @@
-"""Deferred Ctrl-C: nothing stops in the middle of a symbol."""
+"""Defer Ctrl-C, so that no interrupt stops in the middle of a symbol."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C wait until the context ends: in between, a symbol may be half absorbed."""
+    """Defer Ctrl-C until the block ends."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is None or threading.current_thread() is not threading.main_thread():
-        yield  # no handler of Python's, or not the thread that it runs in
+        yield  # no Python handler, or not the main thread, in which handlers run
         return
     caught = []
     signal.signal(signal.SIGINT, lambda *_: caught.append(True))

@@ -1,6 +1,6 @@
-"""The progress bar: one for runs over a stream, lists of runs and whatever else takes long.
+"""The progress bar of runs over a stream, lists of runs and other long work.
 
-It goes to the standard error, with the rate and the time left, and vanishes when the work is done.
+It is written to standard error, shows the rate and the time left, and disappears at the end.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from mdvpf._support.extras import needed
 def progress_bar(
     show: bool, total: int, label: str, unit: str = "symbols"
 ) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar while the context lasts; yields a function to advance it.
+    """Show a progress bar during the block; yield a function that advances it.
 
-    Nothing is shown where the output is not a terminal.
+    Nothing is shown if the output is not a terminal.
 
     Parameters
     ----------
     show : bool
-        Whether to show it at all.
+        Whether to show the bar.
     total : int
-        How much there is to do.
+        Amount of work, in units.
     label : str
-        What is being done.
+        Text in front of the bar.
     unit : str, default "symbols"
-        What `total` counts.
+        Name of a unit of work.
     """
     if not show:
         yield lambda n: None

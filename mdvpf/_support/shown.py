@@ -1,4 +1,4 @@
-"""Text for `repr` that stays short, whatever it is about."""
+"""Short texts for `repr`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-LONGEST = 400  # characters of a part, or of a list of members
+LONGEST = 400  # largest number of characters of a field or of a list of members
 _LONGEST_ARRAY = 100
 _MOST_ENTRIES = 12
 
 
 def shown_list(values: Sequence[Any]) -> str:
-    """Return numbers as a list, of a long one the first and the last.
+    """Return numbers as a list; a long list is abbreviated.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def shown_list(values: Sequence[Any]) -> str:
 
 
 def shown_members(members: Sequence[Any], leaves: Iterable[Any]) -> str:
-    """Return the members of a mixture as a list, or if that is long, how many of each kind.
+    """Return the members of a mixture as a list; a long list becomes the count of each kind.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def shown_members(members: Sequence[Any], leaves: Iterable[Any]) -> str:
 
 
 def shown_fields(thing: Any) -> str:
-    """Return a dataclass as text, of its long fields only type and size.
+    """Return a dataclass as text; long fields become their type and size.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def shown_fields(thing: Any) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        # Without making the text of a large one.
+        # The text of a large array is never built, because that is slow.
         text = repr(value) if value.size <= _LONGEST_ARRAY else ""
         size = f"<{value.dtype} array of shape {value.shape}>"
         return text if 0 < len(text) <= _LONGEST_ARRAY else size

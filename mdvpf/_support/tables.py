@@ -1,7 +1,7 @@
-"""One table, printed three ways: CSV for programs, Markdown for pages, rich for terminals.
+"""Tables in three formats: CSV for programs, Markdown for pages, rich for terminals.
 
-Columns that differ from run to run, like times, are *volatile*: they go to files of their own, so
-that the table itself is the same whenever the same configuration is run again.
+Columns that differ from run to run, such as times, are *volatile*. They are written to separate
+files, so that the same configuration always reproduces the same table.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ Cell = str | int | float | Estimate | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, how its numbers are shown, and whether they vary from run to run.
+    """A column: its name, its number format, and whether its values vary from run to run.
 
-    The standard errors of a column can be left to the CSV, where they would crowd the table.
+    With ``show_error=False`` only the CSV has the standard errors of the column.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def _part(self, volatile: bool) -> Table:
-        """Return the first column with the volatile columns, or with the others."""
+        """Return the table of the first column and either the volatile or the other columns."""
         kept = [i for i, column in enumerate(self.columns) if i == 0 or column.volatile == volatile]
         return Table(
             self.name,
@@ -99,7 +99,7 @@ class Table:
         )
 
     def csv(self, volatile: bool = False) -> str:
-        """Return the table as CSV, with every digit; an estimate takes two columns."""
+        """Return the table as CSV in full precision; an estimate has two columns."""
         part = self._part(volatile)
         pairs = [
             any(isinstance(row[i], Estimate) for row in part.rows) for i in range(len(part.columns))

@@ -1,8 +1,8 @@
-"""Argument checks shared by the whole package: one message form for every bad value.
+"""Validation of arguments for the whole package, with one form of message.
 
-Every message names the argument, the value received and what was expected. Type errors
-are for values of the wrong kind, value errors for values of the right kind out of range.
-Bools are never numbers here: ``True`` where a count is expected is a mistake.
+Every message names the argument, the value received and what was expected. A TypeError reports a
+value of the wrong kind, a ValueError a value of the right kind that is out of range. Bools are not
+accepted as numbers: ``True`` in place of a count is a mistake.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_SEQUENCES = (str, bytes, bytearray, Mapping, Set)  # iterable, but a mistak
 
 
 def _short(value: Any) -> str:
-    """Return a value for a message: all of it, or where that is long its beginning."""
+    """Return the text of a value for a message, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
@@ -38,10 +38,10 @@ def _short(value: Any) -> str:
 def integer(name: str, value: Any, *, low: int, high: int = LARGEST_INT, also: str = "") -> int:
     """Return `value` as an int in ``low..high``, or raise.
 
-    `also` ends the message: what else the caller takes.
+    `also` is appended to the message; it names other values that the caller accepts.
     """
     expected = f"an integer in {low}..{high}{also}"
-    # An array of no dimension counts as an index, even if it is masked.
+    # `operator.index` accepts a zero-dimensional array, even a masked one.
     if isinstance(value, (bool, np.bool_, np.ndarray)):
         raise TypeError(f"{name}={_short(value)}: expected {expected}")
     try:
@@ -58,8 +58,8 @@ def integers(
 ) -> NDArray[np.int64]:
     """Return `values`, an array or an iterable, as an array of integers in ``low..high``, or raise.
 
-    With `missing`, that number stands for None, for pandas.NA, for masked entries and for those
-    that an array of pandas, polars or Arrow says are null; without, they are errors.
+    `missing`, if given, replaces missing entries: None, pandas.NA, masked entries, and nulls of an
+    array of pandas, polars or Arrow. Without it they are errors.
     """
     also = "" if missing is None else ", or None where one is missing"
     expected = f"a sequence of integers in {low}..{high}{also}"
@@ -72,8 +72,8 @@ def integers(
         if array.size and array.dtype.kind not in "iuO":
             if missing is not None and array.dtype.kind == "f":
                 expected += (
-                    " (floats are no symbols, and NaN is not taken for a missing one: a masked "
-                    "array is, or pandas' type Int64)"
+                    " (floats are not symbols, and NaN does not mean missing: use a masked "
+                    "array, or pandas' type Int64)"
                 )
             raise TypeError(f"{name} of dtype {array.dtype}: expected {expected}")
         if array.dtype.kind in "iu" and not np.ma.is_masked(array):
@@ -97,15 +97,15 @@ def integers(
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value stands for a missing one: None, or NA of pandas. NaN does not."""
+    """Return whether a value means missing: None or pandas.NA, but not NaN."""
     if value is None:
         return True
-    pandas = sys.modules.get("pandas")  # where it was never imported, nothing is its NA
+    pandas = sys.modules.get("pandas")  # without pandas imported, no value is its NA
     return pandas is not None and value is getattr(pandas, "NA", None)
 
 
 def _with_nulls(values: Any, converted: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of a data frame with its nulls, of which NumPy has made NaN."""
+    """Return a data-frame column with its nulls, which NumPy has converted to NaN."""
     is_nullable = hasattr(values, "null_count")  # polars and Arrow
     is_nullable |= hasattr(getattr(values, "dtype", None), "na_value")  # pandas
     if is_nullable:
@@ -116,9 +116,9 @@ def _with_nulls(values: Any, converted: NDArray[Any]) -> NDArray[Any]:
 
 
 def without_nulls(values: Any) -> Any:
-    """Return a column of pandas whose type has nulls as a list, None where one is; else `values`.
+    """Return a nullable pandas column as a list with None for nulls; return others unchanged.
 
-    The nulls of text and of categories are NaN as soon as they leave the column.
+    Iterating over a column of text or categories would yield NaN for its nulls.
     """
     if not hasattr(getattr(values, "dtype", None), "na_value") or not hasattr(values, "isna"):
         return values
@@ -127,9 +127,9 @@ def without_nulls(values: Any) -> Any:
 
 
 def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> float:
-    """Return `value` as a float in ``low..high``, or raise. NaN is out of every range.
+    """Return `value` as a float in ``low..high``, or raise. NaN is outside every range.
 
-    `also` ends the message: what else the caller takes.
+    `also` is appended to the message; it names other values that the caller accepts.
     """
     expected = f"a number in {low:g}..{high:g}{also}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(
@@ -151,7 +151,7 @@ def hyper_parameter(name: str, value: Any, *, also: str = "") -> float:
 
 
 def entries(name: str, values: Any, *, of: str) -> list[Any]:
-    """Return the entries of an iterable, at least one, or raise; `of` says what they should be."""
+    """Return the entries of a non-empty iterable, or raise; `of` names them in the message."""
     if isinstance(values, _NOT_SEQUENCES) or not isinstance(values, Iterable):
         raise TypeError(f"{name}={reprlib.repr(values)}: expected a sequence of {of}")
     found = list(values)
@@ -178,14 +178,14 @@ def flag(name: str, value: Any) -> bool:
 
 
 def content(name: str, value: Any) -> bytes:
-    """Return bytes or what is like them as bytes, or raise."""
+    """Return a bytes-like object as bytes, or raise."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"{name} of type {type(value).__name__}: expected bytes")
     return bytes(value)
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
-    """Return the generator that a seed or generator stands for, or raise."""
+    """Return a generator from a seed or a generator, or raise."""
     expected = "None, an integer seed >= 0, a SeedSequence, a BitGenerator or a Generator"
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={_short(value)}: expected {expected}")

@@ -1,1 +1,1 @@
-"""Other libraries' ways of saying what this package does: one file each, none of them required."""
+"""Adapters to other libraries: one module each; none of the libraries is required."""

@@ -1,7 +1,7 @@
-"""State paths as columns of pandas, beside the user's own.
+"""State paths as pandas columns.
 
-The fields of a run are ``FilterResult.to_pandas()``. The path of states is not part of a run: it
-may still change with the next symbol. It is asked of the filter, when it is wanted.
+``FilterResult.to_pandas()`` returns the fields of a run. The path of states is not part of a run,
+because the next symbol may change it; `state_column` reads it from the filter.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def state_column(
     Parameters
     ----------
     pf : ParticleFilter
-        The filter, made with `history`.
+        The filter, created with `history`.
     index : pandas.Index or sized
-        The index of the rows whose symbols the filter has absorbed last, one symbol a row.
+        The index of the rows whose symbols the filter absorbed last, one symbol a row.
     k : int, optional
         The particle; the heaviest by default.
     name : str, default "state"
@@ -37,7 +37,7 @@ def state_column(
     Returns
     -------
     pandas.Series of Int64
-        The states; NA where the path is no longer kept.
+        The states; NA for symbols before the kept part of the path.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def state_column(
         raise TypeError(f"index={index!r}: expected the index of a frame")
     n = len(index)
     path = pf.path(k)
-    if n > len(path) and len(path) != pf.history:  # then the path is all that there was
+    if n > len(path) and len(path) != pf.history:  # the path covers all symbols absorbed
         raise ValueError(f"index of {n} rows: expected at most {len(path)}, the symbols absorbed")
     known = path[len(path) - min(n, len(path)) :]
     states = np.zeros(n, dtype=np.int64)

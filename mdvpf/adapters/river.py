@@ -1,8 +1,8 @@
 """A predictor as a river model: `learn_one`, `score_one`, `predict_proba_one`.
 
-river feeds dicts of features, one at a time. One of the features is the symbol; the others are
-not looked at. The score is the surprise of the symbol, so a `SymbolFilter` is an anomaly detector
-that goes into river's pipelines, filters and evaluations as it is.
+river passes one dict of features at a time. One feature is the symbol, another may be the key; the
+rest are ignored. The score is the surprise of the symbol, so a `SymbolFilter` works as an anomaly
+detector in river's pipelines, filters and evaluations.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class SymbolFilter(base.AnomalyDetector):
     Parameters
     ----------
     predictor : Predictor
-        What learns: a copy of it, as it is now. Clones start from there too. With a vocabulary,
-        symbols are given and told as labels.
+        The initial predictor. The model and its clones learn in copies of it. With a vocabulary,
+        symbols are passed and returned as labels.
     feature : str, default "symbol"
-        The feature that is the symbol. Where it is absent or None, the symbol is missing.
+        The feature that is the symbol. If it is absent or None, the symbol is missing.
     key : str, optional
-        The feature that is the key, for sequences that are interleaved. Where it is absent or None,
-        the key is None.
+        The feature that is the key, for interleaved sequences. If it is absent or None, the key is
+        None.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class SymbolFilter(base.AnomalyDetector):
         return value if value is None or vocabulary is None else vocabulary.find(value)
 
     def _key(self, x: dict[Any, Any] | None) -> dict[str, Label]:
-        """Return the key as an argument, which predictors without keys are not given."""
+        """Return the keyword arguments with the key; empty without one."""
         found = None if x is None or self.key is None else x.get(self.key)
         return {} if found is None else {"key": found}
 
@@ -99,7 +99,7 @@ class SymbolFilter(base.AnomalyDetector):
         self.learnt.update(self._symbol(x), **self._key(x))
         label = x.get(self.feature)
         if vocabulary is not None and label is not None:
-            vocabulary.add(label)  # which is new to an open one
+            vocabulary.add(label)  # an open vocabulary adds a new label
 
     def score_one(self, x: dict[Any, Any]) -> float:
         """Return how surprising the symbol of `x` would be now, in nats; 0 for a missing one.
@@ -118,12 +118,12 @@ class SymbolFilter(base.AnomalyDetector):
     def predict_proba_one(self, x: dict[Any, Any] | None = None) -> dict[Label, float]:
         """Return the probability of each symbol to come next.
 
-        With an open alphabet, that of a symbol never seen is left out: it has no name yet.
+        In an open alphabet the probability of a symbol never seen is left out.
 
         Parameters
         ----------
         x : dict, optional
-            The features, of which only the key is looked at: the symbol is not known yet.
+            The features. Only the key is used.
         """
         vocabulary = self.learnt.vocabulary
         labels = range(self.learnt.n_symbols) if vocabulary is None else vocabulary

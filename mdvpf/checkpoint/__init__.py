@@ -1,9 +1,9 @@
-"""Checkpoints: how predictors, detectors and monitors become a file, and come back from it.
+"""Checkpoints: save predictors, detectors and monitors to a file and load them.
 
-`saveable` has the base class of everything that can be saved, `file_format` the bytes of the file,
-`atomic_write` puts them on disk, and `rng_state` turns generators of random numbers into values.
-`lock` keeps two processes from writing the same checkpoint, and `generations` keeps the last two.
-What is saved of a class is said by that class.
+`saveable` has the base class of everything that can be saved, `file_format` encodes and decodes the
+file, `atomic_write` replaces a file on disk, and `rng_state` saves generators of random numbers.
+`lock` keeps two processes from writing the same checkpoint, and `generations` keeps the last two
+checkpoints. Each class defines what is saved of its instances.
 """
 
 from mdvpf.checkpoint.file_format import CheckpointError

@@ -1,14 +1,14 @@
-"""Files that are replaced as a whole: what is at a path is the old content or the new one.
+"""Replace files atomically: a path always holds the complete old or the complete new content.
 
-The new content goes to a temporary file in the same folder, reaches the disk, and takes the name
-of the old one; then the folder reaches the disk. A process that is killed on the way leaves its
-temporary file behind. As long as it runs it holds a lock on that file, so the next one to write
-to the path knows which of them are litter.
+The new content is written to a temporary file in the same folder, synced to disk, and renamed to
+the target; then the folder is synced. A process that is killed on the way leaves its temporary file
+behind. A running process holds a lock on its temporary file, so the next writer to the path can
+remove the stale ones.
 
-Nobody can read more of the new content than of the old, not even for a moment: a temporary file
-that replaces another is made readable by its owner only, and gets the permissions of the old file,
-and its owner and group as far as the process may give files away, before anything is written. What
-lies under the name of a temporary file and is none (a link, a pipe) is neither opened nor removed.
+The new content is never readable by more users than the old one. A temporary file that replaces
+another file is created readable by its owner only. Before anything is written, it gets the
+permissions of the old file, and its owner and group as far as the process may change them. A link
+or a pipe with the name of a temporary file is neither opened nor removed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if sys.platform != "win32":
     import fcntl
 
 _RANDOM_BYTES = 8
-_LONGEST_STEM = 180  # bytes of a name that temporary names repeat; file systems take 255 in all
-_STEM_START = 30  # characters that are left of a longer one, before its digest
+_LONGEST_STEM = 180  # bytes of the target's name in temporary names; file systems allow 255 in all
+_STEM_START = 30  # characters that are kept of a longer name, before its digest
 
 
 def replace(
@@ -37,39 +37,39 @@ def replace(
     chunks: Iterable[bytes | memoryview],
     before: Callable[[], None] | None = None,
 ) -> None:
-    """Replace the content of a file, or make it; on an error the old file stays as it is.
+    """Replace the content of a file, or create it; on an error the old file is unchanged.
 
-    `before` is called when the new content is on the disk, just before it takes its place.
+    `before` is called when the new content is on the disk, just before the rename.
     """
     target = Path(os.path.realpath(os.fsdecode(path)))  # a link keeps pointing to the file
-    old = _replaced(target)
-    file = _temporary(target, 0o666 if old is None else 0o600)  # a new file goes by the umask
+    old = _stat_of(target)
+    file = _temporary(target, 0o666 if old is None else 0o600)  # the umask applies to a new file
     try:
         with file:
             if old is not None:
-                _give(file, old)
+                _copy_owner(file, old)
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
             if before is not None:
                 before()
-            if sys.platform != "win32":  # as long as it is locked, nobody takes it for litter
+            if sys.platform != "win32":  # while the lock keeps other writers from removing it
                 os.replace(file.name, target)
-        if sys.platform == "win32":  # where files that are open cannot be renamed
+        if sys.platform == "win32":  # Windows cannot rename an open file
             os.replace(file.name, target)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(file.name)
         if isinstance(error, OSError) and error.filename is None:
-            error.filename = os.fspath(target)  # a failed write does not know where to
+            error.filename = os.fspath(target)  # the error of a failed write has no file name
         raise
     sync_folder(target.parent)
     _sweep(target)
 
 
-def _replaced(target: Path) -> os.stat_result | None:
-    """Return what is known of the file that is to be replaced, if there is one."""
+def _stat_of(target: Path) -> os.stat_result | None:
+    """Return the status of the file to be replaced; None if it does not exist."""
     try:
         found = target.stat()
     except FileNotFoundError:
@@ -79,11 +79,11 @@ def _replaced(target: Path) -> os.stat_result | None:
     return found
 
 
-def _give(file: IO[bytes], old: os.stat_result) -> None:
+def _copy_owner(file: IO[bytes], old: os.stat_result) -> None:
     """Give a file the owner, the group and the permissions of an old one, as far as allowed.
 
-    It never becomes a program that runs as its owner. A group that the process may not give the
-    file to is replaced by the process's own, which gets no more than everybody has.
+    Set-user-ID and set-group-ID bits are dropped. If the process may not set the group, the file
+    keeps the group of the process, which gets no more permissions than all other users.
     """
     if sys.platform == "win32":
         os.chmod(file.name, stat.S_IMODE(old.st_mode))
@@ -103,7 +103,7 @@ def _give(file: IO[bytes], old: os.stat_result) -> None:
 
 
 def _stem(target: Path) -> str:
-    """Return what the names of a file's temporary files begin with, which may not get too long."""
+    """Return the start of the names of a file's temporary files, shortened if it is too long."""
     name = os.fsencode(target.name)
     if len(name) <= _LONGEST_STEM:
         return f".{target.name}."
@@ -112,7 +112,7 @@ def _stem(target: Path) -> str:
 
 
 def temporary_name(target: Path) -> Path:
-    """Return a new name beside the target; what a killed process leaves there is swept."""
+    """Return a new name beside the target; `replace` removes stale files of such names."""
     return target.parent / f"{_stem(target)}{secrets.token_hex(_RANDOM_BYTES)}.tmp"
 
 
@@ -125,7 +125,7 @@ def _temporary(target: Path, mode: int = 0o600) -> IO[bytes]:
             _lock(file, wait=True)
             if os.fstat(file.fileno()).st_nlink:
                 return file
-            file.close()  # another process took it for litter before it was locked
+            file.close()  # another process removed it as stale before it was locked
         except BaseException:
             file.close()
             os.unlink(file.name)
@@ -144,7 +144,7 @@ def _lock(file: IO[bytes], *, wait: bool) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the new name last."""
+    """Sync a folder to disk, so that a rename survives a crash."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -155,12 +155,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def _sweep(target: Path) -> None:
-    """Remove the temporary files of processes that are no more."""
+    """Remove the temporary files of processes that no longer run."""
     start, end = _stem(target), ".tmp"
     length = len(start) + 2 * _RANDOM_BYTES + len(end)
     try:
         names = os.listdir(target.parent)
-    except OSError:  # a folder that may be written to and not read: the new file is there
+    except OSError:  # the folder is writable but not readable; the new file is in place
         return
     for name in names:
         if name.startswith(start) and name.endswith(end) and len(name) == length:
@@ -170,9 +170,9 @@ def _sweep(target: Path) -> None:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Open a regular file; of anything else, raise without waiting for it."""
+    """Open a regular file; raise for anything else without blocking."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise OSError(f"{path}: expected a file")
-    # What was put in its place since is opened without waiting, and not through a link.
+    # The path may have changed since: do not block on a pipe and do not follow a link.
     flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     return os.open(path, flags)

@@ -1,8 +1,7 @@
 """The file of a checkpoint: a JSON header that lists arrays, the arrays, checksums over every byte.
 
-What the header says is none of this module's business. No more is read than is there, and no array
-is made before its bytes have come in and their checksum holds. The format is described in
-``docs/design.md``.
+This module does not interpret the header. It allocates memory only for bytes that the file really
+has, and creates an array only after its checksum matches. ``docs/design.md`` describes the format.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAGIC = b"\x89MDVPF\r\n"  # not text, and spoilt by any conversion of line ends
-VERSIONS = (1, 2, 3)  # 2: with a filter whose counts are real numbers; see `filter/saved_state.py`
+MAGIC = b"\x89MDVPF\r\n"  # not text; any conversion of line ends would damage it
+VERSIONS = (1, 2, 3)  # `filter/saved_state.py` describes which filters need version 2 or 3
 PREFIX = struct.Struct("<8sIQ")  # magic, version, bytes of the header
 DIGEST_BYTES = 16
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f8")
@@ -28,8 +27,8 @@ DTYPES = ("|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f8")
 _CHUNK = 1 << 20
 _LARGEST_HEADER = 1 << 32
 
-# What reading raises where values are not what they should be.
-NONSENSE = (
+# The errors that reading raises if values in a file are invalid.
+INVALID = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -57,9 +56,9 @@ class CheckpointError(ValueError):
 def encoded(
     header: dict[str, Any], arrays: dict[str, NDArray[Any]], version: int = 1
 ) -> list[bytes | memoryview]:
-    """Return the parts of a file with a header and with arrays, each of one of the `DTYPES`.
+    """Return the parts of a file with a header and arrays of types in `DTYPES`.
 
-    The version is the lowest whose readers know what is in the file.
+    `version` is the lowest format version that can represent the content.
     """
     stored = {name: _little_endian(array) for name, array in arrays.items()}
     contents = [array.reshape(-1).view(np.uint8).data for array in stored.values()]
@@ -92,7 +91,7 @@ def _digest(*contents: bytes | memoryview) -> bytes:
 
 
 def read(file: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the arrays of a checkpoint, once all checksums hold."""
+    """Return the header and the arrays of a checkpoint, after verifying all checksums."""
     if not hasattr(file, "read"):
         raise _not_a_file(file)
     prefix = _read_exactly(file, PREFIX.size, "file: not a checkpoint of mdvpf")
@@ -102,7 +101,7 @@ def read(file: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if version not in VERSIONS:
         raise CheckpointError(
             f"file: a checkpoint of format version {version}; expected 1 to {VERSIONS[-1]}, "
-            "or an mdvpf that knows it"
+            "or a newer mdvpf"
         )
     if n_bytes > _LARGEST_HEADER:
         raise CheckpointError("file: the header is damaged")
@@ -113,8 +112,8 @@ def read(file: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         header = json.loads(text, parse_constant=_refuse_constant)
         sections = [_Section(**entry) for entry in header["sections"]]
-    except NONSENSE as error:
-        raise CheckpointError(f"file: the header makes no sense: {said(error)}") from error
+    except INVALID as error:
+        raise CheckpointError(f"file: the header is invalid: {message_of(error)}") from error
     arrays: dict[str, NDArray[Any]] = {}
     for section in sections:
         if section.name in arrays:
@@ -138,7 +137,7 @@ class _Section:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or self.dtype not in DTYPES or len(self.shape) > 8:
             raise ValueError(f"section {self.name!r}")
-        # NumPy wants the product of what is not 0 to fit, even where there is nothing.
+        # NumPy requires the product of the non-zero sizes to fit, even if the array is empty.
         sizes = [n for n in self.shape if type(n) is int and n >= 0]
         if len(sizes) < len(self.shape) or math.prod(n or 1 for n in sizes) >= 2**56:
             raise ValueError(f"section {self.name!r}: shape")
@@ -148,8 +147,8 @@ class _Section:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
-def said(error: Exception) -> str:
-    """Return what an error says."""
+def message_of(error: Exception) -> str:
+    """Return the message of an error."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
@@ -158,7 +157,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _read_exactly(file: IO[bytes], n: int, message: str = "file: it ends too early") -> bytes:
-    """Read n bytes, a little at a time: how long the file really is, only reading tells."""
+    """Read n bytes in chunks, because n is a claim of the file that may be false."""
     chunks = []
     while n:
         chunk = file.read(min(n, _CHUNK))
@@ -172,7 +171,7 @@ def _read_exactly(file: IO[bytes], n: int, message: str = "file: it ends too ear
 
 
 def write(file: Any, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write all of the chunks, also to a file without a buffer, which may take less at a time."""
+    """Write all chunks; an unbuffered file may need several calls for one chunk."""
     if isinstance(file, io.TextIOBase) or not hasattr(file, "write"):
         raise _not_a_file(file)
     for chunk in chunks:

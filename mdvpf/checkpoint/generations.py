@@ -1,8 +1,8 @@
-"""Two generations of a checkpoint: FILE, and FILE.previous, the last good one before it.
+"""Keep two generations of a checkpoint: FILE, and FILE.previous, the last good one before it.
 
-A new checkpoint is complete on the disk before anything is renamed. Then the old one gets the name
-FILE.previous, beside its own, and the new one takes the place of FILE: at every moment there is a
-good checkpoint, and unless the file system has no hard links there is always one at FILE.
+A new checkpoint is complete on the disk before anything is renamed. Then FILE.previous becomes a
+hard link to the old checkpoint, and the new one replaces FILE. There is a good checkpoint at every
+moment, and always one at FILE if the file system has hard links.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def previous_of(path: str | os.PathLike[str]) -> Path:
-    """Return where the generation before a checkpoint is kept.
+    """Return the path of the previous generation of a checkpoint.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def previous_of(path: str | os.PathLike[str]) -> Path:
 
 
 class Generations:
-    """The checkpoints of one run: written whole, in the background or not, two of them kept.
+    """Write the checkpoints of a run, possibly in the background, and keep the last two.
 
     Parameters
     ----------
@@ -60,29 +60,29 @@ class Generations:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._is_good = True  # whether what is at the path may become the previous generation
+        self._is_good = True  # whether the file at the path may become the previous generation
         self._writer: threading.Thread | None = None
         self._error: BaseException | None = None
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything to resume from."""
+        """Whether a checkpoint of either generation exists."""
         return self.path.exists() or previous_of(self.path).exists()
 
     @property
     def fell_back(self) -> bool:
-        """Whether the generation before the last one was loaded, and nothing was written since."""
+        """Whether the previous generation was loaded and nothing was written since."""
         return not self._is_good
 
     def load(self, wanted: tuple[type[Any], ...], warn: Callable[[str], None]) -> Any:
-        """Read the checkpoint, or the generation before it if it is damaged or missing.
+        """Read the checkpoint, or the previous generation if it is damaged or missing.
 
         Parameters
         ----------
         wanted : tuple of types
-            What it may hold.
+            The classes that the checkpoint may hold.
         warn : callable
-            Told if the previous generation was used, and why.
+            Called with a message if the previous generation was used.
         """
         try:
             return saveable.load(self.path, wanted)
@@ -94,16 +94,16 @@ class Generations:
             except (CheckpointError, OSError):
                 raise error from None
             reason = "it is missing" if isinstance(error, FileNotFoundError) else str(error)
-            warn(f"{self.path}: {reason}; going on from {previous}, the checkpoint before it")
+            warn(f"{self.path}: {reason}; continuing from {previous}, the checkpoint before it")
             return found
 
     def save(self, thing: saveable.Saveable) -> None:
-        """Write a checkpoint, after the one that is being written; raise if it fails.
+        """Write a checkpoint after any background write has ended; raise if it fails.
 
-        On a full disk the generation before the last one makes room, and nothing else does.
+        On a full disk the previous generation is removed to make room; no other file is.
         """
         self._join()
-        self._error = None  # this one takes its place
+        self._error = None  # this checkpoint supersedes one that failed
         try:
             self._write(thing, None)
         except OSError as error:
@@ -116,26 +116,26 @@ class Generations:
     def save_in_background(
         self, thing: saveable.Saveable, before: Callable[[], None] | None = None
     ) -> None:
-        """Write a checkpoint while the caller goes on; first wait for the one before it.
+        """Write a checkpoint in the background, after waiting for the one before it.
 
         Parameters
         ----------
         thing : Saveable
-            What to write, which nobody else may change: a copy.
+            The object to write. Pass a copy, because nobody may change it meanwhile.
         before : callable, optional
-            Called first, in the background too; if it raises, nothing is written.
+            Called first, in the background; if it raises, nothing is written.
 
         Raises
         ------
         OSError
-            If the checkpoint before this one could not be written; this one is not tried then.
+            If the checkpoint before this one could not be written. This one is not written then.
         """
         self.wait()
         self._writer = threading.Thread(target=self._try, args=(thing, before), daemon=True)
         self._writer.start()
 
     def wait(self) -> None:
-        """Wait for the checkpoint that is being written; raise if it failed."""
+        """Wait for the background write; raise if it failed."""
         self._join()
         if self._error is not None:
             error, self._error = self._error, None
@@ -160,7 +160,7 @@ class Generations:
         self._is_good = True
 
     def _keep_previous(self) -> None:
-        """Let the checkpoint that is about to be replaced be the previous generation."""
+        """Make the checkpoint that is about to be replaced the previous generation."""
         target = Path(os.path.realpath(self.path))
         previous = previous_of(target)
         if not target.exists():
@@ -168,11 +168,11 @@ class Generations:
         link = atomic_write.temporary_name(target)
         try:
             os.link(target, link)
-        except OSError:  # a file system without hard links: for a moment there is only this one
+        except OSError:  # no hard links: FILE is missing until the new checkpoint is renamed
             os.replace(target, previous)
             return
         try:
             os.replace(link, previous)
-        finally:  # where both are one file already, nothing is renamed
+        finally:  # if both names are the same file already, os.replace leaves the link
             with suppress(FileNotFoundError):
                 os.unlink(link)

@@ -1,8 +1,8 @@
-"""Locks that a process holds for its life, so that two of them never write the same checkpoint.
+"""Process-wide locks that keep two processes from writing the same checkpoint.
 
-The lock of FILE is a lock of the operating system on FILE.lock: `flock`, on Windows that of the
-C library. It ends with the process, whatever ends that, so a lock file that a killed process left
-behind is no obstacle. The file holds the number of the process, for the message to the next one.
+The lock of FILE is an operating-system lock on FILE.lock: `flock`, or on Windows the C library's
+`locking`. It ends with the process, so a lock file left by a killed process does not block others.
+The file holds the process number for the error message of other processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
 
 _SUFFIX = ".lock"
 _LONGEST_NUMBER = 20  # digits of a process number that are read
-_FAR_BYTE = 1 << 30  # locked on Windows, where a locked byte cannot be read
+_FAR_BYTE = 1 << 30  # the byte locked on Windows, which makes it unreadable
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
@@ -52,13 +52,13 @@ class FileLock:
     Parameters
     ----------
     path : path
-        The file that the lock is for; it need not exist. A link stands for the file behind it.
+        The file to lock; it need not exist. A symbolic link is resolved.
 
     Attributes
     ----------
     is_held : bool
-        Whether this object holds the lock. False after `acquire` means that the file system has no
-        locks.
+        Whether this object holds the lock. After `acquire` it is False only if the file system does
+        not support locks.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class FileLock:
                 if not _lock(descriptor):
                     raise LockedError(self._target, _read_number(descriptor))
                 if not self._is_current(descriptor):
-                    os.close(descriptor)  # its holder removed it in the meantime
+                    os.close(descriptor)  # the last holder has removed the file
                     continue
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -103,17 +103,17 @@ class FileLock:
         return self
 
     def release(self) -> None:
-        """Give the lock back, and remove its file."""
+        """Release the lock and remove its file."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor, self.is_held = self._descriptor, None, False
-        if sys.platform == "win32":  # where files that are open cannot be removed
+        if sys.platform == "win32":  # Windows cannot remove an open file
             os.close(descriptor)
             with suppress(OSError):
                 os.unlink(self.path)
             return
         with suppress(OSError):
-            os.unlink(self.path)  # while it is held: the next one locks a file of its own
+            os.unlink(self.path)  # before closing, so that the next holder creates a new file
         os.close(descriptor)
 
     def _is_current(self, descriptor: int) -> bool:
@@ -143,7 +143,7 @@ def _flags() -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file; return whether nobody else holds it."""
+    """Try to lock an open file; return False if another process holds the lock."""
     try:
         if sys.platform == "win32":
             os.lseek(descriptor, _FAR_BYTE, os.SEEK_SET)
@@ -154,7 +154,7 @@ def _lock(descriptor: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     except OSError as error:
-        if error.errno == errno.EDEADLK:  # what the C library of Windows says
+        if error.errno == errno.EDEADLK:  # the Windows C library's error for a held lock
             return False
         raise
     return True

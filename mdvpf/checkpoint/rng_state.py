@@ -1,7 +1,7 @@
-"""A generator of random numbers as values of JSON, and back.
+"""Convert a generator of random numbers to JSON values and back.
 
-Only the bit generators of NumPy are known. Their states are checked before NumPy sees them: some
-hold positions in a buffer, which NumPy takes on trust.
+Only the bit generators of NumPy are supported. Their states are validated before NumPy gets them,
+because NumPy does not check positions in a buffer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from mdvpf._support import validate
 _KINDS: dict[str, type[BitGenerator]] = {
     kind.__name__: kind for kind in (PCG64, PCG64DXSM, MT19937, Philox, SFC64)
 }
-_POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1}  # the largest value of each
+_POSITIONS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1}  # largest valid values
 _LARGEST = 2**128 - 1
 
 
 def to_values(generator: Generator) -> dict[str, Any]:
-    """Return what a generator is made of."""
+    """Return the state and the seed of a generator as JSON values."""
     bits = generator.bit_generator
     if _KINDS.get(type(bits).__name__) is not type(bits):
         raise ValueError(
@@ -45,7 +45,7 @@ def to_values(generator: Generator) -> dict[str, Any]:
 
 
 def from_values(values: dict[str, Any]) -> Generator:
-    """Return the generator that `to_values` was given."""
+    """Return the generator of the values that `to_values` returned, or raise."""
     state, seed = values["state"], values["seed"]
     kind = _KINDS[state["bit_generator"]]
     bits = kind(0 if seed is None else _seed(**seed))
@@ -65,7 +65,7 @@ def _seed(
 
 
 def _listed(value: Any) -> Any:
-    """Return nested dicts of numbers and arrays as JSON knows them."""
+    """Convert nested dicts of numbers and arrays to JSON values."""
     if isinstance(value, dict):
         return {name: _listed(entry) for name, entry in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):
@@ -76,7 +76,7 @@ def _listed(value: Any) -> Any:
 
 
 def _shaped(value: Any, like: Any, name: str) -> Any:
-    """Return `value` in the form of the state `like`, or raise."""
+    """Convert `value` to the structure and types of the state `like`, or raise."""
     if isinstance(like, dict):
         if set(value) != set(like):
             raise ValueError(f"{name}: expected {sorted(like)}")

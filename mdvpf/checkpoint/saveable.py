@@ -1,12 +1,11 @@
-"""Checkpoints: one file that holds a predictor, safe to read whoever wrote it.
+"""`Saveable`: save objects to a checkpoint, and load them safely from untrusted files.
 
-A class that can be saved says what its instances are made of: numbers and names (`State.values`),
-arrays (`State.arrays`), and others that can be saved (`State.parts`). From that follow `save`,
-`load`, pickling and deep copies, which `Saveable` has for all of them. The file is that of
-``file_format.py``.
+A class that can be saved converts its instances to a `State`: JSON values, arrays, and parts, which
+are other saveable objects. `Saveable` implements `save`, `load`, pickling and deep copies on top of
+that. ``file_format.py`` encodes the file.
 
-Reading runs nothing that the file names: it can only choose among the classes that `register`
-has been given.
+Loading a file runs no code from it. The file can only name classes that were registered with
+`register`.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf.checkpoint import atomic_write, file_format
-from mdvpf.checkpoint.file_format import NONSENSE, CheckpointError, said
+from mdvpf.checkpoint.file_format import INVALID, CheckpointError, message_of
 
 File = str | bytes | os.PathLike[Any] | IO[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What something that can be saved is made of.
+    """The content of a saveable object.
 
     Attributes
     ----------
     values : dict
-        Whatever JSON can hold; finite floats survive to the last bit.
+        JSON values; finite floats are preserved exactly.
     arrays : dict of ndarray
-        Of one of the types in `file_format.DTYPES`, of any shape. Who reads them takes them away;
-        what is left over is an error.
+        Arrays of any shape, of a type in `file_format.DTYPES`. A reader removes each array that it
+        reads; arrays that remain are an error.
     parts : dict of str to object
-        What is inside of this one and is saved in the same way.
+        Saveable objects inside this one.
     version : int
-        The lowest version of the format whose readers know such values and arrays.
+        The lowest format version that can represent these values and arrays.
     """
 
     values: dict[str, Any]
@@ -51,29 +50,29 @@ class State:
 
 
 class Saveable(ABC):
-    """Base of what can be saved: a class that `register` was given."""
+    """Base class of objects that can be saved; concrete classes are registered by `register`."""
 
     @abstractmethod
     def _to_checkpoint(self) -> State:
-        """Return what it is made of."""
+        """Return the state of the object."""
 
     @classmethod
     @abstractmethod
     def _from_checkpoint(cls, state: State, given: dict[str, Any]) -> Self:
-        """Return what such a state makes, or raise; `given` is what the caller of `load` gave."""
+        """Return the object of a state, or raise; `given` holds the arguments of `load`."""
 
     def _left_out(self) -> dict[str, Any]:
-        """Return what a checkpoint does not hold and `load` asks for, by name."""
+        """Return the objects that a checkpoint cannot hold, by the argument of `load`."""
         return {}
 
     def save(self, file: File) -> None:
-        """Write a checkpoint: everything that it takes to go on exactly as if never interrupted.
+        """Write a checkpoint, from which `load` continues exactly as if never interrupted.
 
         Parameters
         ----------
         file : path or binary file
-            Where to write. At a path, the file is replaced as a whole: whatever happens on the
-            way, there is the old checkpoint or the new one.
+            Where to write. A file at a path is replaced atomically: after a failure the old
+            checkpoint is still there.
 
         Examples
         --------
@@ -104,18 +103,18 @@ class Saveable(ABC):
     ) -> Self:
         """Read a checkpoint.
 
-        Nothing in the file is run, and no more memory taken than a small multiple of the file.
+        Loading runs no code from the file and needs memory of at most a small multiple of its size.
 
         Parameters
         ----------
         file : path or binary file
-            What `save` wrote. ``Predictor.load`` reads a checkpoint of any predictor, the method
-            of a class only those of that class.
+            A file that `save` wrote. ``Predictor.load`` reads a checkpoint of any predictor; the
+            method of a subclass reads only checkpoints of that class.
         discount : callable, optional
-            The discount of an `MDVPA` that had a callable, which files do not hold.
+            The callable discount of an `MDVPA`, which the file cannot hold.
         emission : CompiledEmission, optional
-            The family of a model that had one: files hold its name, its sizes and its prior
-            predictive at some points, by which it is known again, but no code.
+            The compiled emission of the model, whose code the file cannot hold. It is compared with
+            the name, the sizes and some values of the prior predictive in the file.
 
         Raises
         ------
@@ -143,7 +142,7 @@ class Saveable(ABC):
 
 
 def unpickled(cls: type[Saveable], content: bytes, left_out: dict[str, Any]) -> Any:
-    """Return what was pickled, or copied by `copy.deepcopy`."""
+    """Restore an object that was pickled or copied by `copy.deepcopy`."""
     return cls.load(io.BytesIO(content), **left_out)
 
 
@@ -152,7 +151,7 @@ _Class = TypeVar("_Class", bound=type[Saveable])
 
 
 def register(name: str) -> Callable[[_Class], _Class]:
-    """Let checkpoints hold instances of a class, under a name that never changes."""
+    """Register a class whose instances checkpoints may hold, under a name that never changes."""
 
     def decorate(cls: _Class) -> _Class:
         assert name not in _CLASSES
@@ -174,7 +173,7 @@ def _name_of(thing: Saveable) -> str:
 
 
 def encoded(thing: Saveable) -> list[bytes | memoryview]:
-    """Return the parts of the file of a checkpoint."""
+    """Return the chunks of a checkpoint file."""
     arrays: dict[str, NDArray[Any]] = {}
     entry, version = _describe(thing, "", arrays)
     return file_format.encoded({"predictor": entry}, arrays, version)
@@ -183,9 +182,9 @@ def encoded(thing: Saveable) -> list[bytes | memoryview]:
 def _describe(
     thing: Saveable, prefix: str, arrays: dict[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], int]:
-    """Return the header's entry of what is saved, and the version of the format that it needs.
+    """Return the header entry of an object and the format version that it needs.
 
-    Its arrays, and those of its parts, are added to `arrays`.
+    Adds the arrays of the object and of its parts to `arrays`.
     """
     state = thing._to_checkpoint()
     arrays |= {prefix + name: array for name, array in state.arrays.items()}
@@ -208,7 +207,7 @@ def load(
 ) -> Any:
     """Read a checkpoint of one of the wanted classes from a path or a binary file.
 
-    What files do not hold must be given if something in the file asks for it, and only then.
+    `discount` and `emission` must be given if and only if an object in the file needs them.
     """
     if discount is not None and not callable(discount):
         raise TypeError(f"discount={discount!r}: expected a callable, or None")
@@ -234,20 +233,20 @@ def _load(
         raise CheckpointError("file: there is more after the end of the checkpoint")
     asked: set[str] = set()
     try:
-        thing = _made(header["predictor"], "", arrays, wanted, given, asked)
+        thing = _read_entry(header["predictor"], "", arrays, wanted, given, asked)
         if arrays:
-            raise CheckpointError(f"file: nothing asks for the section {min(arrays)!r}")
+            raise CheckpointError(f"file: unused section {min(arrays)!r}")
     except CheckpointError:
         raise
-    except NONSENSE as error:
-        raise CheckpointError(f"file: {said(error)}") from error
+    except INVALID as error:
+        raise CheckpointError(f"file: {message_of(error)}") from error
     for name in given:
         if name not in asked:
             raise ValueError(f"{name}={given[name]!r}: the checkpoint holds its own; expected none")
     return thing
 
 
-def _made(
+def _read_entry(
     entry: Any,
     prefix: str,
     arrays: dict[str, NDArray[Any]],
@@ -255,9 +254,9 @@ def _made(
     given: dict[str, Any],
     asked: set[str],
 ) -> Any:
-    """Make what an entry of the header says; take its arrays, and those of its parts, away."""
+    """Return the object of a header entry; remove its arrays and those of its parts."""
     if set(entry) != {"class", "values", "parts"}:
-        raise CheckpointError("file: the header makes no sense")
+        raise CheckpointError("file: the header is invalid")
     cls: Any = _CLASSES.get(entry["class"])
     if cls is None:
         raise CheckpointError(
@@ -271,13 +270,13 @@ def _made(
         entry["values"],
         {name[len(prefix) :]: arrays.pop(name) for name in own},
         {
-            name: _made(part, f"{prefix}{name}/", arrays, (object,), given, asked)
+            name: _read_entry(part, f"{prefix}{name}/", arrays, (object,), given, asked)
             for name, part in entry["parts"].items()
         },
     )
     thing = cls._from_checkpoint(state, _Given(given, asked))
     if state.arrays:
-        raise CheckpointError(f"file: nothing asks for the section {min(state.arrays)!r}")
+        raise CheckpointError(f"file: unused section {min(state.arrays)!r}")
     return thing
 
 
@@ -286,7 +285,7 @@ class CallableNeeded(CheckpointError):
 
 
 class _Given(dict[str, Any]):
-    """What the caller of `load` gave, noting what is asked for."""
+    """The arguments of `load`; records which of them were used."""
 
     def __init__(self, given: dict[str, Any], asked: set[str]) -> None:
         super().__init__(given)
@@ -303,19 +302,19 @@ class _Given(dict[str, Any]):
 
 
 def narrowed(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of integers >= 0 in the least width that holds them."""
+    """Return an array of integers >= 0 in the narrowest unsigned type that holds them."""
     return array.astype(np.min_scalar_type(int(array.max(initial=0))))
 
 
 def widened(array: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Return an array of integers >= 0, of whatever width, in one dimension and another width."""
+    """Return a one-dimensional array of unsigned integers in a wider type, or raise."""
     if array.ndim != 1 or array.dtype.kind != "u" or array.dtype.itemsize > np.dtype(kind).itemsize:
         raise CheckpointError(f"file: a section of type {array.dtype}, shape {array.shape}")
     return array.astype(kind)
 
 
 def taken(state: State, name: str, kind: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Take an array from a state; it must have the type and the shape, where None is any length."""
+    """Remove and return an array of a state, of the given type and shape; None is any length."""
     array = state.arrays.pop(name)
     fits = len(shape) == array.ndim and all(
         wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True)
@@ -326,6 +325,6 @@ def taken(state: State, name: str, kind: str, shape: tuple[int | None, ...]) -> 
 
 
 def require(holds: Any, message: str) -> None:
-    """Raise unless something that a checkpoint says can be."""
+    """Raise a `CheckpointError` unless a condition on the content holds."""
     if not holds:
         raise CheckpointError(f"file: {message}")

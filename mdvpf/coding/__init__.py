@@ -1,6 +1,6 @@
 """Lossless compression with any predictor: a symbol of probability p takes -log2 p bits.
 
-`coder` compresses arrays of symbols with a predictor of yours, `files` whole files with `auto`.
+`coder` compresses arrays of symbols with a given predictor, `files` whole files with `auto`.
 """
 
 from mdvpf.coding.coder import CodingError, compress, decompress

@@ -1,18 +1,18 @@
 """Compression by prediction: an entropy coder driven by any predictor.
 
-A symbol of probability p takes ``-log2 p`` bits, so a better predictor is a shorter file, and
-regret in nats is redundancy in bits. That the file can be decoded is a proof: the decoder has
-nothing but the symbols before, so no prediction can have seen the symbol that it predicts.
+A symbol of probability p takes ``-log2 p`` bits, so a better predictor gives a shorter file, and
+regret in nats is redundancy in bits. Successful decoding proves that predictions are honest: the
+decoder knows only earlier symbols, so no prediction can have used the symbol that it predicts.
 
 The coder is the range coder of the package constriction (``mdvpf[coding]``). Encoder and decoder
-must compute the same probabilities to the last bit. A file therefore carries what these depend
-on: the version of mdvpf, the platform, a digest of what this machine computes on a small probe,
-and a digest of the predictor. Where one of them differs, the file is refused; and what was decoded
-is only returned if its checksum is that of what was encoded.
+must compute bit-identical probabilities. A file therefore records what these depend on: the version
+of mdvpf, the platform, a digest of small test computations, and a digest of the predictor. If one
+of them differs, decoding raises a `CodingError`. Decoded symbols are returned only if their
+checksum matches.
 
-Large alphabets are coded in digits, each given those before it. The coder rounds probabilities to
-multiples of ``2**-24`` and lets none be zero: with 16 values a digit what that costs is at most
-``16 * 2**-24`` nats a digit on average, whatever the alphabet.
+Symbols of large alphabets are coded digit by digit, each given the digits before it. The coder
+rounds probabilities to positive multiples of ``2**-24``. With 16 values a digit this costs at most
+``16 * 2**-24`` nats a digit on average, for any alphabet.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from mdvpf.predictor import Predictor
 
 MAGIC = b"\x8dM\x01"  # the last byte is the version of the format
 
-# Magic, version, platform, probe, predictor, checksum of the symbols, their number; then a checksum
-# of all other bytes of the data.
+# Magic, version, platform, probe, predictor, checksum of the symbols, number of symbols. A checksum
+# of all other bytes follows.
 _HEAD = struct.Struct("<3s3sB3s2sII")
 _CHECKSUM = struct.Struct("<I")
 _SYSTEMS = ("other", "linux", "darwin", "win32")
@@ -71,7 +71,7 @@ class CodingError(ValueError):
 
 
 def compress(symbols: ArrayLike, predictor: Predictor) -> bytes:
-    """Return symbols in about as many bits as the predictor needs nats, divided by log 2.
+    """Compress symbols to about the sum of ``-log2 p`` bits over the predictor's probabilities p.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def decompress(data: bytes, predictor: Predictor) -> NDArray[np.int64]:
     data : bytes
         What `compress` returned.
     predictor : Predictor
-        A predictor as it was then; it is left unchanged.
+        The predictor in the state in which it compressed; it is left unchanged.
 
     Raises
     ------
     CodingError
         If the data are damaged, or were compressed with another predictor, by another version, or
-        where numbers are computed in another way.
+        on a machine with different floating-point results.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def encode(
     extra: bytes = b"",
     progress: bool = False,
 ) -> bytes:
-    """Return a head, then `extra`, then the code of the symbols."""
+    """Return a header, then `extra`, then the code of the symbols."""
     encoder = _constriction().stream.queue.RangeEncoder()
     categorical = _constriction().stream.model.Categorical
     predictor = _checked(predictor).copy()
@@ -155,7 +155,7 @@ def encode(
 
 
 def opened(data: bytes, magic: bytes) -> Opened:
-    """Return what compressed data hold, if they are whole and can be decoded here, or refuse."""
+    """Read the header of compressed data; raise if they are damaged or cannot be decoded here."""
     content = validate.content("data", data)
     if not content.startswith(magic):
         raise CodingError("data: not compressed by mdvpf")
@@ -176,7 +176,7 @@ def opened(data: bytes, magic: bytes) -> Opened:
         )
     if probe != _probe():
         raise CodingError(
-            "data: compressed where numbers are not computed as here: by another processor, or "
+            "data: compressed with different floating-point results: on another processor, or "
             "with other versions of Python, NumPy or constriction"
         )
     return Opened(identity, checksum, n, rest)
@@ -184,7 +184,7 @@ def opened(data: bytes, magic: bytes) -> Opened:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Compressed symbols, after their head.
+    """Compressed symbols and the fields of their header.
 
     Attributes
     ----------
@@ -193,9 +193,9 @@ class Opened:
     checksum : int
         Checksum of the symbols.
     n : int
-        How many there are.
+        Number of symbols.
     rest : bytes
-        Whatever follows: the code, after the extra bytes if there are any.
+        The extra bytes, if any, then the code.
     """
 
     identity: bytes
@@ -218,7 +218,7 @@ class Opened:
         def choose(start: int, size: int, choices: NDArray[np.float64]) -> int:
             return int(decoder.decode(categorical(choices, perfect=False)))
 
-        found = array("q")  # it grows: how many symbols there are, the data only claim
+        found = array("q")  # grows with the symbols: the number in the header may be false
         with progress_bar(progress, self.n, "decompress") as advance:
             for _ in range(self.n):
                 symbol = _by_digits(predictor.predict_proba(), choose)
@@ -227,17 +227,17 @@ class Opened:
                 advance(1)
         symbols = np.array(found, dtype=np.int64)
         if _crc(symbols) != self.checksum:
-            raise CodingError("data: what was decoded is not what was encoded")
+            raise CodingError("data: the decoded symbols do not match their checksum")
         return symbols
 
 
 def _by_digits(
     proba: NDArray[np.float64], choose: Callable[[int, int, NDArray[np.float64]], int]
 ) -> int:
-    """Find a symbol digit by digit.
+    """Encode or decode a symbol digit by digit.
 
-    `choose` is told where the symbols in question start, how many of them a value of the digit
-    stands for, and the probability of each value.
+    `choose` returns a digit. Its arguments are the first symbol still possible, the number of
+    symbols for each value of the digit, and the probability of each value.
     """
     start, stop, size = 0, len(proba), 1
     while size * _BASE < stop:
@@ -245,14 +245,14 @@ def _by_digits(
     while size:
         choices = np.add.reduceat(proba[start:stop], np.arange(0, stop - start, size))
         if len(choices) > 1:
-            # What a predictor holds impossible is still coded, as nearly impossible.
+            # Impossible symbols are coded too: uniformly if all choices have probability 0.
             start += size * choose(start, size, choices if choices.any() else choices + 1.0)
         stop = min(start + size, stop)
         size //= _BASE
     return start
 
 
-# --- What must be the same where data are decoded
+# --- Values that must be equal for decoding
 
 
 def _version() -> bytes:
@@ -281,7 +281,7 @@ def _named_platform(code: int) -> str:
 
 @cache
 def _probe() -> bytes:
-    """Return a digest of the versions in use and of what they compute."""
+    """Return a digest of the versions in use and of some of their floating-point results."""
     digest = hashlib.blake2b(digest_size=3)
     about = (version("mdvpf"), version("numpy"), version("constriction"), sys.version_info[:2])
     digest.update(repr((*about, sys.platform, platform.machine(), sys.byteorder)).encode())
@@ -300,7 +300,7 @@ def _probe() -> bytes:
 
 
 def _identity(predictor: Predictor) -> bytes:
-    """Return a digest of what a predictor is, and of what it predicts."""
+    """Return a digest of a predictor's description and present prediction."""
     name = re.sub(
         r" at 0x[0-9a-fA-F]+", "", predictor._description()
     )  # addresses differ from day to day

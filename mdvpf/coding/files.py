@@ -1,10 +1,9 @@
-"""Files compressed with `auto`: numbers or any bytes, and exactly the same bytes again.
+"""Compress files losslessly with `auto`.
 
-A file that is nothing but integers, with a line end or a space between any two, is a list of
-symbols. Anything else is a list of bytes, of which those that occur are the alphabet. Before the
-code of the symbols (see `coding.py`) stand: one byte for the kind of the file, the budget of
-particles unless it is the default, and the alphabet, as the number of symbols or as one bit for
-each byte.
+A file of integers separated by line ends or by spaces is coded as a list of symbols. Any other file
+is coded as a list of bytes; its alphabet is the set of bytes that occur. Three fields precede the
+code of the symbols (see `coder.py`): one byte for the kind of the file, the budget of particles
+unless it is the default, and the alphabet, as the number of symbols or as one bit for each byte.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ MAGIC = b"\x8dF\x01"
 
 _SEPARATORS = (b"", b"\n", b" ")  # by kind: none for bytes
 _KINDS = 3  # bits of the kind
-_ENDS = 4  # added where numbers end with a line end
-_BUDGET = 8  # added where the budget follows
+_ENDS = 4  # flag: the last number is followed by a line end
+_BUDGET = 8  # flag: the budget follows
 _BYTES_OF_NUMBER = 3
 _BYTES_OF_SET = 32
 
@@ -75,8 +74,8 @@ def unpack(data: bytes, progress: bool = False) -> bytes:
     Raises
     ------
     coding.CodingError
-        If the data are damaged, or were compressed by another version or where numbers are
-        computed in another way.
+        If the data are damaged, or were compressed by another version or on a machine with
+        different floating-point results.
 
     Examples
     --------
@@ -91,14 +90,14 @@ def unpack(data: bytes, progress: bool = False) -> bytes:
         n_particles = int.from_bytes(rest[:_BYTES_OF_NUMBER], "little")
         rest = rest[_BYTES_OF_NUMBER:]
     if kind & _KINDS >= len(_SEPARATORS) or kind >= 2 * _BUDGET:
-        raise CodingError(f"data: a file of kind {kind}, which this mdvpf does not know")
+        raise CodingError(f"data: a file of unknown kind {kind}; a newer mdvpf may read it")
     separator = _SEPARATORS[kind & _KINDS]
     size = _BYTES_OF_NUMBER if separator else _BYTES_OF_SET
     alphabet, rest = rest[:size], rest[size:]
     used = _used(alphabet)
     n_symbols = int.from_bytes(alphabet, "little") if separator else len(used)
     if len(alphabet) < size or n_symbols > _LARGEST_ALPHABET or (n_symbols == 0 and found.n):
-        raise CodingError("data: without an alphabet, or with one that is too large")
+        raise CodingError("data: the alphabet is missing or too large")
     try:
         predictor = _predictor(n_symbols, n_particles)
     except ValueError as error:
@@ -111,14 +110,14 @@ def unpack(data: bytes, progress: bool = False) -> bytes:
 
 
 def _predictor(n_symbols: int, n_particles: int | None) -> Predictor:
-    n_symbols = max(n_symbols, 1)  # of an empty file there are none
+    n_symbols = max(n_symbols, 1)  # an empty file has none
     if n_particles is None:
         return auto(n_symbols, rng=0)
     return auto(n_symbols, n_particles, rng=0)
 
 
 def _read(content: bytes) -> tuple[int, bytes, int, NDArray[np.int64]]:
-    """Return the kind of a file, its alphabet as bytes, the size of that, and the symbols."""
+    """Return the kind of a file, its encoded alphabet, the alphabet's size, and the symbols."""
     for kind, separator in enumerate(_SEPARATORS):
         if separator and re.fullmatch(_NUMBER + b"(?:" + separator + _NUMBER + b")+\\n?", content):
             symbols = np.array(content.split(), dtype=np.int64)
@@ -135,5 +134,5 @@ def _read(content: bytes) -> tuple[int, bytes, int, NDArray[np.int64]]:
 
 
 def _used(alphabet: bytes) -> NDArray[np.int64]:
-    """Return the bytes that a set of them holds."""
+    """Return the byte values of an encoded alphabet."""
     return np.flatnonzero(np.unpackbits(np.frombuffer(alphabet, dtype=np.uint8)))

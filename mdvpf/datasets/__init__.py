@@ -1,9 +1,9 @@
-"""Streams to try the predictors on: HMMs, logs, books, clicks, shell commands, strings of automata.
+"""Data sets: HMMs, logs, books, clicks, shell commands, strings of automata.
 
-HMMs and logs are drawn, the others are files, and none is bundled. Each loader takes the path
-of a file, else looks in the folder that the environment variable ``MDVPF_DATA`` names, else
-downloads into a cache with the package pooch (``mdvpf[data]``); and each checks what it has read.
-Only the problems of PAutomaC are never downloaded: they are for academic research.
+HMMs and logs are generated at random; the others are files, and none is bundled. Each loader takes
+the path of a file, or searches the folder in the environment variable ``MDVPF_DATA``, or downloads
+the data with the package pooch (``mdvpf[data]``). Each loader validates what it has read. The
+problems of PAutomaC are never downloaded: they are for academic research only.
 """
 
 from mdvpf.datasets.automata_turns import random_automaton, taking_turns

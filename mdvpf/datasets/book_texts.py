@@ -32,11 +32,11 @@ class TextStream:
     change_points : ndarray of int64
         Where the second and later texts start.
     alphabet : str
-        The characters that symbols stand for.
+        The characters of the symbols.
     titles : tuple of str
-        What the texts are.
+        The titles of the texts.
     available : tuple of int
-        How many characters each text has in all, the limit of an offset into it.
+        Total number of characters of each text, the limit of an offset into it.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class TextStream:
         return len(self.alphabet)
 
     def text(self) -> str:
-        """Return the symbols as the characters that they stand for."""
+        """Return the symbols as text."""
         return "".join(self.alphabet[symbol] for symbol in self.symbols)
 
 
@@ -70,8 +70,8 @@ class TextStream:
 class _Book:
     title: str
     file: str
-    number: int  # of Project Gutenberg, whose copies are revised in place: no hash would last
-    opening: str  # the first words, without punctuation: what precedes them is not the book
+    number: int  # in Project Gutenberg; copies are revised in place, so there is no hash
+    opening: str  # the first words of the book, without punctuation
     at_least: int  # characters
 
     @property
@@ -118,21 +118,22 @@ def books(
     """Return the first characters of each of several texts, one after another.
 
     By default these are Alice's Adventures in Wonderland, The Wonderful Wizard of Oz and War and
-    Peace. The paper's second book is under copyright, and the Wizard stands in for it: pass
-    ``[None, "your copy.txt", None]`` to have it as in the paper.
+    Peace. The Wizard replaces the paper's second book, which is under copyright: pass
+    ``[None, "your copy.txt", None]`` to use your own copy of that book.
 
     Parameters
     ----------
     paths : sequence of path or None, optional
-        Text files, plain or gzipped, taken from their first character; None stands for the
-        default text of that position.
+        Text files, plain or gzipped, read from their first character; None is the default text at
+        that position.
     n_characters : int, default 600
-        How many characters of each text.
+        Number of characters of each text.
     alphabet : str, default a-z and space
-        The characters to keep. All others, in a row, become one space, or nothing if the alphabet
-        has no space. Text is put in lower case first, unless the alphabet has upper case.
+        The characters to keep. A run of other characters becomes one space, or nothing if the
+        alphabet has no space. Text is converted to lower case first, unless the alphabet has upper
+        case.
     offsets : array_like of int, optional
-        How many of the characters that are kept to skip in each text.
+        Number of kept characters to skip at the start of each text.
 
     Examples
     --------
@@ -208,7 +209,7 @@ def _read_alphabet(alphabet: Any) -> str:
 
 
 def _kept(text: str, alphabet: str) -> str:
-    """Return the text in the alphabet, without what is left of the others at its ends."""
+    """Return the text in the alphabet, without spaces at its ends."""
     if alphabet.lower() == alphabet:
         text = text.lower()
     others = f"[^{re.escape(alphabet.replace(' ', ''))}]+"

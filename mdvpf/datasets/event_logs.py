@@ -1,7 +1,7 @@
-"""Logs of interleaved sequences: tickets of a help desk, lines of several processes.
+"""Random logs of interleaved sequences: tickets of a help desk, lines of several processes.
 
-Both are drawn at random. In time order the events of many cases are interleaved, as in real logs.
-The case, or the process, is the key that separates them.
+As in real logs, the events of many cases are interleaved in time order. The case or the process is
+the key that separates them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 
-# What follows each activity of a ticket, and how often. The log ends a case after "close".
+# The distribution of the activity after each activity of a ticket. A case ends with "close".
 _HELP_DESK: dict[str, dict[str, float]] = {
     "": {"assign": 0.9, "insert": 0.1},
     "insert": {"assign": 1.0},
@@ -31,18 +31,18 @@ _BETWEEN_EVENTS = 3600.0  # seconds between two events of a case, on average
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventLog:
-    """Events in time order, of sequences that are interleaved.
+    """Events of interleaved sequences in time order.
 
     Attributes
     ----------
     symbols : ndarray of int64
-        What happened, as indices of `labels`, which are in order of first appearance.
+        The events, as indices of `labels`.
     keys : list of str
-        The case, or the process, of each event.
+        The case or the process of each event.
     times : ndarray of float64
-        When, in seconds.
+        The time of each event in seconds.
     labels : tuple of str
-        What the symbols stand for.
+        The labels of the symbols, in order of first appearance.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class EventLog:
         return len(self.labels)
 
     def grouped(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the symbols key by key, by their first event, and the lengths of the sequences.
+        """Return the symbols grouped by key, in order of first event, and the sequence lengths.
 
         Examples
         --------
@@ -73,18 +73,18 @@ class EventLog:
         >>> len(lengths), bool(len(symbols) == lengths.sum() == len(log.symbols))
         (50, True)
         """
-        places: dict[str, list[int]] = {}
+        indices: dict[str, list[int]] = {}
         for i, key in enumerate(self.keys):
-            places.setdefault(key, []).append(i)
-        order = np.array([i for case in places.values() for i in case])
-        return self.symbols[order], np.array([len(case) for case in places.values()])
+            indices.setdefault(key, []).append(i)
+        order = np.array([i for case in indices.values() for i in case])
+        return self.symbols[order], np.array([len(case) for case in indices.values()])
 
 
 def help_desk(n_cases: int = 1000, *, rng: Any = None) -> EventLog:
     """Draw the log of a help desk: tickets that are opened, assigned, resolved and closed.
 
-    Some ten tickets are open at a time, so nearly every event is followed by one of another case.
-    The process is invented, and resembles the public help desk log of process mining.
+    About ten tickets are open at a time, so the next event is nearly always of another case. The
+    process is invented; it resembles the public help desk log of process mining.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def processes(
 
 
 def _draw_routines(generator: Generator, n: int) -> list[list[str]]:
-    """Return sequences of templates; routines share about a third of their lines."""
+    """Return sequences of templates; about a third of a routine's lines occur in earlier ones."""
     templates: list[str] = []
     routines = []
     for _ in range(n):

@@ -1,11 +1,10 @@
-"""Where real data comes from: a file that the user names, a folder of files, or a download.
+"""Find and read data files: a path from the user, a folder of files, or a download.
 
-Nothing is bundled. A data set is looked for in that order, and whoever asks for it checks what
-was found: `load` hands the file to a parser that raises ValueError if the content is not what it
-should be. A download must also have the hash that is known of its content, if one is; if it fails
-its check, it is deleted, so that the next attempt starts afresh.
+Nothing is bundled. `load` searches in that order and passes the content to a parser, which raises
+a ValueError if the content is not as expected. A download must also match its hash, if one is
+known. A download that fails a check is deleted, so that the next attempt downloads it again.
 
-Archives are read and never unpacked to disk.
+Archives are read in memory, never unpacked to disk.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Named = str | os.PathLike[str]
-Contents = dict[str, bytes]  # what a file holds, by name: an archive has several
+Contents = dict[str, bytes]  # contents by file name; an archive has several
 
 FOLDER = "MDVPF_DATA"  # the environment variable that names the folder
-TIMEOUT = 60  # seconds without an answer after which a download is given up
+TIMEOUT = 60  # seconds without an answer after which a download fails
 
-# What reading raises where a file is damaged; of a zip file with a password, a RuntimeError.
+# The errors of damaged files; a zip file with a password raises RuntimeError.
 _DAMAGED = (
     gzip.BadGzipFile,
     EOFError,
@@ -43,18 +42,18 @@ _DAMAGED = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A data set: what it is called, its files in a folder, and where it can be downloaded.
+    """A data set: its title, its files in a folder, and its download addresses.
 
     Attributes
     ----------
     title : str
-        For messages.
+        Title in messages.
     files : tuple of tuples of str
-        Sets of file names, any of which will do.
+        Alternative sets of file names; one complete set is enough.
     urls : tuple of str
-        What to download: all of it is needed.
+        Files to download, all of them.
     digests : tuple of pairs of str
-        Names of files in what is downloaded, and the SHA-256 of the content of each.
+        Names of downloaded files, each with the SHA-256 of its content.
     """
 
     title: str
@@ -64,7 +63,7 @@ class Source:
 
 
 def load(source: Source, path: Named | None, parse: Callable[[Contents], T]) -> T:
-    """Find a data set, read it and return what `parse` makes of it, or raise."""
+    """Find and read a data set; return the result of `parse`, or raise."""
     if path is not None:
         return _parsed([existing(path)], parse)
     found = _in_folder(source)
@@ -90,7 +89,7 @@ def existing(path: Named) -> Path:
 
 
 def unpack(file: Path) -> Contents:
-    """Return what a file holds: one entry, or the members of an archive or folder."""
+    """Return the content of a file, or of the members of an archive or folder, by name."""
     try:
         if file.is_dir():
             return _contents(_files(file.iterdir()))
@@ -100,11 +99,11 @@ def unpack(file: Path) -> Contents:
             return _contents(_tar_members(file))
         return _contents(_files([file]))
     except _DAMAGED as error:
-        raise ValueError(f"{file}: damaged, or not what its name says ({error})") from error
+        raise ValueError(f"{file}: damaged, or not of the type of its name ({error})") from error
 
 
 def _files(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
-    """Yield names and contents of those that are files; links may lead to one."""
+    """Yield names and contents of regular files, also through links."""
     for file in files:
         if file.is_file():
             yield file.name, file.read_bytes()
@@ -118,7 +117,7 @@ def _zip_members(file: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _tar_members(file: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield names and contents of the files in an archive; links, which may dangle, are none."""
+    """Yield names and contents of the regular files in an archive; links are skipped."""
     with tarfile.open(file) as archive:
         for member in archive:
             if not member.isreg():
@@ -175,7 +174,7 @@ def _download(source: Source) -> list[Path]:
         raise FileNotFoundError(_ways(source, "the package pooch is not installed")) from error
     logger = pooch.get_logger()
     level = logger.level
-    logger.setLevel("WARNING")  # the hash of what was downloaded is of no use: content is checked
+    logger.setLevel("WARNING")  # hides the hash that pooch reports; `load` checks the content
     try:
         return [
             Path(
@@ -189,7 +188,7 @@ def _download(source: Source) -> list[Path]:
             )
             for url in source.urls
         ]
-    except OSError as error:  # requests' errors are among them
+    except OSError as error:  # includes the errors of requests
         raise FileNotFoundError(_ways(source, f"the download failed: {error}")) from error
     finally:
         logger.setLevel(level)

@@ -1,9 +1,8 @@
-"""Finite hidden Markov models as sources: matrices, random ones, and streams that switch.
+"""Finite hidden Markov models as sources: given and random HMMs, and streams that switch.
 
-What is drawn here is what the filters have to find out. A stream is a list of segments, each
-from its own HMM; where a segment ends, the next starts afresh from its own start distribution,
-since its states are other states. Everything is drawn by inverse CDF from uniforms of one
-generator, so that a seed gives the same stream everywhere.
+A stream is a list of segments, each from its own HMM. A segment starts from the start distribution
+of its HMM, independently of the segment before it. All draws use the inverse CDF and uniforms of
+one generator, so a seed gives the same stream on every platform.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from mdvpf._support import validate
 from mdvpf._support.shown import shown_fields
 
-_SUM_TOLERANCE = 1e-9  # rounding of a sum of probabilities, not a licence for others
+_SUM_TOLERANCE = 1e-9  # allows for the rounding of a sum of probabilities only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +37,7 @@ class HMM:
     Attributes
     ----------
     start, transition, emission : ndarray of float64
-        As passed, with sums of one to the last digit; read-only.
+        As passed, with rows normalised to sum to one; read-only.
 
     Examples
     --------
@@ -68,7 +67,7 @@ class HMM:
             object.__setattr__(self, name, value)
 
     def __setstate__(self, state: list[NDArray[np.float64]]) -> None:
-        # Arrays that were pickled or copied come back as ones that can be written.
+        # Unpickled and copied arrays are writable.
         for field, array in zip(fields(self), state, strict=True):
             array.setflags(write=False)
             object.__setattr__(self, field.name, array)
@@ -84,13 +83,14 @@ class HMM:
         return int(self.emission.shape[1])
 
     def to_hmmlearn(self) -> dict[str, NDArray[np.float64]]:
-        """Return the matrices under the names that hmmlearn's `CategoricalHMM` has for them.
+        """Return the matrices under the names of hmmlearn's `CategoricalHMM`.
 
         Returns
         -------
         dict of str to ndarray
-            ``startprob_``, ``transmat_`` and ``emissionprob_``: copies, to be set as attributes of
-            a ``CategoricalHMM(n_components=hmm.n_states)``. The package itself is not needed.
+            Copies of the arrays as ``startprob_``, ``transmat_`` and ``emissionprob_``. Set them as
+            attributes of a ``CategoricalHMM(n_components=hmm.n_states)``. This method does not need
+            hmmlearn.
 
         Examples
         --------
@@ -168,14 +168,14 @@ PAPER_HMMS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HMMStream:
-    """Symbols of HMMs that follow one another, with all that is hidden from a predictor.
+    """Symbols of consecutive HMMs, with the hidden states and the HMMs.
 
     Attributes
     ----------
     symbols : ndarray of int64
         The symbols.
     states : ndarray of int64
-        The state, of the HMM of its segment, that emitted each symbol.
+        The state that emitted each symbol, in the HMM of its segment.
     change_points : ndarray of int64
         Where the second and later segments start.
     hmms : tuple of HMM
@@ -244,12 +244,12 @@ def random_hmm(
 
 
 def sample_hmms(hmms: Sequence[HMM], lengths: ArrayLike, rng: Any = None) -> HMMStream:
-    """Draw a stream from HMMs that follow one another.
+    """Draw a stream of consecutive segments, each from an HMM.
 
     Parameters
     ----------
     hmms : sequence of HMM
-        The source of each segment; one may come back.
+        The source of each segment; a source may occur several times.
     lengths : array_like of int
         The number of symbols of each segment.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
@@ -297,20 +297,20 @@ def switching_hmm(
 ) -> HMMStream:
     """Draw a stream whose source switches; by default as in the paper's first experiment.
 
-    That is 150 symbols of an HMM with 3 states and 3 symbols, then 150 of one with 4 states and 8
-    symbols; the first uses the symbols 0, 1 and 2. The matrices are those printed in section 4.1 of
-    the paper (`PAPER_HMMS`), and both start in a state drawn uniformly. A predictor that knows them
-    scores -1.364 nats a symbol (mean of 2,000 streams).
+    The default is 150 symbols of an HMM with 3 states and the symbols 0, 1 and 2, then 150 symbols
+    of one with 4 states and 8 symbols. Their matrices are printed in section 4.1 of the paper
+    (`PAPER_HMMS`); their start distributions are uniform. A predictor that knows them scores -1.364
+    nats a symbol (mean of 2,000 streams).
 
     Parameters
     ----------
     sources : sequence of HMM or (n_states, n_symbols), optional
-        The source of each segment: an HMM, or the size of one that is to be drawn; by default
+        The source of each segment: an HMM, or the size of a random one. The default is
         `PAPER_HMMS`.
     lengths : int or array_like of int, default 150
         The number of symbols of each segment.
     concentration : float, default 3.0
-        Concentration of the Dirichlet distribution of all rows that are drawn (see `random_hmm`).
+        Concentration of the Dirichlet distributions of random HMMs (see `random_hmm`).
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers, as `numpy.random.default_rng` takes it.
 
@@ -355,10 +355,10 @@ def switching_hmm(
 
 
 def _cumulative(probabilities: NDArray[np.float64]) -> list[float]:
-    """Return cumulative sums without those from the last possible outcome on.
+    """Return the cumulative sums before the last outcome of positive probability.
 
-    What is left over for that outcome is everything up to one: rounding cannot make a uniform
-    fall behind it, on an outcome of probability zero or on none.
+    That outcome gets the rest up to one. Rounding therefore cannot select an outcome of probability
+    zero, or none.
     """
     last = int(np.flatnonzero(probabilities)[-1])
     sums: list[float] = np.cumsum(probabilities[:last]).tolist()

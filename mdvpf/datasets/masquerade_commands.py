@@ -1,7 +1,7 @@
-"""Shell commands of 50 users, among which are blocks of somebody else's.
+"""Shell commands of 50 users, some blocks of which are another user's.
 
-A file is accepted if the numbers of users, commands and masquerades are those that were published;
-the data set comes without a hash.
+The data set has no published hash. A file is accepted if its numbers of users, commands and
+masquerades are the published ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mdvpf.datasets import files
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masquerade:
-    """Shell commands of several users, among which are blocks of somebody else's.
+    """Shell commands of several users, some blocks of which are another user's.
 
     Attributes
     ----------
@@ -25,9 +25,9 @@ class Masquerade:
         The commands of each user, as indices of `commands`.
     labels : ndarray of bool, shape (50, 100)
         Whether a block of 100 commands is another user's. The first 5,000 commands are the user's
-        own; entry k is for the 100 from ``5000 + 100 * k`` on.
+        own; entry k describes the 100 commands from ``5000 + 100 * k`` on.
     commands : tuple of str
-        What symbols stand for: all commands of the data set, in alphabetical order.
+        The commands of the symbols, in alphabetical order.
 
     Examples
     --------

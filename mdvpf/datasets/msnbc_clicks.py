@@ -1,7 +1,7 @@
 """Clicks on a news site: the page categories that each visitor of MSNBC.com looked at.
 
-A file is accepted if the numbers of users, clicks and categories are those that were published. A
-download must be the very file; a copy of one's own may have other line ends.
+A file is accepted if its numbers of users, clicks and categories are the published ones. A download
+must also match its hash; a user's own copy may have other line ends.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Clicks:
     Attributes
     ----------
     symbols : ndarray of int64
-        The categories of all users, joined; counted from 0, where the file counts from 1.
+        The categories of all users, joined; numbered from 0, although the file numbers from 1.
     lengths : ndarray of int64
-        How many there are of each user.
+        Number of clicks of each user.
     categories : tuple of str
-        What symbols stand for.
+        The categories of the symbols.
 
     Examples
     --------
@@ -61,8 +61,8 @@ _MSNBC_USERS, _MSNBC_EVENTS, _MSNBC_CATEGORIES = 989_818, 4_698_794, 17
 def msnbc(path: files.Named | None = None) -> Clicks:
     """Return the page categories that each visitor of MSNBC.com looked at on 28 September 1999.
 
-    Only the order within a user is documented: users that follow one another in the file did not
-    do so on the day.
+    Only the order of clicks within a user is documented. The order of users in the file is not the
+    order of their visits.
 
     Parameters
     ----------

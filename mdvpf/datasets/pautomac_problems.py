@@ -1,9 +1,9 @@
-"""PAutomaC: strings of probabilistic automata that are known exactly, and the official score.
+"""PAutomaC: strings of known probabilistic automata, and the official score.
 
-The problems of the competition of 2012 (Verwer, Eyraud and de la Higuera 2014, "PAutomaC: a
-probabilistic automata and hidden Markov models learning competition"). A problem has training
-strings, test strings with their true probabilities, and the automaton that made them. So there is
-a floor: no predictor can have a smaller perplexity than the automaton itself.
+The problems are those of the competition of 2012 (Verwer, Eyraud and de la Higuera 2014, "PAutomaC:
+a probabilistic automata and hidden Markov models learning competition"). A problem has training
+strings, test strings with their true probabilities, and the automaton that generated them. The
+perplexity of that automaton is a lower bound for every predictor.
 
 The files are for academic research. They are neither bundled nor downloaded.
 """
@@ -34,22 +34,22 @@ _WHERE = (
 )
 _TOLERANCE = 1e-6  # of sums of probabilities in a file, which has 12 digits
 _ENTRY = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)\s+(\S+)")
-_LARGEST = 10_000  # states, or symbols, that are believed
+_LARGEST = 10_000  # limit on the numbers of states and symbols in a file
 
 T = TypeVar("T")
 Strings = list[NDArray[np.int64]]
 
 
 class PAutomaCScore(NamedTuple):
-    """How well the test strings of a problem were predicted.
+    """The official score of predicted probabilities of test strings.
 
     Attributes
     ----------
     perplexity : float
-        The official score: ``2 ** -sum(p * log2(q))`` over the test strings, p their true
-        probabilities, which sum to one, and q those predicted, divided by their sum.
+        ``2 ** -sum(p * log2(q))`` over the test strings. p are their true probabilities and q the
+        predicted ones, both normalised.
     floor : float
-        The least that is possible, which is the score of p itself.
+        The least possible perplexity, which is that of p itself.
     gap : float
         ``perplexity - floor``.
     bits : float
@@ -72,8 +72,8 @@ class PAutomaCScore(NamedTuple):
 class Automaton:
     """A probabilistic automaton over strings.
 
-    In a state it stops with the probability of `final`. Otherwise it emits a symbol and moves to a
-    state that depends on both.
+    In each state it stops with the probability in `final`. Otherwise it emits a symbol and moves to
+    a state whose distribution depends on both.
 
     Attributes
     ----------
@@ -149,8 +149,8 @@ class Automaton:
     def to_hmm(self) -> HMM:
         """Return the HMM that emits the strings of the automaton, each with its end symbol.
 
-        Its states are the pairs of a state and a symbol, or the end, that can occur. After an end
-        comes the start of another string, so that it is a source of endless streams as well.
+        Its states are the possible pairs of a state and a symbol, or the end symbol. After an end
+        another string starts, so the HMM generates endless streams.
 
         Examples
         --------
@@ -181,13 +181,13 @@ class PAutomaC:
     Attributes
     ----------
     number : int
-        Its number in the competition.
+        The number of the problem in the competition.
     train, test : list of ndarray of int64
-        The strings, each with the end symbol after it.
+        The strings, each followed by the end symbol.
     solution : ndarray of float64
-        The true probabilities of the test strings, divided by their sum.
+        The true probabilities of the test strings, normalised.
     automaton : Automaton
-        What made the strings.
+        The automaton that generated the strings.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def pautomac_score(solution: ArrayLike, log_probabilities: ArrayLike) -> PAutoma
     solution : array_like of float
         True probabilities of strings; they are divided by their sum.
     log_probabilities : array_like of float
-        Natural logs of the predicted ones, finite; any constant may be added to all of them.
+        Finite natural logs of the predicted probabilities, up to a common constant.
 
     Examples
     --------
@@ -365,16 +365,16 @@ def _read_strings(content: str) -> tuple[Strings, int]:
     if len(numbers) < 2 or numbers[0] < 1 or not 1 <= numbers[1] <= _LARGEST:
         raise ValueError("no number of strings and size of the alphabet in the first line")
     n, end = int(numbers[0]), int(numbers[1])
-    # A string is its length and then its symbols. One place further on, there is room behind the
-    # symbols for the end.
+    # In the file each string follows its length. Without the first length, the position of the next
+    # one is free for the end symbol.
     symbols = np.append(numbers[3:], end)
-    stops, place, lengths = [], 2, numbers.tolist()
-    while place < len(lengths):
-        if lengths[place] < 0:
-            raise ValueError(f"a string of length {lengths[place]}")
-        place += lengths[place] + 1
-        stops.append(place - 2)
-    if len(stops) != n or place != len(lengths):
+    stops, position, lengths = [], 2, numbers.tolist()
+    while position < len(lengths):
+        if lengths[position] < 0:
+            raise ValueError(f"a string of length {lengths[position]}")
+        position += lengths[position] + 1
+        stops.append(position - 2)
+    if len(stops) != n or position != len(lengths):
         raise ValueError(f"{len(stops)} strings, or a part of one; expected {n}")
     inner = np.ones(len(symbols), dtype=np.bool_)
     inner[np.array(stops) - 1] = False
@@ -439,7 +439,7 @@ def _read_automaton(content: str, alphabet: int) -> Automaton:
 
 
 def _rows(name: str, table: NDArray[np.float64], needed: Any) -> NDArray[np.float64]:
-    """Return a table with rows that sum to one to the last digit, those that are needed, or 0."""
+    """Return a table with the needed rows normalised and all other rows zero, or raise."""
     sums = table.sum(axis=-1)
     if np.any(needed & (np.abs(sums - 1.0) > _TOLERANCE)):
         raise ValueError(f"section {name} with rows that do not sum to one")

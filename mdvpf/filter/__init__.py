@@ -1,12 +1,12 @@
 """`ParticleFilter`, and everything between it and the compiled core.
 
-`particle_filter` is the class; `core_arguments` translates a model and an algorithm for the core,
-`uniforms` draws random numbers for it, and `saved_state` says what a checkpoint holds of a filter.
-`forecasts` is what follows from its predictions: `sampling` draws continuations of a stream, from
-what `particle_statistics` says of a particle, and `number_sampling` those of numbers, whose
-distribution is in `predictive`; `calibration` checks that distribution. `finite_hmm` turns a
-particle into an HMM, `frozen` is a filter that no longer learns, and `variance` measures how far
-particles disagree.
+`particle_filter` has the class. `core_arguments` translates a model and an algorithm for the core,
+`uniforms` draws its random numbers, and `saved_state` writes and reads the filter's checkpoints.
+`inside` gives access to particles, counts and paths. `forecasts` derives forecasts: `sampling`
+draws continuations of symbols from the counts in `particle_statistics`, `number_sampling` draws
+continuations of numbers, and `predictive` is the distribution of a number, which `calibration`
+checks. `finite_hmm` turns a particle into an HMM, `frozen` is a filter that no longer learns, and
+`variance` measures how much the particles' predictions differ.
 """
 
 from mdvpf.filter.frozen import FrozenFilter

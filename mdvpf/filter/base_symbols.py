@@ -1,7 +1,8 @@
-"""What a state emits before it has counted anything, in continuations of a stream.
+"""Base distributions of the emissions in continuations of a stream.
 
-`EvenBase` is that of a closed alphabet: all symbols alike. `OpenBase` is that of an open one: by
-how often each symbol was seen, in the stream and in the continuation, and a new one now and then.
+`EvenBase` is the uniform distribution over a closed alphabet. `OpenBase` is the base distribution
+of `OpenVocabulary`: proportional to how often each symbol occurred in the stream and in the
+continuation, with some probability for a new symbol.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 class EvenBase:
-    """The base of a closed alphabet.
+    """The uniform base distribution of a closed alphabet.
 
     Examples
     --------
@@ -33,21 +34,21 @@ class EvenBase:
         self.prior = model.n_symbols * model.beta
         self._beta = model.beta
 
-    def draw(self, place: Floats, made: Ints) -> Ints:
-        """Return the symbols at places in 0..prior; what is beyond gives any."""
-        return np.minimum(place / self._beta, self.n_symbols - 1).astype(np.int64)
+    def draw(self, position: Floats, drawn: Ints) -> Ints:
+        """Invert the cumulative mass at positions in 0..prior; the caller ignores larger ones."""
+        return np.minimum(position / self._beta, self.n_symbols - 1).astype(np.int64)
 
-    def spread(self, rate: Floats, made: Ints) -> Floats | float:
-        """Return what all symbols get of states with rates, summed over the continuations."""
+    def emission_mass(self, rate: Floats, drawn: Ints) -> Floats | float:
+        """Return the prior mass of each symbol, times `rate`, summed over states and rows."""
         even: float = self._beta * rate.sum()
         return even
 
 
 class OpenBase:
-    """The base of an open alphabet, of which so many symbols were seen so often.
+    """The base distribution of an open alphabet, given how often each symbol was seen.
 
-    Symbols that a continuation made are rows of `made`, in order; those from `n_symbols` on are new
-    in it.
+    Row i of the argument `drawn` holds the symbols that continuation i has drawn, in order. Symbols
+    from `n_symbols` on are new in that continuation.
 
     Examples
     --------
@@ -70,42 +71,42 @@ class OpenBase:
         self._cumulative = np.cumsum(self._masses)
         self._n_seen = int(seen.sum())
 
-    def _total(self, made: Ints) -> float:
-        return self._n_seen + int(made.shape[1]) + self._family.strength
+    def _total(self, drawn: Ints) -> float:
+        return self._n_seen + int(drawn.shape[1]) + self._family.strength
 
-    def draw(self, place: Floats, made: Ints) -> Ints:
-        """Return the symbols at places in 0..prior; what is beyond gives any."""
+    def draw(self, position: Floats, drawn: Ints) -> Ints:
+        """Invert the cumulative mass at positions in 0..prior; the caller ignores larger ones."""
         known = self.n_symbols
-        n_known = np.max(made + 1, axis=1, initial=known)  # of each continuation
-        left = np.minimum(place / self.prior, 1.0) * self._total(made)
+        n_known = np.max(drawn + 1, axis=1, initial=known)  # one entry a continuation
+        left = np.minimum(position / self.prior, 1.0) * self._total(drawn)
         symbols: Ints = n_known.copy()
         left -= self._family.strength + self._family.discount * n_known
         if known:
             found = np.searchsorted(self._cumulative, left, "right")
             symbols = np.where(left >= 0.0, np.minimum(found, known - 1), symbols)
             left -= self._cumulative[-1]
-        if made.shape[1]:
-            # A symbol that is new in a continuation has less of its first appearance.
-            before = np.maximum.accumulate(np.maximum(made + 1, known), axis=1)
-            before = np.concatenate([np.full((len(made), 1), known), before[:, :-1]], axis=1)
-            amount = 1.0 - self._family.discount * (made >= before)
+        if drawn.shape[1]:
+            # The discount applies to the first appearance of a symbol that is new here.
+            before = np.maximum.accumulate(np.maximum(drawn + 1, known), axis=1)
+            before = np.concatenate([np.full((len(drawn), 1), known), before[:, :-1]], axis=1)
+            amount = 1.0 - self._family.discount * (drawn >= before)
             above = np.cumsum(amount, axis=1) > left[:, np.newaxis]
             above[:, -1] = True
-            found = made[np.arange(len(made)), above.argmax(axis=1)]
+            found = drawn[np.arange(len(drawn)), above.argmax(axis=1)]
             symbols = np.where(left >= 0.0, found, symbols)
         return symbols
 
-    def spread(self, rate: Floats, made: Ints) -> Floats:
-        """Return what all symbols get of states with rates, summed over the continuations.
+    def emission_mass(self, rate: Floats, drawn: Ints) -> Floats:
+        """Return the prior mass of each symbol, times `rate`, summed over states and rows.
 
-        The last entry is for symbols that were not seen before the continuations, made ones too.
+        The last entry covers all symbols that the stream has not seen, drawn ones included.
         """
-        mass = self.prior * rate.sum(axis=1) / self._total(made)  # of each continuation
+        mass = self.prior * rate.sum(axis=1) / self._total(drawn)  # one entry a continuation
         known = self.n_symbols
         shares = np.zeros(self.n_entries)
         shares[:known] = mass.sum() * self._masses
-        weights = np.repeat(mass, made.shape[1])
-        shares += np.bincount(made.ravel(), weights, self.n_entries)
-        # Appearances of new symbols are whole here, their discounts being among what is new.
+        weights = np.repeat(mass, drawn.shape[1])
+        shares += np.bincount(drawn.ravel(), weights, self.n_entries)
+        # Drawn new symbols and undrawn ones share the last entry, so their discounts cancel.
         shares[known] += mass.sum() * (self._family.strength + self._family.discount * known)
         return shares

@@ -1,4 +1,4 @@
-"""How a model and an algorithm are told to the core, which knows numbers only."""
+"""Translate a model and an algorithm into the numeric arguments of the core."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mdvpf.model.algorithms import (
 
 
 def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
-    """Return how many uniforms a step draws at the most."""
+    """Return the largest number of uniforms that a step can draw."""
     match algorithm:
         case SMC(resampling="systematic"):
             return n_particles + 1
@@ -42,12 +42,12 @@ def uniforms_per_step(algorithm: Algorithm, n_particles: int) -> int:
 
 
 def model_codes(model: InfiniteHMM) -> dict[str, Any]:
-    """Return the arguments of the core that say which model it is."""
+    """Return the arguments of the core that describe a model."""
     emits = {"n_symbols": model.n_symbols, "beta": model.beta, **asdict(OpenVocabulary())}
     if model.vocabulary is not None:
         emits = {"n_symbols": 0, "beta": 0.0, **asdict(model.vocabulary)}
     emits |= {"channels": None, "fading": None, "functions": None}
-    if model.numbers is not None:  # whether there was an observation counts as a symbol
+    if model.numbers is not None:  # one symbol, which means "not missing"
         emits |= {"n_symbols": 1, "beta": 1.0, **number_codes(model.numbers)}
     return emits | {
         "is_open": model.is_open,
@@ -65,9 +65,9 @@ def model_codes(model: InfiniteHMM) -> dict[str, Any]:
 
 
 def number_codes(family: NumberFamily) -> dict[str, Any]:
-    """Return the arguments of the core that say which family over numbers it is.
+    """Return the arguments of the core that describe a family over numbers.
 
-    A channel is a row of its kind, symbols, statistics, and up to 4 parameters.
+    Each channel is a row: kind, number of symbols, number of statistics, up to 4 parameters.
     """
     channels = channels_of(family)
     codes = np.zeros((len(channels), 7))
@@ -82,14 +82,14 @@ def number_codes(family: NumberFamily) -> dict[str, Any]:
 
 
 def _rate(half_life: float | timedelta | None) -> float:
-    """Return half-lives a step, or a unit of the core's clock where counts fade by time."""
+    """Return the half-lives per step, or per unit of the core's clock if counts fade by time."""
     if half_life is None:
         return 0.0
     return 1.0 if isinstance(half_life, timedelta) else 1.0 / half_life
 
 
 def algorithm_codes(algorithm: Algorithm) -> dict[str, Any]:
-    """Return the arguments of the core that say which algorithm it is, with its parameters."""
+    """Return the arguments of the core that describe an algorithm."""
     codes = {
         "algorithm": ALGORITHMS.index(type(algorithm)),
         "duplicating": isinstance(algorithm, DUPLICATING),

@@ -1,8 +1,8 @@
 """A particle as a finite machine or HMM: the posterior means of its counts.
 
-The model offers a particle one state more than it has. A machine with a fixed number of states
-cannot have that one, so it is dropped and the rows are divided by what is left of their sum. Under
-`max_states` the filter itself does the same. States that have faded away are left out.
+The model always offers a particle one new state. A finite machine has a fixed number of states, so
+the new state is dropped and the rows are renormalised. The filter does the same under `max_states`.
+States that have faded away are left out.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class FiniteMachine(NamedTuple):
     start : ndarray of shape (M,)
         Distribution of the first state of a sequence.
     transition : ndarray of shape (M, M), or (V + 1, M, M) for a Mealy machine
-        Row j is the distribution of the state after state j; of a Mealy machine after state j and
-        the symbol of the first axis, the last for a missing one.
+        Row j is the distribution of the state after state j. In a Mealy machine the first axis is
+        the symbol that state j emitted; its last entry is a missing symbol.
     emission : ndarray of shape (M, V)
         Row j is the distribution of the symbol in state j.
     labels : ndarray of int64
-        For each state of the machine the label that the particle has for it.
+        The particle's label of each state of the machine.
     occurred : ndarray of bool, shape (M, V)
-        Whether state j emitted a symbol, as far as that has not faded away.
+        Whether the count of each symbol in each state is positive.
     """
 
     start: Floats
@@ -45,15 +45,15 @@ class FiniteMachine(NamedTuple):
     occurred: NDArray[np.bool_]
 
     def state_of(self, label: int) -> int:
-        """Return the state with a label, -1 if there is none: the particle stands in S then."""
+        """Return the state with a label; -1, the start state S, if no state has it."""
         found = np.flatnonzero(self.labels == label)
         return int(found[0]) if len(found) else -1
 
 
 def _with_unseen(counts: Counts) -> Counts:
-    """Return counts that have one more symbol, which never occurred."""
+    """Return the counts with one more symbol, which never occurred."""
     transition = counts.transition
-    if transition.ndim == 3:  # the last row is that of a missing symbol
+    if transition.ndim == 3:  # the last row belongs to a missing symbol
         transition = np.insert(transition, transition.shape[1] - 1, 0, axis=1)
     return Counts(counts.start, transition, np.pad(counts.emission, ((0, 0), (0, 1))))
 
@@ -63,10 +63,9 @@ def finite_machine(
 ) -> FiniteMachine:
     """Return a particle with these counts as a machine of the same kind, Moore or Mealy.
 
-    Of an open alphabet `seen` is how often each symbol was seen; the machine has one more.
-
-    A particle that has no state predicts every symbol alike: so does the machine with one state,
-    and without labels, that it becomes.
+    For an open alphabet `seen` holds how often each symbol was seen; the machine has one symbol
+    more, which stands for all unseen ones. A particle without states becomes a machine with one
+    unlabelled state that emits by the base distribution.
 
     Examples
     --------
@@ -91,11 +90,11 @@ def finite_machine(
             np.ones(1), np.ones(shape), uniform, labels, np.zeros((1, n_symbols), dtype=np.bool_)
         )
     into, rows_into = found.into[existing], found.rows_into[existing]
-    moved = counts.transition[existing][..., existing].astype(np.float64)
+    moves = counts.transition[existing][..., existing].astype(np.float64)
     if is_mealy:
-        moved = moved.transpose(1, 0, 2)
+        moves = moves.transpose(1, 0, 2)
     if model.kappa > 0.0:
-        moved[..., np.arange(n_states), np.arange(n_states)] += model.kappa
+        moves[..., np.arange(n_states), np.arange(n_states)] += model.kappa
     start = counts.start[existing].astype(np.float64)
     emitted = counts.emission[existing]
     pseudo_counts: Floats | float = model.beta
@@ -105,7 +104,7 @@ def finite_machine(
     emission /= emission.sum(axis=1, keepdims=True)
     return FiniteMachine(
         _transition_rows(model, start, into, rows_into),
-        _transition_rows(model, moved, into, rows_into),
+        _transition_rows(model, moves, into, rows_into),
         emission,
         labels,
         emitted > 0,
@@ -115,10 +114,9 @@ def finite_machine(
 def finite_hmm(model: InfiniteHMM, found: RealCounts, seen: NDArray[np.int64] | None = None) -> HMM:
     """Return the HMM of the posterior means of a particle's counts.
 
-    A Mealy machine becomes the HMM over the pairs of a state and a symbol that it emitted. A
-    symbol that never occurred has probability 0 in it, as has one in a state that never emitted
-    it. After a missing symbol it goes on by the rows of the symbols that may have been there, where
-    the machine has rows of its own.
+    A Mealy machine becomes the HMM over the pairs of a state and a symbol that it emitted. Pairs
+    that never occurred have probability 0. The HMM has no row for a missing symbol: it averages
+    over the symbols that may have been emitted.
 
     Examples
     --------
@@ -136,14 +134,13 @@ def finite_hmm(model: InfiniteHMM, found: RealCounts, seen: NDArray[np.int64] | 
         return HMM(machine.start, machine.transition, machine.emission)
     state, symbol = np.nonzero(machine.occurred)
     n_symbols = machine.emission.shape[1]
-    if len(state) == 0 and seen is not None:  # no state, or none that emitted anything
-        return HMM(np.ones(1), np.ones((1, 1)), machine.emission[:1])
-    if len(state) == 0:  # all symbols are alike
-        return HMM(np.ones(1), np.ones((1, 1)), np.full((1, n_symbols), 1 / n_symbols))
+    if len(state) == 0:  # no state, or none that emitted anything
+        emission = np.full((1, n_symbols), 1 / n_symbols) if seen is None else machine.emission[:1]
+        return HMM(np.ones(1), np.ones((1, 1)), emission)
     emitted = machine.emission[state, symbol]
-    start = _divided(machine.start[state] * emitted)
-    rows = machine.transition[symbol, state]  # of each pair
-    transition = _divided(rows[:, state] * emitted)
+    start = _normalised(machine.start[state] * emitted)
+    rows = machine.transition[symbol, state]  # one row a pair
+    transition = _normalised(rows[:, state] * emitted)
     return HMM(start, transition, (symbol[:, np.newaxis] == np.arange(n_symbols)) * 1.0)
 
 
@@ -154,14 +151,14 @@ def _transition_rows(model: InfiniteHMM, seen: Floats, into: Floats, rows_into: 
     else:
         offered = into if model.oracle == "any" else rows_into
     total = offered.sum(axis=-1, keepdims=True) + model.gamma
-    # All entries of a row have the same denominator, which the division by their sum cancels.
-    return _divided(seen + model.alpha * (offered / total))
+    # The common denominator t[j] + alpha cancels in the normalisation.
+    return _normalised(seen + model.alpha * (offered / total))
 
 
-def _divided(rows: Floats) -> Floats:
-    """Return rows divided by their sum; one without any probability becomes uniform.
+def _normalised(rows: Floats) -> Floats:
+    """Divide rows by their sums; a row of zeros becomes uniform.
 
-    There may be such rows where all that they lead to has faded away.
+    A row is all zeros if every state that it leads to has faded away.
     """
     total = rows.sum(axis=-1, keepdims=True)
     uniform = np.full_like(rows, 1.0 / rows.shape[-1])

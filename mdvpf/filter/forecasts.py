@@ -1,4 +1,4 @@
-"""What a filter says beyond the distribution of the next symbol."""
+"""Forecasts of a filter: top symbols, sampled continuations, distributions at longer horizons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdvpf.predictor import Label, Predictor
 
 
 class Forecasts(Predictor):
-    """Base of the filter: what follows from its predictions and its particles, and changes neither.
+    """Base class of the filter: read-only methods that derive from its predictions.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Forecasts(Predictor):
 
     @abstractmethod
     def _statistics(self, k: int, number: int) -> ParticleStatistics:
-        """Return what continues a particle in a key."""
+        """Return the statistics of a particle, with its state in a key."""
 
     def _seen(self) -> NDArray[np.int64] | None:
         """Return how often each symbol of an open alphabet was seen; None if it is closed."""
@@ -58,7 +58,7 @@ class Forecasts(Predictor):
         Parameters
         ----------
         key : label, optional
-            The sequence that goes on, if several are interleaved.
+            Which of several interleaved sequences to predict.
 
         Examples
         --------
@@ -73,10 +73,10 @@ class Forecasts(Predictor):
             raise TypeError("predictive: observations are symbols; expected predict_proba()")
         return Predictive(family, *self._components(self._number(key)))
 
-    def _continued(
+    def _number_continuations(
         self, length: int, size: int, key: Label | None, rng: np.random.Generator
     ) -> Any:
-        """Return the continuations of numbers: see `number_continuations`."""
+        """Return `number_continuations` of this filter."""
         number = self._number(key)
         return number_continuations(
             self.model,
@@ -90,15 +90,15 @@ class Forecasts(Predictor):
     def top(self, n: int = 3, key: Label | None = None) -> list[tuple[int, float]]:
         """Return the n likeliest symbols with their probabilities, the likeliest first.
 
-        Of symbols that are equally likely the smaller comes first. There are fewer than n pairs
-        if the alphabet is smaller. Of an open one `n_symbols` stands for a symbol never seen.
+        Ties are broken by symbol, the smaller first. An alphabet of fewer than n symbols yields
+        fewer pairs. In an open alphabet `n_symbols` stands for a symbol never seen.
 
         Parameters
         ----------
         n : int, default 3
-            How many.
+            Number of symbols to return.
         key : label, optional
-            The sequence that goes on, if several are interleaved.
+            Which of several interleaved sequences to predict.
 
         Examples
         --------
@@ -123,28 +123,28 @@ class Forecasts(Predictor):
     ) -> NDArray[Any]:
         """Return random continuations of the stream.
 
-        Each draws a particle by weight, and then states and symbols by the predictive rule of the
-        model, adding its own counts as it goes. Nothing is selected, so a long continuation tells
-        what the particle expects, not what the filter would learn. The filter is not changed.
-        MD-VPA goes on from the particles that it shows. Of an open alphabet a continuation numbers
-        the symbols that are new in it from `n_symbols` on, by first appearance.
+        Each continuation draws a particle by weight. It then draws states and symbols by the
+        predictive rule of the model and adds them to its own counts. There is no selection, so a
+        long continuation shows what the particle expects, not what the filter would learn. The
+        filter is not changed. MD-VPA continues from its provisional particles. In an open alphabet
+        a continuation numbers its new symbols from `n_symbols` on, by first appearance.
 
         Parameters
         ----------
         length : int
-            Symbols of a continuation.
+            Number of symbols of a continuation.
         size : int, default 1
-            How many continuations.
+            Number of continuations.
         key : label, optional
-            The sequence that goes on, if several are interleaved.
+            Which of several interleaved sequences to continue.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
-            Seed or generator of the random numbers. By default a fresh one: that of the filter
-            is not used.
+            Seed or generator of the random numbers. The default is a fresh generator, not that of
+            the filter.
 
         Returns
         -------
         ndarray of int64, shape (size, length)
-            The symbols; of numbers float64, with a last axis if an observation has several.
+            The symbols. For numbers, float64, with a third axis if an observation has several.
 
         Examples
         --------
@@ -161,7 +161,7 @@ class Forecasts(Predictor):
         family = self.model.numbers
         if family is not None:
             drawn = np.empty((size, length, len(channels_of(family))))
-            for part, numbers in self._continued(length, size, key, generator):
+            for part, numbers in self._number_continuations(length, size, key, generator):
                 for i in range(length):
                     drawn[part, i] = numbers.draw(generator)
             return drawn[..., 0] if drawn.shape[2] == 1 else drawn
@@ -177,29 +177,29 @@ class Forecasts(Predictor):
     def forecast(
         self, horizon: int, size: int = 1000, key: Label | None = None, rng: Any = None
     ) -> Any:
-        """Return the distributions of the symbols that come next, one row a symbol.
+        """Return the distributions of the next `horizon` symbols, one row a symbol.
 
-        Row 0 is `predict_proba`. Row h averages the exact distributions of the symbol after h
-        more, over `size` continuations that are drawn as `sample` draws them. Of an open alphabet
-        the last entry of a row stands for all symbols that have not been seen yet. In a family over
-        numbers it is a list of `Predictive`, of which the first is `predictive`.
+        Row 0 is `predict_proba`. Row h draws `size` continuations of h symbols as `sample` does
+        and averages their exact one-step predictives. In an open alphabet the last entry of a row
+        stands for all symbols not seen yet. For numbers the result is a list of `Predictive`; the
+        first is `predictive`.
 
         Parameters
         ----------
         horizon : int
-            How many symbols ahead.
+            Number of symbols to forecast.
         size : int, default 1000
-            Over how many continuations is averaged.
+            Number of continuations to average over.
         key : label, optional
-            The sequence that goes on, if several are interleaved.
+            Which of several interleaved sequences to predict.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
-            Seed or generator of the random numbers. By default a fresh one: that of the filter
-            is not used.
+            Seed or generator of the random numbers. The default is a fresh generator, not that of
+            the filter.
 
         Returns
         -------
         ndarray of float64, shape (horizon, n_symbols), or (horizon, n_symbols + 1) if open
-            Each row sums to one. For numbers a list of `Predictive`.
+            Each row sums to one. For numbers, a list of `Predictive`.
 
         Examples
         --------
@@ -236,7 +236,7 @@ class Forecasts(Predictor):
         found: list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]]
         found = [[] for _ in range(horizon - 1)]
         if horizon > 1:
-            for _, numbers in self._continued(horizon - 1, size, key, rng):
+            for _, numbers in self._number_continuations(horizon - 1, size, key, rng):
                 for parts in found:
                     numbers.draw(rng)
                     parts.append(numbers.components())

@@ -1,11 +1,10 @@
 """`FrozenFilter`: the particles of a filter as finite HMMs that no longer learn.
 
-Every particle is an HMM, or a Mealy machine, in which the symbol chooses the next row as well
-(`finite_hmm.py`). Within each the states are filtered forward exactly. The particles are mixed by
-Bayes' rule: within a sequence the weight of a particle grows with how well it predicts, and a new
-sequence starts from the weights that the filter had when it was frozen. So what is predicted in a
-sequence depends on nothing outside of it, and a run over many sequences, one after the other or
-interleaved, advances many of them together.
+Every particle is a finite HMM or a Mealy machine (`finite_hmm.py`). Exact forward filtering tracks
+its state. Bayes' rule updates the weights of the particles within a sequence; a new sequence starts
+from the weights that the filter had when it was frozen. Predictions within a sequence therefore
+depend on that sequence only, and a run advances many sequences together, whether they are
+consecutive or interleaved.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from mdvpf.filter.sequences import ENDED, Sequences
 from mdvpf.predictor import MISSING, NO_KEY, Label, Predictor, Step, Stream, read_symbol
 from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
-_CHUNK = 16_384  # symbols of one call of `_absorb`
-_TOGETHER = 500_000  # probabilities of states of the sequences that advance together, about
+_CHUNK = 16_384  # symbols in one call of `_absorb`
+_BATCH_SIZE = 500_000  # approximate limit on the state probabilities of sequences in one batch
 _TABLES = ("start", "transition", "emission")
 _TOLERANCE = 1e-6  # of sums of probabilities in a checkpoint
-_MEALY = {"machine": "mealy"}  # what a checkpoint says of Mealy machines
+_MEALY = {"machine": "mealy"}  # the values in a checkpoint of Mealy machines
 
 
 class _Position:
-    """Where sequences stand: one entry a sequence on the first axis, then one a particle.
+    """The current weights and states of sequences, by sequence and particle.
 
     Attributes
     ----------
     log_weight : ndarray of shape (n_sequences, n_particles)
         Normalised log weight of each particle.
     state : ndarray of shape (n_sequences, n_particles, n_states)
-        Distribution of the state that emits the next symbol, by particle.
+        Each particle's distribution of the state that emits the next symbol.
     """
 
     def __init__(self, log_weight: NDArray[np.float64], state: NDArray[np.float64]) -> None:
@@ -67,20 +66,20 @@ class _Position:
 
 @register("FrozenFilter")
 class FrozenFilter(Predictor):
-    """Finite HMMs mixed by weight, with fixed parameters: what `ParticleFilter.freeze` returns.
+    """A weighted mixture of finite HMMs with fixed parameters; `ParticleFilter.freeze` returns it.
 
-    Frozen Mealy machines come from there only: they are not made of HMMs, so that no symbol is
-    impossible.
+    Only `freeze` can build a mixture of Mealy machines. They are not converted to HMMs, so that
+    every symbol keeps a positive probability.
 
     Parameters
     ----------
     hmms : sequence of HMM
         The particles, all with the same alphabet.
     weights : array_like of float
-        The weight of each at the start of a sequence. They are divided by their sum.
+        The weights at the start of a sequence. They are divided by their sum.
     states : array_like of int, optional
-        The state that each stands in, -1 before the first symbol of a sequence, which is the
-        default.
+        The current state of each particle. The default is -1 for all: before the first symbol of a
+        sequence.
 
     Examples
     --------
@@ -101,10 +100,10 @@ class FrozenFilter(Predictor):
         self._set_tables([(hmm.start, hmm.transition, hmm.emission) for hmm in found])
         n = len(found)
         self._log_weight = np.log(_read_weights(weights, n))
-        standing = np.full(n, -1) if states is None else validate.integers("states", states, low=-1)
-        if len(standing) != n or np.any(standing >= self._sizes):
-            raise ValueError(f"states={standing.tolist()}: expected a state of each of {n} HMMs")
-        self._stand(standing, MISSING)
+        current = np.full(n, -1) if states is None else validate.integers("states", states, low=-1)
+        if len(current) != n or np.any(current >= self._sizes):
+            raise ValueError(f"states={current.tolist()}: expected a state of each of {n} HMMs")
+        self._set_position(current, MISSING)
 
     @classmethod
     def _of_machines(
@@ -114,27 +113,27 @@ class FrozenFilter(Predictor):
         labels: NDArray[np.int64],
         symbol: int | None,
     ) -> Self:
-        """Return the particles as machines, all Moore or all Mealy.
+        """Return a mixture of machines, all Moore or all Mealy.
 
-        `labels` are those of the states in which the particles stand, -1 for S; they emitted
-        `symbol` last, None if it was missing.
+        `labels` holds the label of each particle's current state, -1 for the start state. `symbol`
+        is the last symbol, None if it was missing.
         """
         self = object.__new__(cls)
         self._set_tables([(found.start, found.transition, found.emission) for found in machines])
         self._log_weight = np.log(weights / weights.sum())
         pairs = zip(machines, labels.tolist(), strict=True)
-        standing = np.array([found.state_of(label) for found, label in pairs])
-        self._stand(standing, MISSING if symbol is None else symbol)
+        current = np.array([found.state_of(label) for found, label in pairs])
+        self._set_position(current, MISSING if symbol is None else symbol)
         return self
 
     def _set_tables(self, parts: Sequence[tuple[NDArray[np.float64], ...]]) -> None:
-        """Join start, transition and emission of all particles; no key stands anywhere."""
-        self._positions: dict[int, _Position] = {}  # by number; other keys stand at the start
+        """Stack start, transition and emission of all particles; all keys are at the start."""
+        self._positions: dict[int, _Position] = {}  # by key number; absent keys are at the start
         self._sizes = np.array([len(start) for start, _, _ in parts], dtype=np.int64)
         n, most = len(parts), int(self._sizes.max())
         _, transition, emission = parts[0]
-        # States that a particle lacks have no probability, in whatever row or column. Symbols
-        # come first: tables are looked up by them.
+        # Rows and columns of states that a particle lacks are zero. The symbol is the first axis
+        # because tables are looked up by symbol.
         self._start = np.zeros((n, most))
         self._transition = np.zeros((*transition.shape[:-2], n, most, most))
         self._emission = np.zeros((emission.shape[1], n, most))
@@ -149,29 +148,30 @@ class FrozenFilter(Predictor):
         return self._transition.ndim == 4
 
     def _transition_after(self, symbol: int) -> NDArray[np.float64]:
-        """Return the transitions of all particles after a symbol; those of a missing one are last.
+        """Return the transitions of all particles after a symbol.
 
-        An HMM has the same after all symbols.
+        An HMM has one table for all symbols. MISSING is -1 and selects the last table of a Mealy
+        machine.
         """
         return self._transition[symbol] if self._is_mealy else self._transition
 
-    def _stand(self, states: NDArray[np.int64], symbol: int, number: int = NO_KEY) -> None:
-        """Stand in a state with each particle, -1 for S, after a symbol of a key."""
+    def _set_position(self, states: NDArray[np.int64], symbol: int) -> None:
+        """Set the position of key=None from each particle's last state, -1 for S, and symbol."""
         position = self._origin()
         transition = self._transition_after(symbol)
         for k in np.flatnonzero(states >= 0).tolist():
             position.state[0, k] = transition[k, states[k]]
-        self._positions[number] = position
+        self._positions[NO_KEY] = position
 
     def __repr__(self) -> str:
         return f"FrozenFilter({len(self._sizes)} particles, n_symbols={self.n_symbols})"
 
     def _origin(self) -> _Position:
-        """Return where a sequence starts."""
+        """Return the position at the start of a sequence."""
         return _Position(self._log_weight[np.newaxis].copy(), self._start[np.newaxis].copy())
 
     def _position(self, number: int) -> _Position:
-        """Return where a key stands."""
+        """Return the position of a key."""
         found = self._positions.get(number)
         return self._origin() if found is None else found
 
@@ -200,7 +200,7 @@ class FrozenFilter(Predictor):
         return out
 
     def update(self, symbol: int | None, key: Label | None = None) -> Step:
-        """Follow one symbol of a key; None is a missing one. Nothing is learnt."""
+        """Filter one symbol of a key; None is a missing symbol. The parameters do not change."""
         return Step._make(self._update(read_symbol(symbol, self.n_symbols), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
@@ -211,14 +211,14 @@ class FrozenFilter(Predictor):
         return log_predictive, mean_states, ess, len(self._sizes), 0.0
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: the next starts from the weights at freezing."""
+        """End the sequence of a key: the next starts from the filter's weights when frozen."""
         self._new_sequence(key)
 
     def _end(self, number: int = NO_KEY) -> None:
         self._positions.pop(number, None)
 
     def copy(self) -> Self:
-        """Return an independent copy; what never changes is shared."""
+        """Return an independent copy that shares the fixed parameters."""
         other = self._twin()
         other._positions = {number: at.only(0) for number, at in self._positions.items()}
         return other
@@ -227,7 +227,7 @@ class FrozenFilter(Predictor):
         return self.copy()
 
     def freeze(self) -> Self:
-        """Return a copy: it is frozen already."""
+        """Return a copy, because this filter is frozen already."""
         return self.copy()
 
     # -- the arithmetic --------------------------------------------------------------------
@@ -237,8 +237,8 @@ class FrozenFilter(Predictor):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Advance sequences by one symbol each, in place.
 
-        Returns the log predictives, the mean numbers of states and the effective sample sizes
-        afterwards. Of symbols that are impossible, or missing, nothing is concluded.
+        Returns the log predictives, and the mean numbers of states and effective sample sizes
+        after the symbols. Impossible and missing symbols do not condition weights or states.
         """
         seen = symbols != MISSING
         joint = at.state * self._emission[symbols]
@@ -263,10 +263,10 @@ class FrozenFilter(Predictor):
         return log_predictive, weights @ self._sizes, 1.0 / (weights**2).sum(axis=1)
 
     def _moved(self, states: NDArray[np.float64], symbols: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the distributions of the next states: one product of matrices a particle.
+        """Return the distributions of the next states.
 
-        It is made for all sequences together, or in a Mealy machine for those that have the same
-        symbol.
+        One matrix product a particle serves all sequences; in a Mealy machine, all sequences with
+        the same symbol.
         """
         if not self._is_mealy:
             moved = np.matmul(states.transpose(1, 0, 2), self._transition)
@@ -303,15 +303,15 @@ class FrozenFilter(Predictor):
     def _absorb_sequences(
         self, symbols: NDArray[np.int32], found: Sequences, reports: NDArray[np.float64]
     ) -> dict[int, _Position]:
-        """Absorb sequences, many at a time, the longest first; return where those that go on end.
+        """Absorb sequences in batches, the longest first; return the final positions of open ones.
 
-        No position changes until all of them are absorbed.
+        `_positions` does not change.
         """
         ends = dict.fromkeys(found.last.values(), self._origin())
-        together = max(1, _TOGETHER // self._start.size)
+        batch = max(1, _BATCH_SIZE // self._start.size)
         order = np.argsort(-found.sizes, kind="stable")
-        for begin in range(0, len(order), together):
-            chosen = order[begin : begin + together]
+        for begin in range(0, len(order), batch):
+            chosen = order[begin : begin + batch]
             sizes = found.sizes[chosen]
             at = _Position.joined([self._first(found, i) for i in chosen.tolist()])
             n = len(chosen)
@@ -326,20 +326,20 @@ class FrozenFilter(Predictor):
         return ends
 
     def _first(self, found: Sequences, i: int) -> _Position:
-        """Return where a sequence stands before its first symbol of the part."""
+        """Return the position of a sequence before its first symbol of the part."""
         number = found.continued.get(i)
         return self._origin() if number is None else self._position(number)
 
     def _report(
         self,
         reports: NDArray[np.float64],
-        places: NDArray[np.int64],
+        indices: NDArray[np.int64],
         at: _Position,
         symbols: NDArray[np.int32],
     ) -> None:
-        """Advance sequences by the symbols at some places, and report on them there."""
-        reports[places, 0], reports[places, 2], reports[places, 3] = self._advance(
-            at, symbols[places]
+        """Advance sequences by the symbols at `indices`, and write their reports there."""
+        reports[indices, 0], reports[indices, 2], reports[indices, 3] = self._advance(
+            at, symbols[indices]
         )
 
     # -- checkpoints -----------------------------------------------------------------------
@@ -361,24 +361,27 @@ class FrozenFilter(Predictor):
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         is_mealy = state.values == _MEALY
-        require(is_mealy or not state.values, "values that no frozen filter has")
+        require(is_mealy or not state.values, "unknown values of a frozen filter")
         self = object.__new__(cls)
         start = taken(state, "start", "<f8", (None, None))
         n, most = start.shape
         require(n > 0 and most > 0, "no particles, or none with a state")
         sizes = taken(state, "sizes", "<i8", (n,))
-        require(np.all((sizes >= 1) & (sizes <= most)), "numbers of states that cannot be")
+        require(np.all((sizes >= 1) & (sizes <= most)), "numbers of states out of range")
         emission = taken(state, "emission", "<f8", (None, n, most))
         require(len(emission) > 0, "no symbols")
         symbols = (len(emission) + 1,) if is_mealy else ()
         transition = taken(state, "transition", "<f8", (*symbols, n, most, most))
         exists = np.arange(most) < sizes[:, np.newaxis]
-        require(_are_distributions(start, exists[:, np.newaxis, :]), "start makes no sense")
+        require(_are_distributions(start, exists[:, np.newaxis, :]), "start is no distribution")
         exists_both = exists[:, :, np.newaxis] & exists[:, np.newaxis, :]
         for table in transition.reshape(-1, n, most, most):
-            require(_are_distributions(table, exists_both), "transition makes no sense")
+            require(_are_distributions(table, exists_both), "transition rows are no distributions")
         emits = emission.transpose(1, 2, 0)
-        require(_are_distributions(emits, exists[:, :, np.newaxis]), "emission makes no sense")
+        require(
+            _are_distributions(emits, exists[:, :, np.newaxis]),
+            "emission rows are no distributions",
+        )
         self._sizes, self._start = sizes, start
         self._transition, self._emission = transition, emission
         self._log_weight = taken(state, "log_weight", "<f8", (n,))
@@ -395,7 +398,7 @@ class FrozenFilter(Predictor):
             at = _Position.joined([at, _Position(weights, states)])
         _check_weights(at.log_weight)
         for rows in at.state:
-            require(_are_distributions(rows, exists[:, np.newaxis, :]), "state makes no sense")
+            require(_are_distributions(rows, exists[:, np.newaxis, :]), "state is no distribution")
         self._positions = {number: at.only(i) for i, number in enumerate(numbers)}
         return self
 
@@ -404,7 +407,7 @@ def _check_weights(log_weight: NDArray[np.float64]) -> None:
     """Check normalised log weights, on the last axis."""
     require(np.all(log_weight <= _TOLERANCE), "weights that are too large, or NaN")
     sums = np.exp(log_weight).sum(axis=-1)
-    require(np.all(np.abs(sums - 1.0) < _TOLERANCE), "weights without sum")
+    require(np.all(np.abs(sums - 1.0) < _TOLERANCE), "weights do not sum to one")
 
 
 def _read_hmms(hmms: Any) -> list[HMM]:
@@ -414,7 +417,8 @@ def _read_hmms(hmms: Any) -> list[HMM]:
             raise TypeError(f"hmms[{i}]={hmm!r}: expected an HMM")
         if hmm.n_symbols != found[0].n_symbols:
             raise ValueError(
-                f"hmms[{i}] has {hmm.n_symbols} symbols: expected {found[0].n_symbols}, as hmms[0]"
+                f"hmms[{i}] has {hmm.n_symbols} symbols: expected {found[0].n_symbols}, "
+                "the number of hmms[0]"
             )
     return found
 
@@ -431,9 +435,10 @@ def _read_weights(weights: Any, n: int) -> NDArray[np.float64]:
 
 
 def _are_distributions(rows: NDArray[np.float64], exists: NDArray[np.bool_]) -> bool:
-    """Return whether rows that exist are distributions, and nothing else has a probability.
+    """Return whether existing rows sum to one and all other entries are zero.
 
-    Rows of a table of two dimensions are the table's; `exists` can be broadcast to the entries.
+    `exists` marks the entries that may be positive; it is broadcast to the table. A row without
+    any such entry does not exist.
     """
     table = rows if rows.ndim == 3 else rows[:, np.newaxis, :]
     allowed = np.broadcast_to(exists, table.shape)

@@ -1,4 +1,4 @@
-"""What is inside of a filter: its particles, their counts and paths, and what becomes of them."""
+"""Read access to the particles of a filter: weights, states, counts, paths, finite HMMs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ History = int | Literal["full"] | None
 
 
 class Inside(Forecasts):
-    """Base of the filter: what can be looked at, and changes nothing.
+    """Base class of the filter: read-only access to its particles.
 
     Examples
     --------
@@ -38,9 +38,9 @@ class Inside(Forecasts):
 
     @property
     def log_evidence(self) -> float:
-        """Log evidence of everything seen so far.
+        """Log evidence of all symbols so far.
 
-        The sum of the log predictives; for SMC, the log of the unbiased estimate.
+        This is the sum of the log predictives; for SMC, the log of the unbiased estimate.
         """
         return self._core.log_evidence
 
@@ -58,12 +58,12 @@ class Inside(Forecasts):
 
     @property
     def states(self) -> NDArray[np.int64]:
-        """State of each particle in the key updated last; -1: its sequence has not begun."""
+        """State of each particle in the key updated last; -1 before the first symbol."""
         return self._describe()[1]
 
     @property
     def n_states(self) -> NDArray[np.int64]:
-        """Number of states that each particle has."""
+        """Number of states of each particle."""
         return self._describe()[2]
 
     def _mean_states(self) -> float:
@@ -96,7 +96,7 @@ class Inside(Forecasts):
         if self.history is None:
             raise ValueError(
                 'history=None: no paths are kept; expected history="full", or history=L for the '
-                "last L states, when the filter is made"
+                "last L states, when the filter is created"
             )
         out = np.empty(self._core.path_length(), dtype=np.int64)
         self._core.path(particle, out)
@@ -106,11 +106,11 @@ class Inside(Forecasts):
         """Return the counts of a particle as dense arrays.
 
         With forgetting they are real numbers, as of the next step. The transitions of a Mealy
-        machine have a middle axis for the symbol, the last for a missing one. In a family over
-        numbers `emission` are the statistics of the states: of each dimension of a Gaussian the
-        number of observations, their mean and their sum of squared deviations; of a Poisson the
-        number of observations and their sum; of a categorical channel the number of observations
-        and of each symbol.
+        machine have a middle axis for the symbol; its last entry is a missing symbol. In a family
+        over numbers `emission` holds the statistics of the states. These are, for each dimension
+        of a Gaussian, the number of observations, their mean and their sum of squared deviations;
+        for a Poisson the number of observations and their sum; for a categorical channel the
+        number of observations and the count of each symbol.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Inside(Forecasts):
         return counts._replace(emission=self._label_statistics(particle, n_states))
 
     def _label_statistics(self, k: int, n_states: int) -> NDArray[np.float64]:
-        """Return the statistics of all states that the path of a particle has visited."""
+        """Return the statistics of all states that a particle's path has visited."""
         out = np.zeros((n_states, self._n_statistics))
         self._core.statistics(k, out)
         return out
@@ -179,12 +179,12 @@ class Inside(Forecasts):
     def to_hmm(self, k: int | None = None) -> HMM:
         """Return a particle as a finite HMM: the posterior means of its counts.
 
-        The new state, which an HMM of a fixed size cannot have, is dropped, and the rows are
-        divided by their sum. States that have faded away are left out.
+        An HMM has a fixed number of states, so the new state is dropped and the rows are
+        renormalised. States that have faded away are left out.
 
         A Mealy machine becomes the equivalent HMM over the pairs of a state and a symbol that
-        occurred. In it a symbol that never occurred has probability 0; `freeze` gives none up.
-        Of an open alphabet the symbol after those seen stands for all that were never seen.
+        occurred. Symbols that never occurred have probability 0 in that HMM; `freeze` keeps them
+        possible. In an open alphabet one more symbol stands for all symbols never seen.
 
         Parameters
         ----------
@@ -204,19 +204,19 @@ class Inside(Forecasts):
         return finite_hmm(self.model, self._counts(self._particle(k)), self._seen())
 
     def freeze(self, n_particles: int | None = None) -> FrozenFilter:
-        """Return a predictor that predicts as this one does now, and no longer learns.
+        """Return a predictor with the particles of this filter that no longer learns.
 
-        The particles become finite HMMs as `to_hmm` makes them, or Mealy machines with the same
-        states. Each follows the sequence by forward filtering from the state in which its particle
-        stands, and they are mixed by weight: by Bayes' rule within a sequence, and with the
-        particles' weights again at the start of the next. MD-VPA is frozen as it shows itself.
-        Of an open alphabet it has the symbols seen and one more, for all that were never seen.
+        The particles become finite HMMs as in `to_hmm`, or Mealy machines with the same states.
+        Each runs forward filtering from its particle's current state. Bayes' rule updates their
+        mixture weights within a sequence; a new sequence starts from the particles' weights.
+        MD-VPA freezes its provisional particles. In an open alphabet one more symbol stands for
+        all symbols never seen.
 
         Parameters
         ----------
         n_particles : int, optional
-            How many particles are kept, the heaviest; all by default. They take memory and time in
-            proportion to their number and to the square of the number of states. Mealy machines
+            Number of particles to keep, the heaviest first; all by default. Memory and time are
+            proportional to this number and to the square of the number of states. Mealy machines
             have a table for each symbol: K of them with M states and V symbols take
             ``8 * K * M**2 * (V + 1)`` bytes.
 
@@ -249,7 +249,7 @@ class Inside(Forecasts):
         return frozen
 
     def memory(self) -> MemoryReport:
-        """Return where the memory goes.
+        """Return the memory use of the particles.
 
         Examples
         --------

@@ -1,8 +1,7 @@
-"""Continuations of a stream of numbers: states as for symbols, and statistics that go with them.
+"""Sampled continuations of a stream of numbers.
 
-The states of a continuation move as those of one over a single symbol, which says that there was an
-observation. Beside that, each continuation has the statistics of its states, from which it draws
-numbers and to which it adds them.
+The states move as in a model with one symbol, which stands for any observation. In addition, each
+continuation holds the statistics of its states. It draws numbers from them and updates them.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def of_moves(model: InfiniteHMM) -> InfiniteHMM:
-    """Return the model of the moves alone: its one symbol says that there was an observation."""
+def state_model(model: InfiniteHMM) -> InfiniteHMM:
+    """Return the model of the states alone: its one symbol stands for any observation."""
     return replace(model, emission=None, n_symbols=1, beta=1.0)
 
 
 class NumberContinuations:
-    """Several continuations, with the statistics of all their states.
+    """Several continuations with the statistics of their states.
 
     Parameters
     ----------
     family : NumberFamily
-        What states emit.
+        The emission family.
     ahead : Continuations
-        How the states move.
+        The continuations of the states.
     statistics : ndarray of float64, shape (continuations, states, statistics)
-        Of each continuation, as of the step that comes next.
+        The statistics of each continuation, as of the next step.
     """
 
     def __init__(self, family: NumberFamily, ahead: Continuations, statistics: Floats) -> None:
@@ -49,10 +48,10 @@ class NumberContinuations:
         self._fades = np.array([fades for channel in channels for fades in channel.fades])
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw a state and an observation for each continuation, and move there."""
+        """Draw and add one step of each continuation; return the observations."""
         ahead, n = self._ahead, len(self._statistics)
         ahead.draw(rng)
-        states = ahead.moved_to
+        states = ahead.last_states
         width = self._statistics.shape[1]
         if states.max() >= width:
             room = ((0, 0), (0, 1 + width // 2 + int(states.max()) - width), (0, 0))
@@ -61,20 +60,20 @@ class NumberContinuations:
         own = self._statistics[each, states]
         observed = Predictive(self._family, np.ones(n), own).draw_each(rng)
         self._statistics[each, states] = self._with(own, observed)
-        self._statistics[..., self._fades] *= ahead.left_of_last
+        self._statistics[..., self._fades] *= ahead.last_decay
         return observed
 
     def _with(self, own: Floats, observed: Floats) -> Floats:
-        """Return statistics with one observation more."""
+        """Return the statistics of states after one more observation each."""
         own = own.copy()
         offset = 0
         for channel, y in zip(self._channels, observed.T, strict=True):
             part = own[:, offset : offset + channel.n_statistics]
             part[:, 0] += 1.0
-            if channel.kind == GAUSSIAN:
-                away = y - part[:, 1]
-                part[:, 1] += away / part[:, 0]
-                part[:, 2] += away * (y - part[:, 1])
+            if channel.kind == GAUSSIAN:  # Welford's update of mean and squared deviations
+                deviation = y - part[:, 1]
+                part[:, 1] += deviation / part[:, 0]
+                part[:, 2] += deviation * (y - part[:, 1])
             elif channel.kind == CATEGORICAL:
                 part[np.arange(len(y)), 1 + y.astype(np.int64)] += 1.0
             else:
@@ -83,7 +82,7 @@ class NumberContinuations:
         return own
 
     def components(self) -> tuple[Floats, Floats]:
-        """Return weights and statistics of the mixture that all continuations expect next."""
+        """Return weights and statistics of the continuations' joint one-step predictive."""
         weights = self._ahead.transition_probabilities()
         width = weights.shape[1]
         statistics = self._statistics[:, :width]
@@ -102,9 +101,9 @@ def number_continuations(
     size: int,
     rng: np.random.Generator,
 ) -> Iterator[tuple[Ints, NumberContinuations]]:
-    """Draw a particle by weight for each of `size` continuations; yield some of them at a time.
+    """Draw a particle by weight for each of `size` continuations; yield them in batches.
 
-    `of_particle` returns what a particle has counted, and the statistics of its states.
+    `of_particle` returns the counts of a particle and the statistics of its states.
     """
     assert model.numbers is not None
     channels = channels_of(model.numbers)
@@ -115,13 +114,13 @@ def number_continuations(
         tables.append(statistics)
         return found
 
-    moves = of_moves(model)
-    for part, ahead in continuations(moves, weights, counted, length, size, rng):
+    states = state_model(model)
+    for part, ahead in continuations(states, weights, counted, length, size, rng):
         n = ahead.n_particles
-        found = tables[:n]  # the one after them, if there is one, will be asked for again
+        found = tables[:n]  # the next batch reads the particle that did not fit into this one
         tables.clear()
         width = max(len(table) for table in found) + 1
         padded = np.zeros((n, width, sum(c.n_statistics for c in channels)))
         for row, table in zip(padded, found, strict=True):
             row[: len(table)] = table
-        yield part, NumberContinuations(model.numbers, ahead, padded[ahead.followed])
+        yield part, NumberContinuations(model.numbers, ahead, padded[ahead.particle_indices])

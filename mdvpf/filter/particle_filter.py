@@ -1,8 +1,8 @@
 """`ParticleFilter`: a model, an algorithm and K particles, fed with symbols.
 
-The life of a symbol: it is checked (`Stream.read`), the discount of the step that it
-completes is looked up (`_plan`), uniforms are drawn for the filters that draw (`uniforms.py`),
-and the compiled core does the rest (`_absorb`): predict, score, select, commit, report.
+The life of a symbol: `Stream.read` checks it, `_plan` looks up the discount of the step that it
+completes, `uniforms.py` draws uniforms for the randomised filters, and the compiled core does the
+rest (`_absorb`): predict, score, select, commit, report.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from mdvpf.predictor import (
     read_symbol,
 )
 
-_MAX_THREADS = 1024  # more would only wait for each other
-_CHUNK_OF_PARTICLES = 500_000  # symbols times particles in one call of the core, about
-_LONG_RUN = 256  # symbols: after fewer, to make the work space of steps anew costs too much
+_MAX_THREADS = 1024  # more threads would only wait for each other
+_CHUNK_OF_PARTICLES = 500_000  # approximate limit on symbols times particles in a core call
+_LONG_RUN = 256  # symbols; after shorter runs, freeing the work space costs more than it saves
 
 
 class Plan(NamedTuple):
-    """What a run needs beforehand, of each symbol.
+    """Values for each symbol of a run, computed before it starts.
 
     Attributes
     ----------
     discounts : ndarray of float64
         Discount of the step that the symbol completes.
     latest, elapsed : ndarray of float64 or None
-        The latest time up to the symbol and the half-lives that have passed, where counts fade by
-        time.
+        The latest time stamp up to the symbol, and the half-lives elapsed until then. None unless
+        counts fade by time.
     """
 
     discounts: NDArray[np.float64]
@@ -72,22 +72,22 @@ class ParticleFilter(Inside):
     model : InfiniteHMM
         The model and its hyper-parameters.
     algorithm : MDVPA, VPA, SMC, ParticleLearning or OptimalResampling, default MDVPA()
-        Which candidates survive a step. The core has these five, and takes no subclasses; for a
-        rule of one's own there is `mdvpf.reference.ReferenceFilter`.
+        Which candidates survive a step. The core has these five algorithms and takes no
+        subclasses; `mdvpf.reference.ReferenceFilter` runs a rule of your own.
     n_particles : int, default 1000
-        The budget K: at most so many particles are kept.
+        The budget K: the largest number of particles.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers, as `numpy.random.default_rng` takes it. VPA and
         MD-VPA with ``selection="top"`` draw none.
     n_threads : int, default 1
-        Upper limit on the threads that score the candidates of a step, which pays from some
-        thousand particles on. Results have the same bits for any number. One is used where the
-        package was built without OpenMP, and in a process that was forked.
+        Upper limit on the threads that score the candidates of a step. More than one pays from
+        some thousand particles on. Results have the same bits for any number. A build without
+        OpenMP and a forked process use one thread.
     history : None, int or "full", optional
-        Which states `path` can tell: none, the last so many, or all.
+        Which states `path` returns: none, the last `history` ones, or all.
     max_keys : int, optional
-        How many keys can be in use: another one ends the sequence of the key that was updated
-        longest ago. Without it the memory for positions grows with the number of keys.
+        Largest number of keys in use. A further key ends the sequence of the key that was updated
+        longest ago. Unlimited by default; memory then grows with the number of keys.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class ParticleFilter(Inside):
     n_particles: ReadOnly[int] = ReadOnly()
     n_threads: ReadOnly[int] = ReadOnly()
     history: ReadOnly[History] = ReadOnly()
-    _observation: NDArray[np.float64] | None = None  # that of the step under way
+    _observation: NDArray[np.float64] | None = None  # set only while an update runs
     rng: Checked[np.random.Generator] = Checked(lambda rng: validate.generator("rng", rng))
 
     def __init__(
@@ -131,8 +131,8 @@ class ParticleFilter(Inside):
             raise TypeError(
                 f"algorithm={algorithm!r}: expected an instance of "
                 + ", ".join(kind.__name__ for kind in ALGORITHMS)
-                + ", not of a subclass: the core has these five rules and no others; a rule of "
-                f"your own runs in mdvpf.reference.ReferenceFilter, see {OWN_RULE_PAGE}"
+                + ", not of a subclass: the core has only these five rules; run a rule of your "
+                f"own in mdvpf.reference.ReferenceFilter, see {OWN_RULE_PAGE}"
             )
         self.model = model
         self.algorithm = algorithm
@@ -161,7 +161,7 @@ class ParticleFilter(Inside):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet; of an open one, the symbols seen so far; 0 for numbers."""
+        """Size of the alphabet; for an open one, the number of symbols seen; 0 for numbers."""
         return 0 if self.model.numbers is not None else self._core.n_symbols
 
     @property
@@ -176,8 +176,8 @@ class ParticleFilter(Inside):
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key.
 
-        Of an open alphabet it has one entry more than symbols were seen: the last is the
-        probability of a symbol never seen. Families over numbers have `predictive` instead.
+        In an open alphabet the last entry is the probability of a symbol never seen. Families over
+        numbers have `predictive` instead.
 
         Examples
         --------
@@ -195,17 +195,17 @@ class ParticleFilter(Inside):
         return out
 
     def update(self, symbol: Any, key: Label | None = None) -> Step:
-        """Absorb one symbol, or one observation, and report on the step.
+        """Absorb one symbol or observation, and report on the step.
 
         Parameters
         ----------
         symbol : int or None
-            The symbol; None if it is missing. Of an open alphabet `n_symbols` is a new one. In a
-            family over numbers an observation: a number, a sequence of them, or of a product a
-            tuple; None or NaN in place of any is a missing one.
+            The symbol, or None if it is missing. In an open alphabet `n_symbols` is a new symbol.
+            In a family over numbers: a number, a sequence of numbers, or a tuple for a product;
+            None or NaN stands for a missing value.
         key : label, optional
-            Which of several interleaved sequences it belongs to: a str, an int, bytes, or a tuple
-            of these. Sequences share all counts, and each goes on from where it stood.
+            Which of several interleaved sequences the symbol belongs to: a str, an int, bytes, or
+            a tuple of these. Sequences share all counts; each has its own current state.
 
         Examples
         --------
@@ -222,7 +222,7 @@ class ParticleFilter(Inside):
         return Step._make(self._update(read_symbol(symbol, self.n_symbols + self.is_open), key))
 
     def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Sequence[float]:
-        """Absorb an observation that was checked."""
+        """Absorb a validated observation."""
         self._observation = row
         try:
             return self._update(MISSING if np.isnan(row).all() else 0, key)
@@ -257,8 +257,8 @@ class ParticleFilter(Inside):
     def new_sequence(self, key: Label | None = None) -> None:
         """End the sequence of a key: its next symbol starts a new one.
 
-        Counts, weights and the number of steps are kept. A symbol that MD-VPA holds back for
-        its look-ahead is absorbed without one, whatever its key.
+        Counts, weights and the number of steps are kept. If MD-VPA has a pending symbol, of any
+        key, its step is completed without look-ahead.
 
         Examples
         --------
@@ -276,7 +276,7 @@ class ParticleFilter(Inside):
             progress[1] = self._core.new_sequence(uniforms, number)
 
     def copy(self) -> Self:
-        """Return an independent copy, its random numbers included.
+        """Return an independent copy, including the state of the generator.
 
         Examples
         --------
@@ -342,7 +342,7 @@ class ParticleFilter(Inside):
             self._clock = clock
 
     def _plan(self, stream: Stream) -> Plan:
-        """Return the discount of the step that each symbol completes: 0 where none is used."""
+        """Return the discount of the step that each symbol completes; 0 without look-ahead."""
         discounts = np.zeros(len(stream))
         if isinstance(self.algorithm, MDVPA):
             first = self._core.n_steps + self._core.pending
@@ -400,7 +400,7 @@ class ParticleFilter(Inside):
         self._settle(len(stream))
 
     def _note_time(self, plan: Plan, n: int) -> None:
-        """Set the clock to the time of the latest of the first n symbols."""
+        """Set the clock to the latest time of the first n symbols."""
         if self._clock is None or plan.latest is None or plan.elapsed is None or n == 0:
             return
         time = float(plan.latest[n - 1])
@@ -425,7 +425,7 @@ def _read_history(history: Any) -> History:
 
 
 def _lag(history: History) -> int:
-    """Return how the core is told what to keep of the paths: -1 nothing, 0 everything."""
+    """Return the core's code for the states of a path to keep: -1 none, 0 all, else the last n."""
     match history:
         case None:
             return -1

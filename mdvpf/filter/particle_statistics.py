@@ -1,7 +1,6 @@
-"""What continues a particle: its counts without zeros, and where it stands.
+"""Sparse counts and current state of a particle, from which continuations start.
 
-`particle_statistics` asks a filter for them. The rest of the package that draws continuations
-(`sampling.py`) knows nothing else of particles.
+`particle_statistics` reads them from a filter. `sampling.py` needs nothing else of a particle.
 """
 
 from __future__ import annotations
@@ -20,48 +19,48 @@ START_ROW = 0
 
 
 class Entries(NamedTuple):
-    """Counts that are not zero.
+    """The non-zero counts of a table in coordinate form.
 
     Attributes
     ----------
-    place : ndarray of int64
-        The row of a transition (`row_codes`), the state of an emission.
-    value : ndarray of int64
-        The state that a transition reaches, the symbol of an emission.
-    times : ndarray of float64
+    row : ndarray of int64
+        The row of a transition (`row_codes`) or the state of an emission.
+    column : ndarray of int64
+        The next state of a transition or the symbol of an emission.
+    count : ndarray of float64
         The count.
     """
 
-    place: NDArray[np.int64]
-    value: NDArray[np.int64]
-    times: NDArray[np.float64]
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    count: NDArray[np.float64]  # type: ignore[assignment]  # hides tuple.count, which is not used
 
     @classmethod
-    def of_table(cls, table: NDArray[np.int64] | NDArray[np.float64], first: int = 0) -> Entries:
-        """Return the entries of a table, whose first row is at the place `first`."""
-        place, value = np.nonzero(table)
-        return cls(place + first, value, table[place, value].astype(np.float64))
+    def of_table(cls, table: NDArray[np.int64] | NDArray[np.float64]) -> Entries:
+        """Return the non-zero entries of a table."""
+        row, column = np.nonzero(table)
+        return cls(row, column, table[row, column].astype(np.float64))
 
 
 class ParticleStatistics(NamedTuple):
-    """A particle as of the step that comes next.
+    """The counts and the current state of a particle, as of the next step.
 
-    States have any numbers, not necessarily their labels: nobody asks for those.
+    States are numbered 0..n_states - 1; the numbers may differ from the particle's labels.
 
     Attributes
     ----------
     state : int
-        The state it stands in, -1 for the start state.
+        The current state, -1 for the start state.
     row : int
-        The row that its next transition is drawn from, by `row_codes`.
+        The row of the next transition, by `row_codes`.
     step : int
-        The number n of the step that comes next, from 1 over the life of the filter.
+        The number n of the next step, from 1 over the life of the filter.
     n_states : int
-        How many states it has, faded ones included: the number of the new one.
+        Number of states, faded ones included; also the number of the new state.
     into : ndarray of float64, shape (n_states,)
-        How often each state was entered, 0 of those that have faded away.
+        How often each state was entered; 0 if it has faded away.
     rows_into : ndarray of float64, shape (n_states,)
-        From how many rows each state is reached.
+        The number of rows that reach each state.
     transition, emission : Entries
         Its counts.
     """
@@ -87,11 +86,11 @@ class ParticleStatistics(NamedTuple):
         into: NDArray[np.float64] | None = None,
         rows_into: NDArray[np.float64] | None = None,
     ) -> ParticleStatistics:
-        """Return the statistics of a particle with these counts, dense as `pf.counts` has them.
+        """Return the statistics of a particle, given dense counts as `pf.counts` returns them.
 
-        `symbol` is the last one, None if it was missing; only a Mealy machine needs it. Without
-        forgetting `into` and `rows_into` follow from the counts. With it they do not: `into`
-        keeps what is left of transitions that are gone, and rows are counted now and then only.
+        `symbol` is the last symbol, None if it was missing; only a Mealy machine needs it. Without
+        forgetting, `into` and `rows_into` follow from the counts. With forgetting they do not:
+        `into` includes transitions that have faded away, and rows are recounted only now and then.
 
         Examples
         --------
@@ -130,11 +129,11 @@ def row_codes(
     symbols: NDArray[np.int64],
     n_symbols: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return the numbers of the rows of transitions of states that emitted symbols.
+    """Return the number of the transition row that follows each pair of a state and a symbol.
 
-    They count the rows of `Counts.transition`, if need be of all its middle axis, from 1; 0 is the
-    row of the start state. A missing symbol is `n_symbols`, by default that of the model; one of
-    an open alphabet has its own.
+    Row 0 belongs to the start state. The others number the rows of `Counts.transition` from 1; in a
+    Mealy machine a state has a row for each symbol. A missing symbol is `n_symbols`, which defaults
+    to that of the model; an open alphabet must pass it.
     """
     codes = 1 + states
     if model.machine == "mealy":
@@ -143,7 +142,7 @@ def row_codes(
 
 
 class ShownParticles(Protocol):
-    """What `particle_statistics` needs of a filter."""
+    """The part of a filter that `particle_statistics` reads."""
 
     model: InfiniteHMM
     _core: ParticleSystem
@@ -153,14 +152,14 @@ class ShownParticles(Protocol):
         ...
 
     def _counts(self, k: int) -> RealCounts:
-        """Return the counts of a particle, and what goes with them."""
+        """Return the counts of a particle, without states that were released."""
         ...
 
 
 def particle_statistics(pf: ShownParticles, k: int, number: int = NO_KEY) -> ParticleStatistics:
-    """Return the statistics of a particle that a filter shows, where a key stands.
+    """Return the statistics of a particle of a filter, with its state in a key.
 
-    States that were released have no numbers.
+    States that were released are left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The counts of a particle, and what the model needs besides where they do not tell."""
+"""The counts of a particle as dense arrays, with the sums that forgetting keeps separately."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mdvpf.predictor import Counts
 
 
 class RealCounts(NamedTuple):
-    """The counts of a particle, and what does not follow from them where they fade.
+    """The counts of a particle, and sums that do not follow from them if counts fade.
 
     Attributes
     ----------
     counts : Counts
         Counts as of the next step.
     into : ndarray of float64
-        How often each state was entered; 0 of those that have faded away.
+        How often each state was entered; 0 if it has faded away.
     rows_into : ndarray of float64
-        From how many rows each state was reached; zeros but for the oracle of rows.
+        The number of rows that reach each state; zeros unless the oracle is "rows".
     labels : ndarray of int64
         The label of each state of the tables.
     """
@@ -36,10 +36,10 @@ class RealCounts(NamedTuple):
 def dense_counts(
     core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int
 ) -> RealCounts:
-    """Return the counts of a particle shown, with all states that its path has visited.
+    """Return the counts of a particle for all `n_states` states that its path has visited.
 
-    `n_states` is how many they are. With forgetting their number has no bound on an endless
-    stream: `held_counts` leaves out those that were released.
+    With forgetting, that number grows without bound on an endless stream; `held_counts` leaves
+    out the states that were released.
     """
     if model.has_real_counts:
         return _real_counts(core, model, particle, np.arange(n_states), by_label=True)
@@ -54,9 +54,9 @@ def dense_counts(
 def held_counts(
     core: ParticleSystem, model: InfiniteHMM, particle: int, n_states: int
 ) -> RealCounts:
-    """Return the counts of a particle shown, without states that were released.
+    """Return the counts of a particle without the states that were released.
 
-    Some of those that are left may have faded away as well.
+    States that have faded away but were not released yet are included.
     """
     if not model.has_real_counts:
         return dense_counts(core, model, particle, n_states)
@@ -72,10 +72,10 @@ def _real_counts(
     *,
     by_label: bool,
 ) -> RealCounts:
-    """Return the counts of a particle where the core has real numbers.
+    """Return the counts of a particle whose core holds real numbers; integers if nothing fades.
 
-    They are integers where nothing fades. Of a Mealy machine the transitions have a middle axis
-    for the symbol, the last for a missing one.
+    The transitions of a Mealy machine have a middle axis for the symbol; its last entry is a
+    missing symbol.
     """
     n_states, n_symbols = len(labels), core.n_symbols
     n_rows = n_symbols + 1 if model.machine == "mealy" else 1

@@ -1,9 +1,9 @@
-"""Continuations of a stream: each follows one particle and goes on counting, alone.
+"""Sampled continuations of a stream: each starts from one particle and keeps counting.
 
-A continuation draws a state and a symbol by the predictive rule of the model, adds them to its own
-counts, and so on: no selection, no weights. Many are drawn together, one array operation a step for
-all of them. Their counts are those of the particles, which are stored once and never change, and
-what each has added since, which is a list of its steps. `Continuations` has all parts of the model:
+A continuation repeats two actions: draw a state and a symbol by the predictive rule of the model,
+and add them to its own counts. There is no selection and there are no weights. Many continuations
+advance together in array operations. The counts of the particles are stored once and never change;
+each continuation adds a list of its drawn steps. `Continuations` supports every part of the model:
 oracles, Mealy rows, stickiness, forgetting, `max_states`.
 """
 
@@ -24,63 +24,63 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 START = -1
-GONE = 0.9999 / 1024  # with forgetting, a transition or a state that was counted less is gone
-ROWS_COUNTED_EVERY = 64  # steps, with forgetting
+GONE = 0.9999 / 1024  # with forgetting, transitions and states with smaller counts are removed
+ROWS_COUNTED_EVERY = 64  # steps between recounts of `rows_into`, with forgetting
 
-_TOGETHER = 2_000_000  # numbers in an array of continuations that are drawn together, about
+_BATCH_SIZE = 2_000_000  # approximate limit on the array entries of one batch of continuations
 
 
 class _Tables:
-    """The counts of several particles, joined; places are found by binary search."""
+    """The counts of several particles, concatenated and sorted for binary search."""
 
     def __init__(self, particles: Sequence[ParticleStatistics], n_rows: int) -> None:
         self.n_particles = len(particles)
-        self.n_rows = n_rows  # more than any code of a row
-        self.most_states = 1 + max(particle.n_states for particle in particles)
-        owner, row, state, count = _joined([particle.transition for particle in particles])
+        self.n_rows = n_rows  # an upper bound on the row codes
+        self.width = 1 + max(particle.n_states for particle in particles)  # with the new state
+        owner, row, state, count = _concatenated([particle.transition for particle in particles])
         order = np.argsort(owner * n_rows + row, kind="stable")
         self.row_key = (owner * n_rows + row)[order]
         self.row = row[order]
         self.reached = state[order]
         self.transitions = count[order]
-        owner, state, symbol, count = _joined([particle.emission for particle in particles])
-        order = np.argsort(owner * self.most_states + state, kind="stable")
-        self.emitter_key = (owner * self.most_states + state)[order]
+        owner, state, symbol, count = _concatenated([particle.emission for particle in particles])
+        order = np.argsort(owner * self.width + state, kind="stable")
+        self.emitter_key = (owner * self.width + state)[order]
         self.symbol = symbol[order]
         self.emissions = count[order]
         self.cumulative = np.concatenate([[0.0], np.cumsum(self.emissions)])
 
     def transitions_from(self, particle: Ints, row: Ints) -> tuple[Ints, Ints]:
-        """Return where the transitions from a row of each particle begin and end."""
+        """Return begin and end of the transitions from one row of each particle."""
         key = particle * self.n_rows + row
         return _range(self.row_key, key, key)
 
     def transitions_of(self, particle: Ints) -> tuple[Ints, Ints]:
-        """Return where all the transitions of each particle begin and end."""
+        """Return begin and end of all transitions of each particle."""
         first = particle * self.n_rows
         return _range(self.row_key, first, first + self.n_rows - 1)
 
     def emissions_from(self, particle: Ints, state: Ints) -> tuple[Ints, Ints]:
-        """Return where the emissions of a state of each particle begin and end."""
-        # The state after the last that any particle has emitted nothing.
-        key = particle * self.most_states + np.minimum(state, self.most_states - 1)
+        """Return begin and end of the emissions of one state of each particle."""
+        # The last column has no emissions, so it serves every state beyond the tables.
+        key = particle * self.width + np.minimum(state, self.width - 1)
         return _range(self.emitter_key, key, key)
 
 
-def _joined(parts: Sequence[Entries]) -> tuple[Ints, Ints, Ints, Floats]:
-    """Return the entries of all particles, each with the number of its particle."""
-    owner = np.repeat(np.arange(len(parts)), [len(part.times) for part in parts])
-    place = np.concatenate([part.place for part in parts])
-    value = np.concatenate([part.value for part in parts])
-    return owner, place, value, np.concatenate([part.times for part in parts])
+def _concatenated(parts: Sequence[Entries]) -> tuple[Ints, Ints, Ints, Floats]:
+    """Return particle index, row, column and count of the entries of all particles."""
+    owner = np.repeat(np.arange(len(parts)), [len(part.count) for part in parts])
+    row = np.concatenate([part.row for part in parts])
+    column = np.concatenate([part.column for part in parts])
+    return owner, row, column, np.concatenate([part.count for part in parts])
 
 
 def _range(keys: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
     return np.searchsorted(keys, first, "left"), np.searchsorted(keys, last, "right")
 
 
-def _spelled_out(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return all indices of some ranges, in order, and before them which range each is in."""
+def _expand_ranges(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return the range number and the index of every element of the given ranges."""
     sizes = end - begin
     which = np.repeat(np.arange(len(sizes)), sizes)
     offset = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -88,20 +88,20 @@ def _spelled_out(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 class Continuations:
-    """Several continuations, each of one of the particles given.
+    """Several continuations, each of which starts from one of the given particles.
 
     Parameters
     ----------
     model : InfiniteHMM
         The model of the particles.
     particles : sequence of ParticleStatistics
-        The particles, all as of the same step.
+        The particles, all at the same step.
     which : ndarray of int64
-        For each continuation the index of its particle.
+        The index of each continuation's particle.
     length : int
-        The most steps that will be made.
+        The largest number of steps that will be drawn.
     seen : ndarray of int64, optional
-        Of an open alphabet, how often each symbol was seen.
+        How often each symbol was seen, for an open alphabet.
 
     Examples
     --------
@@ -126,12 +126,11 @@ class Continuations:
     ) -> None:
         self.model = model
         self._base = EvenBase(model) if seen is None else OpenBase(model, seen)
-        self._fades = model.forget > 0.0 or model.half_life is not None
         self._first = self.step = particles[0].step
         if any(particle.step != self.step for particle in particles):
-            raise ValueError("particles: expected all of them as of the same step")
+            raise ValueError("particles: expected all of them at the same step")
         most = max(particle.n_states for particle in particles)
-        # Rows of symbols that are new in a continuation come after those of all others.
+        # Rows of symbols that are new in a continuation follow all other rows.
         n_symbols = self._base.n_symbols + 1 if model.machine == "mealy" else 1
         self._first_new_row = 1 + (most + length + 1) * n_symbols
         self._length = length
@@ -145,111 +144,111 @@ class Continuations:
         self._into = _padded([particle.into for particle in particles], width)[which]
         self._rows_into = _padded([particle.rows_into for particle in particles], width)[which]
         totals = [
-            np.bincount(particle.emission.place, particle.emission.times, particle.n_states)
+            np.bincount(particle.emission.row, particle.emission.count, particle.n_states)
             for particle in particles
         ]
         self._emitted = _padded(totals, width)[which]
-        # The steps made: from a row to a state on a symbol. An amount of one, as of the step, is
-        # added to the transition, or what makes it one if it had faded away.
-        self._n_made = 0
+        # The steps drawn: from a row to a state, on a symbol. A step adds 1 to its transition; if
+        # the transition had faded away, it adds what brings the count back to 1.
+        self._n_drawn = 0
         shape = len(which), length
-        self._made_row, self._made_state, self._made_symbol = (
+        self._drawn_row, self._drawn_state, self._drawn_symbol = (
             np.zeros(shape, dtype=np.int64) for _ in range(3)
         )
-        self._made_amount = np.zeros(shape)
+        self._drawn_amount = np.zeros(shape)
 
     @property
     def n_particles(self) -> int:
-        """How many particles the continuations follow."""
+        """Number of particles that the continuations start from."""
         return self._tables.n_particles
 
     @property
-    def followed(self) -> Ints:
-        """For each continuation the index of its particle."""
+    def particle_indices(self) -> Ints:
+        """The index of each continuation's particle."""
         return self._particle
 
     @property
-    def moved_to(self) -> Ints:
-        """The state that each continuation went to last, which may have faded away since."""
-        states: Ints = self._made_state[:, self._n_made - 1]
+    def last_states(self) -> Ints:
+        """The last state that each continuation drew; it may have faded away since."""
+        states: Ints = self._drawn_state[:, self._n_drawn - 1]
         return states
 
     @property
-    def left_of_last(self) -> float:
-        """What is left now of a count of one at the step that was made last."""
-        return float(self._left_of(self.step - 1))
+    def last_decay(self) -> float:
+        """The factor by which a count of the last step has decayed."""
+        return float(self._decay(self.step - 1))
 
     # -- forgetting ------------------------------------------------------------------------
 
-    def _left_of(self, steps: Any) -> Any:
-        """Return what is left now of a count of one at the given steps."""
+    def _decay(self, steps: Any) -> Any:
+        """Return the factors by which counts of the given steps have decayed."""
         if isinstance(self.model.half_life, timedelta):
-            return np.ones(np.shape(steps))  # nobody knows how much time passes
+            return np.ones(np.shape(steps))  # future time stamps are unknown
         if self.model.half_life is not None:
             return np.exp2((steps - self.step) / self.model.half_life)
         if self.model.forget > 0.0:
             return np.power(steps / self.step, self.model.forget)
         return np.ones(np.shape(steps))
 
-    def _left_of_made(self) -> Floats:
-        left: Floats = self._left_of(self._first + np.arange(self._n_made))
+    def _decay_of_drawn(self) -> Floats:
+        left: Floats = self._decay(self._first + np.arange(self._n_drawn))
         return left
 
     def _fade(self) -> None:
-        """Bring all sums from the step that was made to the next one."""
-        left = float(self._left_of(self.step - 1))
+        """Decay all sums from the last step to the next one."""
+        left = float(self._decay(self.step - 1))
         self._into *= left
         self._emitted *= left
         gone = self._into < GONE
         for sums in (self._into, self._emitted, self._rows_into):
             sums[gone] = 0.0
-        homeless = (self.state >= 0) & gone[self._each, self.state]
-        self.state[homeless] = START
-        self._row[homeless] = START_ROW
+        released = (self.state >= 0) & gone[self._each, self.state]
+        self.state[released] = START
+        self._row[released] = START_ROW
         if self.step % ROWS_COUNTED_EVERY == 0:
             self._count_rows(gone)
 
     def _count_rows(self, gone: NDArray[np.bool_]) -> None:
-        """Count afresh from how many rows each state is reached."""
-        tables, n = self._tables, self._n_made
-        which, index = _spelled_out(*tables.transitions_of(self._particle))
-        made = np.repeat(self._each, n)
-        owner = np.concatenate([which, made])
-        row = np.concatenate([tables.row[index], self._made_row[:, :n].ravel()])
-        state = np.concatenate([tables.reached[index], self._made_state[:, :n].ravel()])
-        amount = self._made_amount[:, :n] * self._left_of_made()
+        """Recount the number of rows that reach each state."""
+        tables, n = self._tables, self._n_drawn
+        which, index = _expand_ranges(*tables.transitions_of(self._particle))
+        drawn = np.repeat(self._each, n)
+        owner = np.concatenate([which, drawn])
+        row = np.concatenate([tables.row[index], self._drawn_row[:, :n].ravel()])
+        state = np.concatenate([tables.reached[index], self._drawn_state[:, :n].ravel()])
+        amount = self._drawn_amount[:, :n] * self._decay_of_drawn()
         count = np.concatenate(
-            [tables.transitions[index] * self._left_of(self._first), amount.ravel()]
+            [tables.transitions[index] * self._decay(self._first), amount.ravel()]
         )
         order = np.lexsort((row, state, owner))
         owner, state, row = owner[order], state[order], row[order]
         is_first = np.ones(len(order), dtype=bool)
         is_first[1:] = (np.diff(owner) != 0) | (np.diff(state) != 0) | (np.diff(row) != 0)
         first = np.flatnonzero(is_first)
-        there = np.add.reduceat(count[order], first) >= GONE
+        kept = first[np.add.reduceat(count[order], first) >= GONE]
         self._rows_into[:] = 0.0
-        np.add.at(self._rows_into, (owner[first][there], state[first][there]), 1.0)
+        np.add.at(self._rows_into, (owner[kept], state[kept]), 1.0)
         self._rows_into[gone] = 0.0
 
     # -- probabilities ---------------------------------------------------------------------
 
     def _transitions(self) -> Floats:
-        """Return the transitions from the row of each continuation, also those that are gone."""
-        tables, n = self._tables, self._n_made
+        """Return the transition counts of each continuation's row, faded ones included."""
+        tables, n = self._tables, self._n_drawn
         counts = np.zeros_like(self._into)
-        which, index = _spelled_out(*tables.transitions_from(self._particle, self._row))
-        left = self._left_of(self._first)
+        which, index = _expand_ranges(*tables.transitions_from(self._particle, self._row))
+        left = self._decay(self._first)
         counts[which, tables.reached[index]] = tables.transitions[index] * left
-        which, made = np.nonzero(self._made_row[:, :n] == self._row[:, np.newaxis])
-        amount = self._made_amount[which, made] * self._left_of_made()[made]
-        np.add.at(counts, (which, self._made_state[which, made]), amount)
+        which, drawn = np.nonzero(self._drawn_row[:, :n] == self._row[:, np.newaxis])
+        amount = self._drawn_amount[which, drawn] * self._decay_of_drawn()[drawn]
+        np.add.at(counts, (which, self._drawn_state[which, drawn]), amount)
         return counts
 
     def _seen(self, transitions: Floats) -> Floats:
-        return np.where(transitions < GONE, 0.0, transitions) if self._fades else transitions
+        return np.where(transitions < GONE, 0.0, transitions) if self.model.fades else transitions
 
     def transition_probabilities(self) -> Floats:
-        """Return the probability of each next state; of the new one at the index `n_states`."""
+        """Return the probability of each next state; the new state has the index `n_states`."""
         return self._probabilities(self._transitions())
 
     def _probabilities(self, transitions: Floats) -> Floats:
@@ -278,52 +277,52 @@ class Continuations:
         tables, base = self._tables, self._base
         rate = self.transition_probabilities()
         rate /= self._emitted + base.prior
-        joint = np.zeros((tables.n_particles, tables.most_states))  # of all that follow a particle
-        np.add.at(joint, self._particle, rate[:, : tables.most_states])
-        worth = joint.ravel()[tables.emitter_key] * tables.emissions
-        counted = np.bincount(tables.symbol, worth, base.n_entries)
-        made = rate[self._each[:, np.newaxis], self._made_state[:, : self._n_made]]
-        made *= self._left_of_made()
-        symbols = np.minimum(self._made_symbol[:, : self._n_made], base.n_entries - 1)
-        added = np.bincount(symbols.ravel(), made.ravel(), base.n_entries)
-        total = counted * self._left_of(self._first) + added + base.spread(rate, symbols)
+        by_particle = np.zeros((tables.n_particles, tables.width))
+        np.add.at(by_particle, self._particle, rate[:, : tables.width])
+        weights = by_particle.ravel()[tables.emitter_key] * tables.emissions
+        counted = np.bincount(tables.symbol, weights, base.n_entries)
+        weights = rate[self._each[:, np.newaxis], self._drawn_state[:, : self._n_drawn]]
+        weights *= self._decay_of_drawn()
+        symbols = np.minimum(self._drawn_symbol[:, : self._n_drawn], base.n_entries - 1)
+        drawn = np.bincount(symbols.ravel(), weights.ravel(), base.n_entries)
+        total = counted * self._decay(self._first) + drawn + base.emission_mass(rate, symbols)
         mean: Floats = total / len(self._each)
         return mean
 
     # -- steps -----------------------------------------------------------------------------
 
     def draw(self, rng: np.random.Generator) -> Ints:
-        """Draw a state and a symbol for each continuation, and move there; return the symbols."""
+        """Draw and add one step of each continuation; return the symbols."""
         transitions = self._transitions()
         cumulative = np.cumsum(self._probabilities(transitions), axis=1)
-        drawn, symbol_drawn = rng.random((2, len(self._each)))
-        states = _first_above(cumulative, drawn * cumulative[:, -1])
-        symbols = self._symbols(states, symbol_drawn)
+        for_states, for_symbols = rng.random((2, len(self._each)))
+        states = _first_above(cumulative, for_states * cumulative[:, -1])
+        symbols = self._symbols(states, for_symbols)
         self._move(states, symbols, transitions)
         return symbols
 
     def move(self, states: Ints, symbols: Ints) -> None:
-        """Let each continuation go to a state, possibly a new one, and emit a symbol there."""
+        """Add a given step to each continuation: a state, possibly a new one, and a symbol."""
         self._move(states, symbols, self._transitions())
 
-    def _symbols(self, states: Ints, drawn: Floats) -> Ints:
-        """Return the symbols that uniforms stand for: of beta, of steps made, of the particle."""
-        tables, n = self._tables, self._n_made
-        place = drawn * (self._emitted[self._each, states] + self._base.prior)
-        symbols = self._base.draw(place, self._made_symbol[:, :n])
-        place -= self._base.prior
+    def _symbols(self, states: Ints, uniforms: Floats) -> Ints:
+        """Invert the emission's cumulative mass: first the prior, then drawn steps, then counts."""
+        tables, n = self._tables, self._n_drawn
+        position = uniforms * (self._emitted[self._each, states] + self._base.prior)
+        symbols = self._base.draw(position, self._drawn_symbol[:, :n])
+        position -= self._base.prior
         if n:
-            made = (self._made_state[:, :n] == states[:, np.newaxis]) * self._left_of_made()
-            cumulative = np.cumsum(made, axis=1)
-            found = self._made_symbol[self._each, _first_above(cumulative, place)]
-            is_prior = place < 0.0
+            weights = (self._drawn_state[:, :n] == states[:, np.newaxis]) * self._decay_of_drawn()
+            cumulative = np.cumsum(weights, axis=1)
+            found = self._drawn_symbol[self._each, _first_above(cumulative, position)]
+            is_prior = position < 0.0
             symbols = np.where(is_prior, symbols, found)
-            place = np.where(is_prior, place, place - cumulative[:, -1])
+            position = np.where(is_prior, position, position - cumulative[:, -1])
         begin, end = tables.emissions_from(self._particle, states)
-        counted = np.flatnonzero((place >= 0.0) & (end > begin))
+        counted = np.flatnonzero((position >= 0.0) & (end > begin))
         begin, end = begin[counted], end[counted]
-        goal = tables.cumulative[begin] + place[counted] / self._left_of(self._first)
-        index = np.searchsorted(tables.cumulative[1:], goal, "right")
+        target = tables.cumulative[begin] + position[counted] / self._decay(self._first)
+        index = np.searchsorted(tables.cumulative[1:], target, "right")
         symbols[counted] = tables.symbol[np.clip(index, begin, end - 1)]
         return symbols
 
@@ -336,14 +335,14 @@ class Continuations:
         return codes
 
     def _move(self, states: Ints, symbols: Ints, transitions: Floats) -> None:
-        n = self._n_made
+        n = self._n_drawn
         before = transitions[self._each, states]
         opens = self._seen(before) == 0.0
-        self._made_row[:, n] = self._row
-        self._made_state[:, n] = states
-        self._made_symbol[:, n] = symbols
-        self._made_amount[:, n] = np.where(opens, 1.0 - before, 1.0)
-        self._n_made += 1
+        self._drawn_row[:, n] = self._row
+        self._drawn_state[:, n] = states
+        self._drawn_symbol[:, n] = symbols
+        self._drawn_amount[:, n] = np.where(opens, 1.0 - before, 1.0)
+        self._n_drawn += 1
         self._into[self._each, states] += 1.0
         self._emitted[self._each, states] += 1.0
         self._rows_into[self._each, states] += opens
@@ -351,7 +350,7 @@ class Continuations:
         self.n_states = np.maximum(self.n_states, states + 1)
         self._row = self._row_codes(states, symbols)
         self.step += 1
-        if self._fades:
+        if self.model.fades:
             self._fade()
         if int(self.n_states.max()) >= self._into.shape[1]:
             self._into, self._emitted, self._rows_into = (
@@ -368,7 +367,7 @@ def _padded(rows: Sequence[NDArray[Any]], width: int) -> Floats:
 
 
 def _first_above(cumulative: Floats, values: Floats) -> Ints:
-    """Return for each row the first index whose sum is above the value, else the last."""
+    """Return the first index of each row whose sum exceeds the value, or the last index."""
     above = cumulative > values[:, np.newaxis]
     above[:, -1] = True
     found: Ints = above.argmax(axis=1)
@@ -387,9 +386,10 @@ def continuations(
     rng: np.random.Generator,
     seen: Ints | None = None,
 ) -> Iterator[tuple[Ints, Continuations]]:
-    """Draw a particle by weight for each of `size` continuations; yield some of them at a time.
+    """Draw a particle by weight for each of `size` continuations; yield them in batches.
 
-    With them come their numbers, in 0..size - 1: continuations of one particle are made together.
+    A batch is the indices of its continuations, in 0..size - 1, and the continuations. A batch
+    holds continuations of one particle next to each other.
     """
     cumulative = np.cumsum(weights)
     drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], "right")
@@ -402,12 +402,12 @@ def continuations(
         widest, last = 0, -1
         for k in drawn[order[first:]].tolist():
             if k != last:
-                found = statistics(k)
-                last, widest = k, max(widest, found.n_states)
-                if which and (len(which) + 1) * (widest + length) > _TOGETHER:
+                particle = statistics(k)
+                last, widest = k, max(widest, particle.n_states)
+                if which and (len(which) + 1) * (widest + length) > _BATCH_SIZE:
                     break
-                particles.append(found)
-            elif (len(which) + 1) * (widest + length) > _TOGETHER:
+                particles.append(particle)
+            elif (len(which) + 1) * (widest + length) > _BATCH_SIZE:
                 break
             which.append(len(particles) - 1)
         part = order[first : first + len(which)]

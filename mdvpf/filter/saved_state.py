@@ -1,71 +1,73 @@
-"""What a checkpoint holds of a `ParticleFilter`: configuration as values, its core as arrays.
+"""The checkpoint of a `ParticleFilter`: its configuration as values, its core as arrays.
 
-There are two formats. Models of the paper have integer counts, and files of version 1. Where counts
-are real numbers (a model that fades, is sticky, is a Mealy machine or has the oracle of rows), the
-file has version 2, and ``"counts": "real"`` among the values of the core. Both have the sections
-
-======================================== =========================================================
-weight, log_weight, ancestor             of each particle; no log weights if none is too small
-copies                                   of each entry, a block: particles that it stands for
-n_states, current                        of each entry; current: 1 + the state, 0 for the start
-rows, columns                            of each entry: records of transition rows, then of columns
-children                                 of each node: 16 records, 0 for none
-leaf, generations, parent, state         histories, by generation, the newest first
-======================================== =========================================================
-
-Version 2 has these instead of ``spread``, ``levels``, ``shape`` and ``items``:
+There are two formats. Models of the paper have integer counts and files of version 1. Models with
+real counts (forgetting, stickiness, Mealy machines, the oracle "rows") have files of version 2 and
+``"counts": "real"`` among the values of the core. In the tables below, an *entry* is a block that
+one or more particles share, and a *record* is a node or a leaf of the block's trees. Both formats
+have these sections:
 
 ======================================== =========================================================
-kind                                     of each record: levels of records below it, 0 for a group
-                                         of four rows; 255 for a record of labels
-row_pairs, behind                        of each group: pairs of its four rows; how many binades
-                                         its scale is below the clock of the next step
-pair_state, pair_sum                     pairs of all groups: state, sum as a 32-bit float
-labels                                   of each entry: record of labels, 0 if a state is its own
-n_labels, next_label, label              of each record of labels: how many states it lists, the
-                                         label of the state after them; and the labels of all
-block_behind, into, reached              of each entry: its scale, as for groups; of its states
-                                         entries, as 32-bit floats, and rows that reach them
-last_symbol                              of the latest completed step; V for a missing one
+weight, log_weight, ancestor             per particle; no log weights unless one underflows
+copies                                   per entry: number of particles that share it
+n_states, current                        per entry; current is 1 + the state, 0 for the start state
+rows, columns                            per entry: records of transition rows, then of columns
+children                                 per node: 16 records, 0 for none
+leaf, generations, parent, state         histories by generation, the newest first
 ======================================== =========================================================
 
-Where several keys were used, either format has the following as well, ``"keys": "positions"`` among
-the values of the core, and version 2:
+Version 2 has these sections instead of ``spread``, ``levels``, ``shape`` and ``items``:
 
 ======================================== =========================================================
-key_address, key_symbol                  of each number of a key: 1 + address, 0 for one that stands
-                                         in the start state; in a Mealy machine its last symbol
+kind                                     per record: levels of records below it, 0 for a group of
+                                         four rows, 255 for a record of labels
+row_pairs, behind                        per group: number of pairs in each of its four rows; number
+                                         of binades by which its scale trails the next step's clock
+pair_state, pair_sum                     per pair: state; sum as a 32-bit float
+labels                                   per entry: record of labels, 0 if each state is its label
+n_labels, next_label, label              per record of labels: number of states that it lists; label
+                                         of the next state; then the labels of all records
+block_behind, into, reached              per entry: its scale, as for groups; per state: entries as
+                                         a 32-bit float, and number of rows that reach it
+last_symbol                              symbol of the last completed step; V if it was missing
+======================================== =========================================================
+
+A filter in which several keys were used has version 2, ``"keys": "positions"`` among the values of
+the core, and these sections in addition:
+
+======================================== =========================================================
+key_address, key_symbol                  per key number: 1 + address, 0 in the start state; last
+                                         symbol, for a Mealy machine
 key_state                                active key, open stretch, end of the round
-stretch_live                             of each stretch of 16 addresses: keys that have one there
-open_labels                              of each entry: 1 + labels of the open stretch
-positions                                of each entry: tree of all other stretches
-position_level, position_below           of each record of these trees: levels below it; 16 records,
-                                         or of a stretch 16 labels, plus 1
+stretch_live                             per stretch of 16 addresses: number of keys in use
+open_labels                              per entry: 1 + labels of the open stretch
+positions                                per entry: tree of all other stretches
+position_level, position_below           per record of these trees: levels below it; 16 records, or
+                                         for a stretch 1 + each of 16 labels
 ======================================== =========================================================
 
-A filter with an open alphabet has version 2 with either kind of counts, and two more sections. In
-its other sections the column of a missing symbol is 0, and that of symbol y is y + 1.
+A filter with an open alphabet has version 2, with either kind of counts, and two more sections. In
+its other sections a missing symbol has column 0 and symbol y has column y + 1.
 
 ======================================== =========================================================
-seen                                     of each symbol: how often it was seen, without the one
-                                         that MD-VPA holds back
-tree                                     levels of the trees of columns, the root included; records
+seen                                     per symbol: how often it was seen, not counting the pending
+                                         symbol of MD-VPA
+tree                                     levels of the trees of columns, including the root; records
                                          in a root; levels of the trees of rows of a Mealy machine
 ======================================== =========================================================
 
-A filter over numbers has version 3, real counts of an alphabet of one symbol, which says that there
-was an observation, and four more sections. `mdvpf/_kernel/families.pxd` says what a row holds.
+A filter over numbers has version 3 and real counts. Its alphabet has one symbol, which stands for
+any observation. `mdvpf/_kernel/families.pxd` describes a row of statistics. Four more sections:
 
 ======================================== =========================================================
-statistic                                of each state of each entry, as in ``into``: its row of
-                                         statistics, from 1; 0 for one that observed nothing
-statistics, statistics_behind            of each row: its numbers; its scale, as for groups
-observation                              the one that MD-VPA holds back; NaN for what is missing
+statistic                                per state of each entry, as in ``into``: its row of
+                                         statistics, from 1; 0 if it has observed nothing
+statistics, statistics_behind            per row: its numbers; its scale, as for groups
+observation                              the pending observation of MD-VPA; missing parts are NaN
 ======================================== =========================================================
 
-Records are numbered from 1 in the order of ``kind``; a node comes after all that it holds. An entry
-has as many numbers in ``rows`` as the largest particle needs: one for each of the states and the
-start state in a Mealy machine, whose rows hang in a tree below it, else one for every four of them.
+Records are numbered from 1 in the order of ``kind``; a node follows all its children. The number of
+``rows`` of an entry is that of the largest particle. A Mealy machine has one for the start state
+and for each state, the root of a tree of rows. Other models have one for every four rows.
 """
 
 from __future__ import annotations
@@ -114,7 +116,7 @@ SECTIONS = {
     "parent": np.uint32,
     "state": np.uint32,
 }
-# The same of a core whose counts are real numbers. Bits of 32-bit floats are passed as integers.
+# The same for a core with real counts. The bits of 32-bit floats are passed as integers.
 REAL_SECTIONS = {
     "weight": np.float64,
     "log_weight": np.float64,
@@ -143,7 +145,7 @@ REAL_SECTIONS = {
     "reached": np.uint32,
     "last_symbol": np.uint32,
 }
-# What a core has in addition where several keys were used, and where its alphabet is open.
+# Additional sections of a core with several keys, over numbers, or with an open alphabet.
 KEY_SECTIONS = {
     "key_address": np.uint32,
     "key_symbol": np.uint32,
@@ -161,8 +163,8 @@ NUMBER_SECTIONS = {
     "observation": np.float64,
 }
 OPEN_SECTIONS = {"seen": np.uint64, "tree": np.uint32}
-# One number a state or a symbol of a particle, at full width: the memory that a particle takes
-# for each of them stands in a fixed proportion to the file.
+# These arrays hold one number for each state or symbol of a particle. They are stored at full width
+# so that the memory of a restored filter is bounded by a multiple of the file's size.
 _FULL_WIDTH = ("rows", "columns", "children", "pair_sum", "into")
 _KEYS = "positions"
 _FAMILIES: dict[str, Any] = {
@@ -171,11 +173,11 @@ _FAMILIES: dict[str, Any] = {
 
 _LARGEST_STEP = 2**62
 _LARGEST = sys.float_info.max
-_LATEST = 2.0**52  # half-lives: later ones could not be told apart
+_LATEST = 2.0**52  # half-lives; beyond, float64 cannot resolve a fraction of one
 
 
 def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
-    """Return the sections of a core that runs a model."""
+    """Return the sections of the core of a model."""
     sections: dict[str, Any] = REAL_SECTIONS if model.has_real_counts else SECTIONS
     if has_keys:
         sections = sections | KEY_SECTIONS
@@ -185,7 +187,7 @@ def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
 
 
 def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
-    """Return what the core holds."""
+    """Return a snapshot of the core as a checkpoint's values and arrays."""
     n_steps, log_evidence, margin, pending, sections = core.snapshot()
     arrays: dict[str, NDArray[Any]] = {}
     has_keys = len(sections) > len(_sections(model, has_keys=False))
@@ -211,10 +213,10 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
 
 
 def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> ParticleSystem:
-    """Return a core configured like the fresh one, in the given state; raise if it makes none."""
+    """Return a core configured like `fresh` in the given state, or raise if it is invalid."""
     values = state.values["core"]
     if values.get("counts") != ("real" if model.has_real_counts else None):
-        raise CheckpointError("file: its counts are not those of its model")
+        raise CheckpointError("file: its kind of counts does not fit its model")
     if values.get("keys") not in (None, _KEYS):
         raise CheckpointError(f"file: its keys are {values['keys']!r}; expected {_KEYS!r} or none")
     pending = None
@@ -247,14 +249,14 @@ def _content(array: NDArray[Any], kind: type) -> bytes:
 
 
 def _fields(configuration: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass: `asdict` would copy callables."""
+    """Return the fields of a dataclass; unlike `asdict`, do not copy callables."""
     return {field.name: getattr(configuration, field.name) for field in fields(configuration)}
 
 
 def _model_values(model: InfiniteHMM) -> dict[str, Any]:
-    """Return the fields of a model; those that version 1 did not have only if they say something.
+    """Return the fields of a model, leaving out extensions of version 2 at their defaults.
 
-    So a file that an older version could hold is one that it can read.
+    A model that version 1 supports is therefore saved in a file that version 1 can read.
     """
     later = {field.name: field.default for field in fields(model) if field.kw_only}
     values = {
@@ -273,7 +275,7 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
 def _family_values(family: Any) -> dict[str, Any]:
     """Return the name of an emission family and its parameters.
 
-    Of a user's own that is what to know it by: files hold no code.
+    A file holds no code, so a `CompiledEmission` is saved as values that identify it.
     """
     if isinstance(family, CompiledEmission):
         return {
@@ -291,7 +293,7 @@ def _family_values(family: Any) -> dict[str, Any]:
 
 
 def _read_family(values: dict[str, Any], given: dict[str, Any]) -> Any:
-    """Return the family of such values, or raise; a user's own is asked for."""
+    """Return the family that the values describe, or raise; the caller gives a compiled one."""
     parameters = dict(values)
     name = parameters.pop("name")
     if name == "Product":
@@ -299,33 +301,33 @@ def _read_family(values: dict[str, Any], given: dict[str, Any]) -> Any:
     if name == "CompiledEmission":
         return _checked_family(given["emission"], values)
     if name not in _FAMILIES:
-        raise CheckpointError(f"file: emission {values!r} is not known")
+        raise CheckpointError(f"file: unknown emission {values!r}")
     return _FAMILIES[name](**parameters)
 
 
 def _checked_family(family: Any, values: dict[str, Any]) -> CompiledEmission:
-    """Return a user's family if it is the one that a file was saved with, or raise."""
+    """Return the given family if it is the one that the file was saved with, or raise."""
     if not isinstance(family, CompiledEmission):
         raise TypeError(f"emission={family!r}: expected a CompiledEmission")
     found = _family_values(family)
     for name, saved in values.items():
         if name != "probed" and found[name] != saved:
             raise ValueError(
-                f"emission={family!r} with {name} {found[name]!r}: expected {saved!r}, with which "
-                "the checkpoint was saved"
+                f"emission={family!r} with {name} {found[name]!r}: expected {saved!r}, as in the "
+                "checkpoint"
             )
     here = np.array(found["probed"], dtype=np.float64)
     there = np.array(values["probed"], dtype=np.float64)
     if here.shape != there.shape or not np.allclose(here, there, 1e-9, 1e-9, equal_nan=True):
         raise ValueError(
-            f"emission={family!r}: its prior predictive is not the one that the checkpoint was "
-            "saved with; expected the same functions and user_data"
+            f"emission={family!r}: its prior predictive differs from that in the checkpoint; "
+            "expected the same functions and user_data"
         )
     return family
 
 
 def _read_model(values: dict[str, Any], given: dict[str, Any]) -> InfiniteHMM:
-    """Return the model of such values, or raise."""
+    """Return the model that the values describe, or raise."""
     values = dict(values)
     if "emission" in values:
         values["emission"] = _read_family(values["emission"], given)
@@ -337,12 +339,12 @@ def _read_model(values: dict[str, Any], given: dict[str, Any]) -> InfiniteHMM:
 
 
 def clock_values(clock: Clock, core: ParticleSystem) -> dict[str, Any]:
-    """Return what a clock shows, and what it showed at the symbol that MD-VPA holds back."""
+    """Return the values of a clock, with its reading at the pending symbol of MD-VPA."""
     return {"time": clock.time, "elapsed": clock.elapsed, "pending": core.elapsed[1]}
 
 
 def read_clock(clock: Clock, values: dict[str, Any]) -> tuple[Clock, float]:
-    """Return the clock when it shows such values, and what it showed before, or raise."""
+    """Return the clock with the given values, and its reading at the pending symbol, or raise."""
     time = values["time"]
     if time is not None:
         time = read_time("time", time)
@@ -358,7 +360,10 @@ def filter_state(
     options: dict[str, Any],
     core: ParticleSystem,
 ) -> State:
-    """Return what a filter is made of. A long discount is an array, a callable one is left out."""
+    """Return the state of a filter.
+
+    A discount that is a sequence becomes an array. A callable discount is not saved.
+    """
     state = core_state(core, model)
     how = {"name": type(algorithm).__name__, **_fields(algorithm)}
     if isinstance(algorithm, MDVPA):
@@ -378,12 +383,16 @@ def filter_state(
 
 
 def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a filter, whose particles must be worth their memory in arrays."""
+    """Return the arguments of a filter, or raise.
+
+    Algorithms that always hold `n_particles` particles allocate that many, so the file must have as
+    many weights: a short file cannot claim a large number.
+    """
     values = state.values
     algorithm = _read_algorithm(dict(values["algorithm"]), state, given)
     n_particles = validate.integer("n_particles", values["options"]["n_particles"], low=1)
     if isinstance(algorithm, DUPLICATING) and n_particles != len(state.arrays["weight"]):
-        raise CheckpointError("file: this algorithm always has all its particles")
+        raise CheckpointError("file: this algorithm needs a weight for each of its particles")
     return {
         "model": _read_model(values["model"], given),
         "algorithm": algorithm,
@@ -393,7 +402,7 @@ def read_configuration(state: State, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_algorithm(parameters: dict[str, Any], state: State, given: dict[str, Any]) -> Algorithm:
-    """Return the algorithm; take the array of its discount away, or ask for the callable."""
+    """Return the algorithm; its discount may be an array of the state or a callable of `given`."""
     kinds = {kind.__name__: kind for kind in ALGORITHMS}
     kind = kinds[parameters.pop("name")]
     match parameters.get("discount"):

@@ -1,4 +1,4 @@
-"""The sequences in a part of a stream, whether they come one after the other or interleaved."""
+"""Split a part of a stream into its sequences, which may be consecutive or interleaved."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 
 from mdvpf.predictor import NO_KEY, NONE_ENDS
 
-ENDED = -1  # a key whose sequence ended in the part, and did not begin again
+ENDED = -1  # the key's sequence ended in the part and no new one began
 
 
 class Sequences(NamedTuple):
-    """Where the symbols of each sequence are in a part of a stream.
+    """The indices of the symbols of each sequence in a part of a stream.
 
     Attributes
     ----------
     order : ndarray of int
-        Places of all symbols, those of a sequence together.
+        Indices of all symbols, grouped by sequence.
     starts, sizes : ndarray of int
-        Sequence i has the places ``order[starts[i]:starts[i] + sizes[i]]``.
+        Sequence i consists of the indices ``order[starts[i]:starts[i] + sizes[i]]``.
     continued : dict of int to int
-        Sequences that go on from before the part, and the number of their key.
+        Sequences that began before the part, each with the number of its key.
     last : dict of int to int
-        For the number of each key, the sequence that it is in at the end of the part, or `ENDED`.
+        For the number of each key, its sequence at the end of the part, or `ENDED`.
     """
 
     order: NDArray[np.int64]
@@ -35,7 +35,7 @@ class Sequences(NamedTuple):
 
     @classmethod
     def read(cls, ended: NDArray[np.int32], numbers: NDArray[np.int32] | None) -> Self:
-        """Find the sequences of a part, given which keys end and to which the symbols belong."""
+        """Find the sequences, given the key that ends before each symbol and the symbols' keys."""
         if numbers is None:
             starts = np.flatnonzero(ended != NONE_ENDS)
             if len(starts) == 0 or starts[0] > 0:

@@ -1,7 +1,7 @@
-"""Uniforms drawn ahead of the steps that may use them; those that were not used are put back.
+"""Draw uniforms ahead of the steps that may use them, and put unused ones back.
 
-The core draws nothing, and says afterwards how many uniforms it used. The generator ends where it
-would be if each had been drawn when it was needed.
+The core draws no random numbers. It takes uniforms and reports how many it used. Afterwards the
+generator is in the state that it would have if each uniform had been drawn when it was used.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ NO_UNIFORMS = np.empty(0)
 def drawn_uniforms(
     generator: Generator, most: int
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-    """Draw all the uniforms that some steps may use, and put back those that they did not.
+    """Draw `most` uniforms; when the block ends, put the unused ones back.
 
-    Yields the uniforms and an array whose entry 1 receives how many were used.
+    Yields the uniforms and an array of two integers. The block must set entry 1 to the number of
+    uniforms used.
     """
     progress = np.zeros(2, dtype=np.int64)
     if most == 0:
@@ -40,18 +41,18 @@ def drawn_uniforms(
 
 
 def draw_one(generator: Generator) -> tuple[NDArray[np.float64], Any]:
-    """Draw one uniform, faster than `drawn_uniforms`; return it and what puts it back."""
+    """Draw one uniform, faster than `drawn_uniforms`; also return a state for `put_back_one`."""
     bits = generator.bit_generator
-    # To read the state takes longer than to draw, and PCG64 can step back.
+    # Reading the state takes longer than drawing, and PCG64 can step back without it.
     state = None if type(bits) is PCG64 else bits.state
     return generator.random(1), state
 
 
 def put_back_one(generator: Generator, state: Any) -> None:
-    """Put the one uniform back that was drawn last."""
+    """Put back the uniform drawn by the last `draw_one`."""
     bits: Any = generator.bit_generator
     if state is None:
         after = bits.state
-        bits.advance(2**128 - 1)  # which forgets what else is in the state
+        bits.advance(2**128 - 1)  # steps back by one, but resets other fields of the state
         state = after | {"state": bits.state["state"]}
     bits.state = state

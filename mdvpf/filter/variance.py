@@ -1,8 +1,7 @@
-"""How far the particles of a filter disagree about the next symbol.
+"""The variance of the particles' predictions of the next symbol.
 
-VPA and MD-VPA draw nothing, so running them again tells nothing about their error. What every
-filter has is a set of particles, each with a prediction of its own: the weighted variance of the
-probabilities that they give to the symbol that comes next.
+VPA and MD-VPA are deterministic, so repeated runs give no variance. Every filter has particles,
+however, and each particle has a prediction of its own. This module measures how much they differ.
 """
 
 from __future__ import annotations
@@ -12,10 +11,12 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.filter.particle_filter import ParticleFilter
+from mdvpf.filter.real_counts import RealCounts
+from mdvpf.model import InfiniteHMM
 
 
 def particle_predictives(pf: ParticleFilter, symbol: int) -> NDArray[np.float64]:
-    """Return the probability that each particle gives to a symbol being the next.
+    """Return each particle's predictive probability of a symbol, in the key updated last.
 
     Examples
     --------
@@ -33,18 +34,32 @@ def particle_predictives(pf: ParticleFilter, symbol: int) -> NDArray[np.float64]
     if pf.is_open:
         raise ValueError(f"pf={pf!r}: expected a filter with a closed alphabet")
     symbol = validate.integer("symbol", symbol, low=0, high=pf.n_symbols - 1)
-    return np.array([_predictive(pf, k, state, symbol) for k, state in enumerate(pf.states)])
+    model, (labels, last) = pf.model, pf._standing(pf._core.number)
+    counts = (pf._counts(k) for k in range(len(labels)))
+    pairs = zip(counts, labels.tolist(), strict=True)
+    return np.array([_predictive(model, found, label, last, symbol) for found, label in pairs])
 
 
-def _predictive(pf: ParticleFilter, k: int, state: int, symbol: int) -> float:
-    model = pf.model
-    start, transition, emission = pf.counts(k)
-    seen = start if state < 0 else transition[state]
-    into = start + transition.sum(axis=0)
-    offered = np.where(seen > 0, 0, into) if model.oracle == "unvisited" else into
+def _predictive(
+    model: InfiniteHMM, found: RealCounts, label: int, last: int | None, symbol: int
+) -> float:
+    """Return one particle's probability of a symbol, given the symbol before it, if any."""
+    start, transition, emission = found.counts
+    state = np.flatnonzero(found.labels == label)  # empty in the start state
+    seen = start.astype(np.float64)
+    if len(state):
+        row = transition[state[0]]
+        if model.machine == "mealy":
+            row = row[-1 if last is None else last]
+        seen = row.astype(np.float64)
+        seen[state] += model.kappa
+    if model.oracle == "unvisited":
+        offered = np.where(seen > 0, 0, found.into)
+    else:
+        offered = found.into if model.oracle == "any" else found.rows_into
     oracle = model.alpha / (offered.sum() + model.gamma)
     new = oracle * model.gamma
-    if model.max_states is not None and len(into) >= model.max_states:
+    if model.max_states is not None and np.count_nonzero(found.into) >= model.max_states:
         new = 0.0
     moves = seen + oracle * offered
     emits = (emission[:, symbol] + model.beta) / (
@@ -54,18 +69,17 @@ def _predictive(pf: ParticleFilter, k: int, state: int, symbol: int) -> float:
 
 
 def estimation_variance(pf: ParticleFilter, symbol: int) -> float:
-    """Return the variance, within the particles, of the probability of a symbol being the next.
+    """Return the weighted variance of the particles' predictive probabilities of a symbol.
 
-    The paper compares filters by an "estimation variance" that it does not define. This one exists
-    for every filter, also for those that draw nothing: the weighted variance of the probabilities
-    that the particles give to one symbol. Take it before the symbol is absorbed.
+    The paper compares filters by an "estimation variance" that it does not define. This definition
+    applies to every filter, also to deterministic ones. Call it before the symbol is absorbed.
 
     Parameters
     ----------
     pf : ParticleFilter
         The filter; it is not changed.
     symbol : int
-        The symbol, as a rule the one that comes next.
+        The symbol, usually the next one of the stream.
 
     Examples
     --------

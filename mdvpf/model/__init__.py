@@ -1,7 +1,8 @@
-"""What is configured: the model and the algorithms, as frozen dataclasses without any state.
+"""The configuration of a filter: the model and the algorithms, as immutable dataclasses.
 
-`infinite_hmm` has the model with its hyper-parameters, `emissions` the symbols that its states emit
-and `number_families` the numbers, `observations` how those are read, `algorithms` the five filters.
+`infinite_hmm` has the model with its hyper-parameters, `emissions` the families over symbols,
+`number_families` and `compiled_emission` those over numbers, `observations` the validation of
+numbers, `clock` the time of models that fade by time, and `algorithms` the five filters.
 """
 
 from mdvpf.model.clock import Clock, Time, read_time, read_times

@@ -1,9 +1,9 @@
-"""The five filters, as configuration: what distinguishes them, with no state of their own.
+"""The configuration of the five filters.
 
-All of them keep at most K particles and extend each by every state that it could move to.
-They differ in which candidates survive. MDVPA and VPA keep the best, OptimalResampling keeps
-the best and draws among the rest, ParticleLearning draws from all, and SMC draws a state
-before it looks at the symbol.
+All filters keep at most K particles. All but SMC extend each particle by every possible next state
+and differ in which of these candidates survive: MDVPA and VPA keep the best, OptimalResampling
+keeps the best and draws among the rest, ParticleLearning draws among all. SMC draws a state for
+each particle before it uses the symbol.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RESAMPLINGS: tuple[Resampling, ...] = ("multinomial", "stratified", "systematic"
 
 NAMED_DISCOUNTS = ("1/n", "1/sqrt(n)")
 
-_LARGEST_DISCOUNT = 1e290  # scores stay finite, and so do their keys on the grid of the selection
+_LARGEST_DISCOUNT = 1e290  # keeps scores and their selection keys finite
 _LARGEST_STEP = 2**62
 
 
@@ -42,23 +42,25 @@ def _discount_value(name: str, value: Any, also: str = "") -> float:
 class MDVPA:
     """Mirror-descent variational particle filtering (MD-VPA): the paper's filter.
 
-    A candidate is scored by the symbol it must explain and, discounted, by the symbol after
-    it, relative to what the other particles make of that symbol in the state of the same
-    label. A step is therefore completed only when the next symbol arrives; until then the
-    filter shows what VPA would have kept, and predicts from that.
+    The score of a candidate has two terms. The first is how well it explains the present symbol.
+    The second, times the discount, is how well it explains the next symbol, relative to the other
+    particles in the state of the same label. A step is therefore completed only when the next
+    symbol arrives. Until then the filter shows the particles that VPA would keep, and predicts
+    from them.
 
     Parameters
     ----------
     discount : {"1/n", "1/sqrt(n)"}, float, callable or sequence, default "1/n"
-        The weight of the look-ahead in step n = 1, 2, ... of the life of the filter. A
-        callable takes n; a sequence holds the values for n = 1, 2, ... and must not run out.
+        The weight of the look-ahead in step n = 1, 2, ... over the life of the filter. A
+        callable takes n; a sequence holds the values for n = 1, 2, ... and needs one for each
+        step.
     normalizer : {"geometric", "sum", "none"}, default "geometric"
-        What the look-ahead of a candidate is compared with: the geometric mean over the
-        particles that have a candidate of the same label, 1/K times the log of their sum
-        (Algorithm 1 as printed), or nothing.
+        What is subtracted from the log look-ahead of a candidate. "geometric": the mean of the logs
+        over the particles that have a candidate of the same label. "sum": 1/K times the log of
+        their sum (Algorithm 1 as printed). "none": nothing.
     carry_weights : bool, default True
-        Whether scores include the weight of the parent. Without it the filter forgets how
-        well a particle did before; it does far worse and is there for comparison.
+        Whether scores include the weight of the parent. Without it the filter ignores how well a
+        particle predicted before. It does far worse and exists for comparison.
     selection : {"top", "optimal"}, default "top"
         How the survivors of a completed step are chosen: the K best, or by the rule of
         `OptimalResampling`.
@@ -111,7 +113,7 @@ class MDVPA:
         >>> mdvpf.MDVPA(discount="1/sqrt(n)").discount_at(4)
         0.5
         """
-        if type(step) is not int or step < 1:  # seldom, and this is asked at every symbol
+        if type(step) is not int or step < 1:  # fast path: this runs for every symbol
             step = validate.integer("step", step, low=1, high=_LARGEST_STEP)
         discount = self.discount
         if isinstance(discount, str):
@@ -166,15 +168,15 @@ class VPA:
 
 @dataclass(frozen=True, slots=True)
 class SMC:
-    """Bootstrap filter: draw a state from the transition, weigh it by the emission, resample.
+    """Bootstrap filter: draw a state from the transition, weight it by the emission, resample.
 
     Parameters
     ----------
     resampling : {"multinomial", "stratified", "systematic", "residual"}, default "multinomial"
         How particles are drawn in proportion to their weights.
     ess_threshold : float, optional
-        Resample only when the effective sample size is below this share of K. At every step
-        by default, or with 1.
+        Resample only if the effective sample size is below this share of K. None, the default,
+        and 1 resample at every step.
 
     Examples
     --------
@@ -197,7 +199,7 @@ class SMC:
 
 @dataclass(frozen=True, slots=True)
 class ParticleLearning:
-    """Fully adapted filter: draw parents by how well they foresaw the symbol, then states.
+    """Fully adapted filter: draw parents by how well they predicted the symbol, then states.
 
     Examples
     --------
@@ -209,10 +211,10 @@ class ParticleLearning:
 
 @dataclass(frozen=True, slots=True)
 class OptimalResampling:
-    """Keep the heavy candidates as they are, draw among the light ones without bias.
+    """Keep the heavy candidates with their weights, and draw among the light ones without bias.
 
-    The rule of Fearnhead and Clifford (2003): of all ways to reduce a weighted set of distinct
-    candidates to K without bias it has the least expected squared error of the weights.
+    The rule of Fearnhead and Clifford (2003). Among all unbiased rules that reduce a weighted set
+    of distinct candidates to K, it has the least expected squared error of the weights.
 
     Examples
     --------
@@ -227,8 +229,8 @@ Algorithm = MDVPA | VPA | SMC | ParticleLearning | OptimalResampling
 # In the order of `AlgorithmKind` in `_kernel/constants.pxd`.
 ALGORITHMS = (MDVPA, VPA, SMC, ParticleLearning, OptimalResampling)
 
-# Where the documentation says how to run a rule of one's own.
+# The page of the documentation about user-defined rules.
 OWN_RULE_PAGE = "docs/howto/own-rule.md"
 
-# Those that may hold a path more than once: they start from K copies, and always have K particles.
+# Filters that may hold a path more than once. They start from K copies and always have K particles.
 DUPLICATING = (SMC, ParticleLearning)

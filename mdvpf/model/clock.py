@@ -1,7 +1,7 @@
-"""Time for models that forget by it: time stamps in, half-lives out.
+"""Convert time stamps to elapsed half-lives, for models that forget by time.
 
 A model whose `half_life` is a time span forgets by the time stamps of its symbols, not by their
-number. Time does not run backwards: a symbol that comes late counts as one of the latest time seen.
+number. Time never runs backwards: an earlier time stamp counts as the latest one seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Time = float | datetime | np.datetime64
 
 _EXPECTED = "seconds since 1970, a datetime with a time zone, or a datetime64"
 _LARGEST_TIME = 1e18  # seconds
-_FASTEST = 64.0  # half-lives between two symbols: after so many nothing is left of any count
+_LARGEST_GAP = 64.0  # half-lives between two symbols; after them every count has faded away
 
 
 def read_time(name: str, time: Any) -> float:
@@ -60,7 +60,7 @@ def read_times(times: Any, n: int) -> NDArray[np.float64]:
             ]
         )
     if len(seconds) != n:
-        raise ValueError(f"times: got {len(seconds)} of them; expected {n}, one a symbol")
+        raise ValueError(f"times: got {len(seconds)}; expected {n}, one a symbol")
     return seconds
 
 
@@ -85,17 +85,17 @@ def read_half_life(half_life: Any) -> float | timedelta:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How many half-lives have passed.
+    """The number of half-lives elapsed.
 
     Parameters
     ----------
     half_life : timedelta
-        That of the model.
+        The half-life of the model.
     time : float, optional
         The latest time stamp seen, in seconds.
     elapsed : float, default 0.0
-        Half-lives from the first time stamp to the latest one; of a long silence only 64 are
-        counted, after which nothing is left of any count.
+        Half-lives from the first time stamp to the latest one. A gap counts as at most 64, after
+        which every count has faded away.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Clock:
     elapsed: float = 0.0
 
     def through(self, times: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """Return the latest time and the half-lives that have passed at each of some time stamps.
+        """Return the latest time and the half-lives elapsed at each of the given time stamps.
 
         Examples
         --------
@@ -131,9 +131,9 @@ class Clock:
         return latest, elapsed
 
     def at(self, time: float | None) -> Self:
-        """Return the clock when it is this time; it is not set back, nor moved by None."""
+        """Return the clock advanced to a time; None and earlier times leave it unchanged."""
         if time is None or (self.time is not None and time <= self.time):
             return self
         passed = 0.0 if self.time is None else time - self.time
-        half_lives = min(passed / self.half_life.total_seconds(), _FASTEST)
+        half_lives = min(passed / self.half_life.total_seconds(), _LARGEST_GAP)
         return replace(self, time=time, elapsed=self.elapsed + half_lives)

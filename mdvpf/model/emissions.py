@@ -1,8 +1,8 @@
-"""What the states of a model emit: symbols of a known alphabet, or of one that grows.
+"""Emission families over symbols of a fixed or an open alphabet.
 
 `Categorical` is the Dirichlet-multinomial over V symbols. `OpenVocabulary` is for alphabets that
-nobody listed: symbols are numbered by first appearance, and one that was never seen is always
-possible. A family is a frozen dataclass: its parameters, and nothing that was counted.
+are not known in advance: symbols are numbered by first appearance, and a symbol never seen is
+always possible. A family is an immutable dataclass of parameters; it holds no counts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 
-# What an open vocabulary adds to the smallest probabilities: the count of a symbol less the
-# discount may be 1e-16 of 1e16 symbols, and both parameters are factors. Within these limits a
+# Limits of concentration and strength. In the worst case the count of a symbol less the discount is
+# 1e-16 of 1e16 symbols, and both parameters are factors of a probability. Within these limits a
 # product of probabilities stays above the floor that `validate` sets for closed alphabets.
 _SMALLEST = 1e-20
 _LARGEST = 1e20
@@ -58,24 +58,24 @@ class Categorical:
 
 @dataclass(frozen=True, slots=True)
 class OpenVocabulary:
-    """Symbols of an alphabet that is not known: they are numbered as they appear.
+    """Symbols of an open alphabet, numbered by first appearance.
 
-    The number D of symbols seen so far stands for one that was never seen. With ``g[y]`` for how
-    often y was seen in the whole stream and G for their sum, the base distribution is
+    If D symbols were seen so far, the symbol D stands for any symbol never seen. Let ``g[y]`` be
+    how often y was seen in the whole stream, and G the sum over y. The base distribution is
     ``q(y) = (g[y] - discount) / (G + strength)``, and for a new symbol
     ``(strength + discount * D) / (G + strength)``. A state emits y with probability
-    ``(e[c, y] + concentration * q(y)) / (e[c] + concentration)``, a new state with ``q(y)``. A
-    missing symbol is not counted, and forgetting does not touch g.
+    ``(e[c, y] + concentration * q(y)) / (e[c] + concentration)``, a new state with ``q(y)``.
+    Missing symbols are not counted in g, and g does not fade.
 
     Parameters
     ----------
     concentration : float, default 1.0
-        Weight of the base distribution in every state: so many observations. From 1e-20 to 1e20.
+        Weight of the base distribution in every state, in observations. From 1e-20 to 1e20.
     strength : float, default 1.0
-        Weight of new symbols beside those that the discount sets aside. From 1e-20 to 1e20.
+        Weight of new symbols in addition to the discounts. From 1e-20 to 1e20.
     discount : float, default 0.5
-        What every symbol seen gives to new ones, at least 0 and less than 1. The larger it is, the
-        more new symbols are expected late in the stream.
+        Part of the count of every symbol seen that goes to new ones, at least 0 and less than 1.
+        The larger it is, the more new symbols are expected late in the stream.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class OpenVocabulary:
         seen : sequence of int
             How often each of the D symbols was seen.
         symbol : int
-            One of them, or D for one that was never seen.
+            A symbol seen, or D for one never seen.
 
         Examples
         --------
@@ -126,7 +126,7 @@ class OpenVocabulary:
         return (seen[symbol] - self.discount) / total
 
     def base_distribution(self, seen: ArrayLike) -> NDArray[np.float64]:
-        """Return q of the D symbols seen and, as the last, of one never seen.
+        """Return q of the D symbols seen and, last, of a symbol never seen.
 
         Parameters
         ----------

@@ -1,11 +1,10 @@
-"""The infinite hidden Markov model: its hyper-parameters, and nothing else.
+"""`InfiniteHMM`: the hyper-parameters of the infinite hidden Markov model.
 
-A path of hidden states, numbered by first appearance, is followed by counts of transitions
-and emissions. The next state is drawn in proportion to the transitions seen from the present
-one, or through an oracle that knows how often each state was entered; a state that was never
-seen is always possible. Symbols come from a Dirichlet-multinomial for each state, numbers from
-another family. The counts live in the compiled core; this module only says how they become
-probabilities.
+The model is a path of hidden states, numbered by first appearance, with counts of transitions and
+emissions. The next state repeats a transition seen from the present state, or an oracle proposes
+one by how often each state was entered. A new state is always possible. Each state emits symbols
+from a Dirichlet-multinomial, or numbers from another family. The counts are stored in the compiled
+core.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ class InfiniteHMM:
     Parameters
     ----------
     n_symbols : int, optional
-        Size V of the alphabet; symbols are 0, 1, ..., V - 1. With `beta` it is short for
-        ``emission=Categorical(n_symbols, beta)``. None where the alphabet is open, and for numbers.
+        Size V of the alphabet; symbols are 0, 1, ..., V - 1. `n_symbols` and `beta` are short for
+        ``emission=Categorical(n_symbols, beta)``. None for an open alphabet and for numbers.
     alpha : float, default 1.0
-        Weight of the oracle against the transitions seen: it is asked with probability
+        Weight of the oracle against the transitions seen: the oracle is used with probability
         ``alpha / (t[j] + alpha)``.
     gamma : float, default 1.0
         Weight of a new state within the oracle.
@@ -47,28 +46,29 @@ class InfiniteHMM:
         Pseudo-count of every symbol in every state: the emission of y in c has probability
         ``(e[c, y] + beta) / (e[c] + V * beta)``. Smaller values make states more specific;
         this is the parameter that matters most. The default is 1 / V (Perks' prior: all symbols
-        together count as one observation). The attribute is always the number in force, None
-        where the alphabet is open, and for numbers.
+        together count as one observation). The attribute is the value in use; it is None for an
+        open alphabet and for numbers.
     oracle : {"unvisited", "any", "rows"}, default "unvisited"
-        Whether the oracle offers only the states never reached from j (the paper's Appendix I
-        as printed), or any state; "rows" offers any, in proportion to the number of rows that
-        reach it instead of the number of transitions.
+        Which states the oracle offers. "unvisited": those never reached from j (the paper's
+        Appendix I as printed), in proportion to how often they were entered. "any": all states,
+        with the same proportions. "rows": all states, in proportion to the number of rows that
+        reach them.
     max_states : int, optional
         A particle that has this many states is not offered a new one. Unbounded by default.
     emission : Categorical or another family, optional
-        What states emit, instead of `n_symbols` and `beta`. The attribute is None for a
-        `Categorical`, whose parameters are those two attributes. The others are `OpenVocabulary`,
-        `Gaussian`, `Poisson`, `Product` and `CompiledEmission`.
+        The emission family, instead of `n_symbols` and `beta`: a `Categorical`, `OpenVocabulary`,
+        `Gaussian`, `Poisson`, `Product` or `CompiledEmission`. A `Categorical` is stored as
+        `n_symbols` and `beta`; the attribute is then None.
     machine : {"moore", "mealy"}, default "moore"
-        Whether the row of the next transition is chosen by the state alone, or by the state and
-        the symbol that it emitted; a missing symbol has a row of its own. Numbers have "moore".
+        Whether the state alone selects the row of the next transition, or the state and the symbol
+        that it emitted; a missing symbol has its own row. Numbers require "moore".
     kappa : float, default 0.0
         Stickiness: added to the transitions of every state to itself.
     forget : float, default 0.0
         Counts fade by a power: at step n, what was counted at step i weighs ``(i / n)**forget``.
     half_life : float or timedelta, optional
-        Counts fade at a fixed rate: half of a count is left after so many symbols or, if it is a
-        time span, after that time by the time stamps of the symbols. At most one of `forget` and
+        Counts fade at a fixed rate: half of a count is left after this number of symbols or, for a
+        timedelta, after this time by the symbols' time stamps. At most one of `forget` and
         `half_life` may be given.
 
     Examples
@@ -80,17 +80,17 @@ class InfiniteHMM:
     >>> mdvpf.InfiniteHMM(n_symbols=4).beta
     0.25
 
-    An alphabet that nobody listed:
+    An open alphabet:
 
     >>> model = mdvpf.InfiniteHMM(emission=mdvpf.OpenVocabulary(concentration=2.0))
     >>> model.n_symbols is None, model.is_open
     (True, True)
     """
 
-    n_symbols: int = None  # type: ignore[assignment]  # None if there is no fixed alphabet
+    n_symbols: int = None  # type: ignore[assignment]  # None without a fixed alphabet
     alpha: float = 1.0
     gamma: float = 1.0
-    beta: float = None  # type: ignore[assignment]  # a number once `__post_init__` is through
+    beta: float = None  # type: ignore[assignment]  # set by `__post_init__`
     oracle: Oracle = "unvisited"
     max_states: int | None = None
     _: KW_ONLY
@@ -100,7 +100,7 @@ class InfiniteHMM:
     forget: float = 0.0
     half_life: float | timedelta | None = None
 
-    if TYPE_CHECKING:  # what `dataclass` makes, but for beta, which may be given as None
+    if TYPE_CHECKING:  # the generated signature, except that arguments may be None
 
         def __init__(
             self,
@@ -131,7 +131,7 @@ class InfiniteHMM:
         if self.numbers is not None and self.machine == "mealy":
             raise ValueError(
                 f"machine='mealy': expected 'moore' together with emission={self.emission!r}: "
-                "numbers choose no row"
+                "rows of a Mealy machine depend on symbols"
             )
         most_real = validate.LARGEST_PARAMETER
         put(self, "kappa", validate.real("kappa", self.kappa, low=0.0, high=most_real))
@@ -159,7 +159,7 @@ class InfiniteHMM:
                 if getattr(self, name) is not None:
                     raise ValueError(
                         f"{name}={getattr(self, name)!r}: expected None together with "
-                        f"emission={family!r}, which says it"
+                        f"emission={family!r}, which defines it"
                     )
         if isinstance(family, (OpenVocabulary, *NUMBER_FAMILIES)):
             return
@@ -173,18 +173,18 @@ class InfiniteHMM:
         parts = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in fields(self)
-            if field.name not in self._unsaid
+            if field.name not in self._unused_fields
         ]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     @property
-    def _unsaid(self) -> tuple[str, ...]:
-        """Fields that say nothing: those of the other kind of alphabet."""
+    def _unused_fields(self) -> tuple[str, ...]:
+        """The fields that this kind of emission does not use."""
         return ("emission",) if self.emission is None else ("n_symbols", "beta")
 
     @property
     def is_open(self) -> bool:
-        """Whether the alphabet is open: symbols are numbered as they appear."""
+        """Whether the alphabet is open: symbols are numbered by first appearance."""
         return isinstance(self.emission, OpenVocabulary)
 
     @property
@@ -199,7 +199,7 @@ class InfiniteHMM:
 
     @property
     def has_real_counts(self) -> bool:
-        """Whether the core holds counts as 32-bit floats: not in the model of the paper."""
+        """Whether the core stores counts as 32-bit floats; the model of the paper has integers."""
         return self.numbers is not None or bool(extensions(self).keys() - {"emission"})
 
     @property
@@ -214,11 +214,10 @@ class InfiniteHMM:
 
     @classmethod
     def paper(cls, n_symbols: int) -> Self:
-        """Return the model as the paper has it: the default but for beta, which is 0.3.
+        """Return the model of the paper: the defaults, with beta 0.3.
 
-        The paper sets alpha = gamma = 1 and prints the oracle "unvisited". It says nothing of
-        beta: 0.3 is what the code of the authors of VPA has, and what the experiments here take
-        where they name no other.
+        The paper sets alpha = gamma = 1 and prints the oracle "unvisited". It does not give beta;
+        0.3 is the value in the code of VPA's authors, and the default of the experiments here.
 
         Examples
         --------
@@ -231,7 +230,7 @@ class InfiniteHMM:
 
 
 def extensions(model: InfiniteHMM) -> dict[str, Any]:
-    """Return the arguments by which a model differs from the paper's in kind, not in degree.
+    """Return the arguments that extend a model beyond the paper's, such as forgetting.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pictures, with Matplotlib: lines in panels, and what is inside of a filter."""
+"""Figures with Matplotlib: lines in panels, runs, particles and incidents."""
 
 from mdvpf.plots.filter_plots import emission_table, run_figure, transition_graph
 from mdvpf.plots.incident_plot import incident_figure

@@ -1,8 +1,8 @@
-"""Pictures of a filter: a run at a glance, and what the heaviest particle has learnt.
+"""Figures of a run, and of the transitions and emissions of a particle.
 
-A run is five strips over the same time: surprise with its alarms, the number of states, the
-effective sample size, the discarded share, and the path of states. A particle is its transition
-graph and its emission table. As in `plots`, nothing depends on colour.
+A run has five strips over the same time axis: surprise with alarms, number of states, effective
+sample size, discarded share, and the path of states. A particle has a transition graph and an
+emission table. All figures can be read without colour.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DARK, _ACCENT, _LIGHT = "#000000", "#d55e00", "0.75"
-_WINDOW = 50  # strips of more than a few such are smoothed over it
-_COLUMNS = 800  # of the strip of states; less than its pixels, so that none is left out
-_FEW_STATES = 12  # so many are all named on the axis
+_WINDOW = 50  # symbols; the window of the mean in longer strips
+_COLUMNS = 800  # of the strip of states; fewer than its pixels, so that every column is visible
+_FEW_STATES = 12  # up to this number, every state has a tick on the axis
 
 
 def run_figure(
@@ -36,14 +36,14 @@ def run_figure(
     changes: Sequence[int] = (),
     title: str = "",
 ) -> Figure:
-    """Draw a run at a glance.
+    """Draw an overview of a run.
 
     Parameters
     ----------
     result : FilterResult
         The run.
     path : array_like of int, optional
-        The states at the last symbols of the run, such as ``pf.path()``.
+        The states of the last symbols of the run, such as ``pf.path()``.
     alarms : array_like of bool, optional
         Whether each symbol raised an alarm.
     changes : sequence of int, optional
@@ -120,9 +120,9 @@ def _line(axes: Axes, values: NDArray[np.float64], label: str) -> None:
 
 
 def _state_strip(axes: Axes, states: NDArray[np.int64], n: int) -> None:
-    """Draw one row a state, the darker the more of the time the path is in it."""
+    """Draw one row a state; darker columns mean that the path is in the state more often."""
     n_states = int(states.max()) + 1
-    width = -(-len(states) // _COLUMNS)  # symbols a column, the last one perhaps with fewer
+    width = -(-len(states) // _COLUMNS)  # symbols a column
     column = np.arange(len(states)) // width
     strip = np.zeros((n_states, int(column[-1]) + 1))
     np.add.at(strip, (states, column), 1.0)
@@ -143,10 +143,10 @@ def _state_strip(axes: Axes, states: NDArray[np.int64], n: int) -> None:
 
 
 def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float = 0.05) -> Figure:
-    """Draw which states follow which, in one particle.
+    """Draw the transitions between the states of a particle as a graph.
 
-    States are on a circle, the larger the more often they were entered. An arrow is the wider the
-    larger its share among the transitions from a state, which is written beside it.
+    States are placed on a circle; their size shows how often they were entered. The width of an
+    arrow and the number beside it show its share of the transitions from its state.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def _arrow(
     radii: tuple[float, float],
     share: float,
 ) -> None:
-    """Draw an arrow that bends to its left, so that there and back are two arrows."""
+    """Draw an arrow that bends to its left, so that opposite arrows do not overlap."""
     from matplotlib.patches import FancyArrowPatch
 
     direction = (end - start) / np.linalg.norm(end - start)
@@ -254,8 +254,8 @@ def _arrow(
             **style,
         )
     )
-    # The arc is a quadratic Bezier curve, whose control point is off the middle by the bend.
-    # A third of the way along, labels of arrows that cross in the middle stay apart.
+    # The arc is a quadratic Bezier curve whose control point is off the middle by the bend. The
+    # label is a third of the way along, because arrows may cross in the middle.
     control = (tail + head) / 2 + bend * np.array([head[1] - tail[1], tail[0] - head[0]])
     at = 0.35
     _share(axes, (1 - at) ** 2 * tail + 2 * at * (1 - at) * control + at**2 * head, share)
@@ -278,7 +278,7 @@ def _loop(
 
 
 def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -> Figure:
-    """Draw which symbols each state emits, in one particle: shares as shades, counts as numbers.
+    """Draw the emissions of the states of a particle: shares as shades, counts as numbers.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -
     k : int, optional
         The particle; the heaviest by default.
     top : int, default 30
-        Show so many symbols, those that came most often.
+        Number of symbols to show, the most frequent ones.
 
     Examples
     --------
@@ -323,7 +323,7 @@ def emission_table(pf: ParticleFilter, *, k: int | None = None, top: int = 30) -
     if pf.vocabulary is not None:
         labels = list(pf.vocabulary)
         names = [label_text(labels[symbol]) for symbol in shown]
-    # A label is text, whatever is in it: a dollar sign is no formula, and space is to be seen.
+    # Escape dollar signs, which would start a formula, and show blank labels by their repr.
     names = [(name if name.strip() else repr(name)).replace("$", r"\$") for name in names]
     axes.set_xticks(range(width), names, rotation=90 if max(map(len, names)) > 2 else 0)
     axes.set_yticks(range(n))

@@ -1,4 +1,4 @@
-"""A picture of an incident: the surprise around it, and what contributed to it."""
+"""Figure of an incident: the surprise around it, and the largest contributions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def incident_figure(trace: Trace | None, explanation: Explanation, *, first: int
     Parameters
     ----------
     trace : Trace
-        The last symbols, as `SurpriseDetector.trace` has them.
+        The last symbols: `SurpriseDetector.trace`.
     explanation : Explanation
-        What `SurpriseDetector.explain` returned.
+        The result of `SurpriseDetector.explain`.
     first : int, default 0
-        Number of the symbol of time 0, as the reader counts them.
+        The number shown for the symbol at time 0.
 
     Examples
     --------

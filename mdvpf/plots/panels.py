@@ -1,6 +1,6 @@
-"""Figures that can be read without colour: every method has its own dashes, shade and marker.
+"""Line plots that can be read without colour: every method has its own dashes, shade and marker.
 
-A figure is a row of panels, a panel a set of lines. Figures are saved as PNG and as SVG, without
+A figure is a grid of panels; a panel is a set of lines. Figures are saved as PNG and SVG without
 dates, so that the same lines give the same files.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours of different lightness, and for each a dash pattern and a marker.
+# Colours of different lightness, each with a dash pattern and a marker.
 STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#000000", "linestyle": "-", "marker": "o"},
     {"color": "#d55e00", "linestyle": (0, (5, 1.5)), "marker": "s"},
@@ -66,7 +66,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """One plot: lines with a title and labelled axes, and marks at points of time."""
+    """One plot: lines, a title, labelled axes, and vertical marks."""
 
     title: str
     xlabel: str
@@ -79,7 +79,7 @@ class Panel:
 
 
 def require() -> None:
-    """Raise an ImportError that says what to install, if figures cannot be drawn."""
+    """Raise an ImportError that names the package to install if Matplotlib is missing."""
     with needed("a figure", "matplotlib", "plot"):
         import matplotlib  # noqa: F401
 
@@ -102,7 +102,7 @@ def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:
     rows = -(-len(panels) // columns)
     width = max(7.5, 5.0 * columns)
     result = Figure(figsize=(width, 3.6 * rows + 1.0), layout="constrained")
-    # Some ten letters an inch: a longer title would be cut off.
+    # About ten letters fit into an inch; a longer line would be cut off.
     result.suptitle("\n".join(textwrap.fill(line, round(9 * width)) for line in title.splitlines()))
     grid = result.subplots(rows, columns, squeeze=False).ravel()
     handles: dict[str, Any] = {}
@@ -121,19 +121,19 @@ def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:
 
 
 def _legend_columns(n: int, most: int) -> int:
-    """Return how many columns fill the rows evenly."""
+    """Return the number of columns that fills the rows evenly."""
     rows = -(-n // most)
     return -(-n // rows)
 
 
 def _marked(line: Line, i: int, panel: Panel) -> list[int]:
-    """Return which points of a line have a marker: each line has them at places of its own."""
+    """Return the indices of the points with a marker, which differ between the lines."""
     if len(line.x) <= MARKERS_A_LINE:
         return list(range(len(line.x)))
-    place = np.log(np.maximum(line.x, line.x[line.x > 0].min())) if panel.log_x else line.x
+    x = np.log(np.maximum(line.x, line.x[line.x > 0].min())) if panel.log_x else line.x
     steps = np.arange(MARKERS_A_LINE) + (i + 0.5) / len(panel.lines)
-    goals = place[0] + (place[-1] - place[0]) * steps / MARKERS_A_LINE
-    found: list[int] = np.searchsorted(place, goals).tolist()
+    targets = x[0] + (x[-1] - x[0]) * steps / MARKERS_A_LINE
+    found: list[int] = np.searchsorted(x, targets).tolist()
     return found
 
 
@@ -147,7 +147,7 @@ def _draw(axes: Axes, panel: Panel) -> dict[str, Any]:
             line.x,
             line.y,
             linewidth=1.6,
-            markeredgecolor="white",  # or a marker is lost where lines are close
+            markeredgecolor="white",  # keeps markers visible on crossing lines
             markeredgewidth=0.5,
             markevery=_marked(line, i, panel),
             **{"markersize": 6.5, **style},
@@ -184,9 +184,9 @@ def save(drawing: Figure, stem: Path) -> list[Path]:
 
 
 def trailing_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Return the mean of the last `window` columns, at every column that has so many before it.
+    """Return the mean over the last `window` columns, from column ``window - 1`` on.
 
-    It looks back only: what it shows at a change point was known there.
+    The window only looks back: the mean at a change point uses nothing after it.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def trailing_mean(values: NDArray[np.float64], window: int) -> NDArray[np.float6
 def with_band(
     label: str, x: NDArray[np.float64], values: NDArray[np.float64], scale: float = 1.0
 ) -> Line:
-    """Return the `Line` of a panel: the mean over rows, with a band of `scale` standard errors."""
+    """Return a `Line`: the mean over rows, with a band of `scale` standard errors."""
     band = None
     if len(values) > 1:
         band = scale * values.std(axis=0, ddof=1) / np.sqrt(len(values))

@@ -1,7 +1,7 @@
-"""What all predictors share: the protocol and its run loop, input, results and vocabularies.
+"""The protocol of predictors: its run loop, input, results, keys and vocabularies.
 
 A predictor gives the distribution of the next symbol of a stream. Filters, baselines and mixtures
-are predictors; they live in packages of their own.
+are predictors and have packages of their own.
 """
 
 from mdvpf.predictor.conformance import check_predictor

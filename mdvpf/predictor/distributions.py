@@ -13,14 +13,14 @@ from mdvpf.predictor.stream import MISSING, Stream
 def run_distributions(
     predictor: Predictor, stream: Stream
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Let a predictor absorb a stream that was read and ends no sequences.
+    """Let a predictor absorb a validated stream that ends no sequences.
 
-    Returns the reports, and for each symbol a row with what `predict_proba` would have returned
-    before it; rows of an open alphabet end with zeros. Predictors with compiled cores do it in one
-    call, all others symbol by symbol.
+    Returns the reports and, for each symbol, the row that `predict_proba` would have returned
+    before it; rows of an open alphabet are padded with zeros. Predictors with a compiled core do
+    this in one call, others symbol by symbol.
     """
-    most = max(predictor.n_symbols, int(stream.symbols.max()) + 1) + predictor.is_open
-    out = np.zeros((1, len(stream), most))
+    width = max(predictor.n_symbols, int(stream.symbols.max()) + 1) + predictor.is_open
+    out = np.zeros((1, len(stream), width))
     if type(predictor)._absorb_distributions is not Predictor._absorb_distributions:
         return predictor._run_keyed(stream, out=out), out[0]
     reports = np.empty((len(stream), N_FIELDS))

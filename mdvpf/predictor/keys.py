@@ -1,8 +1,8 @@
 """Keys: which of several interleaved sequences a symbol belongs to.
 
-Users name sequences by labels; inside of predictors they go by small numbers. One `KeyTable`, of
-the outermost predictor, knows both, and in which order the keys were used. A key whose sequence has
-not begun, or has ended, is not in the table, and its number is given to another.
+Users name sequences by labels; predictors use small numbers internally. The `KeyTable` of the
+outermost predictor maps labels to numbers and records the order of use. A key whose sequence has
+not begun or has ended is not in the table, and its number is reused.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf.predictor.vocabulary import Label, label_from_json, label_to_json, read_label
 
-NO_KEY = 0  # the number of key=None, which no other key ever has
-NONE_ENDS = -1  # where an array of numbers says that no key ends
+NO_KEY = 0  # the number of key=None; no other key has it
+NONE_ENDS = -1  # "no key ends", in an array of key numbers
 
 
 def read_key(name: str, key: Any) -> Label | None:
@@ -39,12 +39,12 @@ def read_keys(keys: Any, n: int) -> list[Label | None]:
         raise TypeError(f"keys={reprlib.repr(keys)}: expected one key a symbol, in a sequence")
     array = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
     if len(array) != n:
-        raise ValueError(f"keys: got {len(array)} of them; expected {n}, one a symbol")
+        raise ValueError(f"keys: got {len(array)}; expected {n}, one a symbol")
     return [read_key(f"keys[{i}]", key) for i, key in enumerate(array)]
 
 
 class Surplus(NamedTuple):
-    """A key that has to end."""
+    """A key that must end to make room for another one."""
 
     key: Label | None
     number: int
@@ -56,7 +56,7 @@ class KeyTable:
     Parameters
     ----------
     max_keys : int, optional
-        At most so many keys are in use: another one ends the key that was used longest ago.
+        Largest number of keys in use. A further key ends the key that was used longest ago.
 
     Examples
     --------
@@ -69,9 +69,9 @@ class KeyTable:
 
     def __init__(self, max_keys: int | None = None) -> None:
         self.max_keys = read_max_keys(max_keys)
-        self._numbers: dict[Label | None, int] = {}  # the key used longest ago comes first
-        self._free: list[int] = []  # numbers of keys that ended, to be given again
-        self._n_given = 1  # numbers ever given, that of key=None included
+        self._numbers: dict[Label | None, int] = {}  # the least recently used key comes first
+        self._free: list[int] = []  # numbers of ended keys, for reuse
+        self._n_given = 1  # numbers ever assigned, including that of key=None
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -85,7 +85,7 @@ class KeyTable:
         return not self._numbers or (len(self._numbers) == 1 and None in self._numbers)
 
     def labels(self) -> list[Label | None]:
-        """Return the keys in use, the one used longest ago first."""
+        """Return the keys in use, the least recently used first."""
         return list(self._numbers)
 
     def number(self, key: Label | None) -> int | None:
@@ -93,7 +93,7 @@ class KeyTable:
         return self._numbers.get(key)
 
     def next_number(self, key: Label | None) -> int:
-        """Return the number that a key has, or would get."""
+        """Return the number of a key, or the one that it would get."""
         number = self._numbers.get(key)
         if number is not None:
             return number
@@ -102,13 +102,13 @@ class KeyTable:
         return self._free[-1] if self._free else self._n_given
 
     def surplus(self, key: Label | None) -> Surplus | None:
-        """Return the key that has to end before this one can be used; None if none has to."""
+        """Return the key that must end before `key` can be used, or None."""
         if self.max_keys is None or key in self._numbers or len(self._numbers) < self.max_keys:
             return None
         return Surplus(*next(iter(self._numbers.items())))
 
     def next_use(self, key: Label | None) -> tuple[int, int]:
-        """Return the number that a key will be used by, and that which ends, or `NONE_ENDS`."""
+        """Return the number that a key will get, and the number that ends, or `NONE_ENDS`."""
         surplus = self.surplus(key)
         if surplus is None:
             return self.next_number(key), NONE_ENDS
@@ -117,7 +117,7 @@ class KeyTable:
         return surplus.number, surplus.number
 
     def use(self, key: Label | None) -> int:
-        """Note that a key is used, for which there is room; return its number."""
+        """Record the use of a key, for which there must be room; return its number."""
         number = self._numbers.pop(key, None)
         if number is None:
             number = self.next_number(key)
@@ -129,7 +129,7 @@ class KeyTable:
         return number
 
     def end(self, key: Label | None) -> int | None:
-        """Forget a key; return the number that it had, None if it was not in use."""
+        """Remove a key; return its number, None if it was not in use."""
         number = self._numbers.pop(key, None)
         if number is not None and number != NO_KEY:
             self._free.append(number)
@@ -162,7 +162,7 @@ class KeyTable:
     # -- in a checkpoint -------------------------------------------------------------------
 
     def to_values(self) -> dict[str, Any]:
-        """Return the table as JSON knows it."""
+        """Return the table as JSON values."""
         return {
             "max_keys": self.max_keys,
             "keys": [None if key is None else label_to_json(key) for key in self._numbers],
@@ -173,7 +173,7 @@ class KeyTable:
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:
-        """Return the table of such values, or raise."""
+        """Return the table that `to_values` wrote, or raise."""
         self = cls(values["max_keys"])
         keys = [None if key is None else label_from_json(key) for key in values["keys"]]
         n_given = validate.integer("n_given", values["n_given"], low=1, high=2**31 - 1)
@@ -194,7 +194,7 @@ class KeyTable:
 
 
 def read_max_keys(max_keys: Any) -> int | None:
-    """Return how many keys may be in use, None for any number, or raise."""
+    """Return the limit on keys in use, None for no limit, or raise."""
     if max_keys is None:
         return None
     return validate.integer("max_keys", max_keys, low=1, also=", or None")

@@ -1,4 +1,4 @@
-"""What goes with the numbers of a predictor: labels of its symbols, its keys, and saving both."""
+"""Labels of a predictor's symbols, the table of its keys, and how a checkpoint holds both."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mdvpf.predictor.vocabulary import Vocabulary
 
 
 class Labelled(checkpoint.Saveable):
-    """Base of predictors: a vocabulary for symbols, a table for keys."""
+    """Base class of predictors: a vocabulary for symbols, a table for keys."""
 
     @property
     @abstractmethod
     def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
+        """Size of the alphabet; for an open one, the number of symbols seen."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
+        """Whether the alphabet is open: the symbol `n_symbols` stands for one never seen."""
         return False
 
     _key_table: KeyTable | None = None
@@ -33,16 +33,16 @@ class Labelled(checkpoint.Saveable):
             self._key_table = KeyTable()
         return self._key_table
 
-    # -- what the symbols stand for --------------------------------------------------------
+    # -- labels of the symbols -------------------------------------------------------------
 
     _vocabulary: Vocabulary | None = None
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """What the symbols stand for: a `Vocabulary`, or None unless set.
+        """The labels of the symbols: a `Vocabulary`, or None unless set.
 
-        With it `run` and `score` take labels beside symbols. It plays no part in what the
-        predictor does with them; copies and checkpoints carry it along.
+        With a vocabulary, `run` and `score` accept labels as well as symbols. It does not affect
+        predictions. Copies and checkpoints include it.
 
         Examples
         --------
@@ -63,7 +63,7 @@ class Labelled(checkpoint.Saveable):
         self._vocabulary = vocabulary
 
     def _learn_labels(self, trial: Vocabulary) -> None:
-        """Take over the labels that a copy of the vocabulary has learnt in a run."""
+        """Add the labels that a copy of the vocabulary has learnt in a run."""
         vocabulary = self._vocabulary
         assert vocabulary is not None
         labels = list(trial)
@@ -73,12 +73,12 @@ class Labelled(checkpoint.Saveable):
     # -- checkpoints -----------------------------------------------------------------------
 
     def _to_state(self) -> checkpoint.State:
-        """Return what the predictor is made of, the vocabulary aside."""
+        """Return the state of the predictor, without its vocabulary and keys."""
         raise TypeError(f"{type(self).__name__} cannot be saved")
 
     @classmethod
     def _from_state(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
-        """Return the predictor of such a state, or raise; `given` is what `load` was passed."""
+        """Return the predictor of a state, or raise; `given` holds the arguments of `load`."""
         raise TypeError(f"{cls.__name__} cannot be loaded")
 
     def _to_checkpoint(self) -> checkpoint.State:
@@ -91,7 +91,7 @@ class Labelled(checkpoint.Saveable):
         if not (self._table.is_plain and self._table.max_keys is None):
             values["keys"] = self._table.to_values()
             version = max(version, 2)
-        return replace(state, values=values, version=version)  # all others are as in version 0.1
+        return replace(state, values=values, version=version)  # without keys, as in version 0.1
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
@@ -101,7 +101,7 @@ class Labelled(checkpoint.Saveable):
         if vocabulary is not None:
             read = Vocabulary._from_values(vocabulary)
             if predictor.is_open and read.is_open:
-                predictor._vocabulary = read  # which may be ahead of the symbols, or behind
+                predictor._vocabulary = read  # its size may differ from `n_symbols`
             else:
                 predictor.vocabulary = read
         if keys is not None:
@@ -112,12 +112,12 @@ class Labelled(checkpoint.Saveable):
 
     @property
     def _has_begun(self) -> bool:
-        """Whether the sequence of key=None has begun, as far as a file without keys tells."""
+        """Whether the sequence of key=None has begun, for a file without a table of keys."""
         return True
 
 
 def _check_size(vocabulary: Vocabulary, n_symbols: int, is_open: bool) -> None:
-    """Check that a vocabulary goes with an alphabet of so many symbols, open or not."""
+    """Check that a vocabulary fits an alphabet of `n_symbols` symbols, open or not."""
     n = vocabulary.n_symbols
     if is_open:
         if not vocabulary.is_open or n != n_symbols:
@@ -132,6 +132,6 @@ def _check_size(vocabulary: Vocabulary, n_symbols: int, is_open: bool) -> None:
     ):
         raise ValueError(
             f"vocabulary={vocabulary!r} of {n} symbols: expected {n_symbols}, as the predictor "
-            "has; what it has learnt depends on the size of its alphabet, so it cannot be carried "
-            "over to another one: make a new predictor, or one whose alphabet is open"
+            "has; the size of its alphabet is fixed: create a new predictor, or one with an open "
+            "alphabet"
         )

@@ -1,7 +1,7 @@
-"""Labels among the symbols of a run: what a vocabulary makes of them.
+"""Translate labels among the symbols of a run.
 
 Labels are text, bytes and tuples. An integer is always a symbol, even if the vocabulary has
-integers for labels: `Vocabulary.encode` is for those.
+integer labels; `Vocabulary.encode` translates those.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mdvpf._support import validate
 from mdvpf.predictor.vocabulary import Vocabulary
 
 _LABELS = (str, bytes, tuple)
-_KINDS = "OSTU"  # of arrays that may hold labels: objects, and text of every sort
+_KINDS = "OSTU"  # kinds of NumPy dtypes that may hold labels: objects and text
 
 
 def with_symbols(symbols: Any, vocabulary: Vocabulary | None, n_seen: int | None = None) -> Any:
-    """Return what `run` was given, with the symbol of each label in its place.
+    """Return the argument of `run` with each label replaced by its symbol.
 
-    An open vocabulary takes the labels that it does not have; `n_seen` is how many symbols a
-    predictor with an open alphabet has seen. Everything else is left as it is, for others to judge.
+    An open vocabulary adds new labels. `n_seen` is the number of symbols that a predictor with an
+    open alphabet has seen. All other values are returned unchanged and unchecked.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def with_symbols(symbols: Any, vocabulary: Vocabulary | None, n_seen: int | None
         listed = validate.without_nulls(symbols)
         values = listed if isinstance(listed, list) else array.tolist()
     elif isinstance(symbols, (str, bytes, bytearray, Mapping, Set)):
-        return symbols  # characters and keys are no labels in order
+        return symbols  # a string, a mapping and a set are no sequences of labels
     elif isinstance(symbols, Iterable):
         values = list(symbols)
     else:
@@ -49,8 +49,8 @@ def with_symbols(symbols: Any, vocabulary: Vocabulary | None, n_seen: int | None
         return values
     if n_seen is not None and vocabulary.n_symbols != n_seen:
         raise ValueError(
-            f"symbols: got labels, and the vocabulary has {vocabulary.n_symbols} symbols where the "
-            f"predictor has seen {n_seen}; expected the same, so that each label has its own"
+            f"symbols: got labels, but the vocabulary has {vocabulary.n_symbols} symbols and the "
+            f"predictor has seen {n_seen}; expected equal numbers"
         )
     return [_with_symbol(f"symbols[{i}]", value, vocabulary) for i, value in enumerate(values)]
 
@@ -60,7 +60,7 @@ def _with_symbol(name: str, value: Any, vocabulary: Vocabulary) -> Any:
         return vocabulary._add(name, value)
     if vocabulary.is_open and isinstance(value, (int, np.integer)) and value >= len(vocabulary):
         raise ValueError(
-            f"{name}={value!r}: expected a label, or the symbol of one, as the other new ones have "
-            "labels"
+            f"{name}={value!r}: expected a label or the symbol of one; new symbols and labels "
+            "cannot be mixed"
         )
     return value

@@ -1,8 +1,8 @@
-"""Users' own predictors with keys: what they write, and the table of keys that goes with it.
+"""Maintain the table of keys of predictors that users define.
 
-A user's predictor keeps its positions by key, in whatever way. So that it need not count them, its
-`update`, `new_sequence` and `copy` are wrapped when the class is made: they keep the `KeyTable`
-as well, and end the key used longest ago where there would be more than `max_keys`.
+A user's predictor stores its positions by key in any way. When its class is created, `update`,
+`new_sequence` and `copy` are wrapped. The wrappers maintain the `KeyTable`, and end the key used
+longest ago if there would be more than `max_keys`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def has_key(method: Callable[..., Any]) -> bool:
 
 
 def keep_table(cls: type) -> None:
-    """Wrap the methods that a class of a user's defines, if they take keys."""
+    """Wrap the methods of a user's class that take keys, and its `copy`."""
     for name, wrapped in (("update", _update), ("new_sequence", _new_sequence)):
         method = vars(cls).get(name)
         if callable(method) and has_key(method):
@@ -39,7 +39,8 @@ def _update(update: Callable[..., Any]) -> Callable[..., Any]:
         key = read_key("key", key)
         surplus = self._table.surplus(key)
         if surplus:
-            read_symbol(symbol, self.n_symbols + self.is_open)  # a bad one must change nothing
+            # Check the symbol before a key ends: an error must change nothing.
+            read_symbol(symbol, self.n_symbols + self.is_open)
             self.new_sequence(key=surplus.key)
         found = update(self, symbol, key=key, **others)
         self._table.use(key)

@@ -1,10 +1,10 @@
 """The protocol of a next-symbol predictor, and the one loop that runs them all.
 
-Everything that predicts the next symbol of a stream, filters among them, has `n_symbols`,
-`predict_proba`, `update`, `new_sequence`, `run`, `score` and `copy`, so that experiments,
-detectors and mixtures take any of them. A predictor supplies the first four and `copy`; the
-loop, the reading of input and the scoring of a continuation are here. Those that say what they
-are made of can be saved, with their vocabulary and their keys (see `labelled.py`).
+Everything that predicts the next symbol of a stream, filters included, has `n_symbols`,
+`predict_proba`, `update`, `new_sequence`, `run`, `score` and `copy`, so experiments, detectors and
+mixtures accept any of them. A predictor implements the first four and `copy`. This module adds the
+run loop, the validation of input and `score`. Predictors that implement `_to_state` and
+`_from_state` can be saved, with vocabulary and keys (see `labelled.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mdvpf.predictor.vocabulary import Label, Vocabulary
 
 
 def read_step(predictor: Predictor, step: Any) -> Step:
-    """Return what the `update` of a predictor returned, or raise if it is no `Step`."""
+    """Return the result of a predictor's `update` as a `Step`, or raise if it is none."""
     if isinstance(step, Step):
         return step
     if isinstance(step, tuple) and len(step) == len(Step._fields):
@@ -41,12 +41,12 @@ def read_step(predictor: Predictor, step: Any) -> Step:
 
 
 class Predictor(Labelled):
-    """Base of everything that predicts the next symbol of a stream.
+    """Base class of everything that predicts the next symbol of a stream.
 
-    A predictor of one's own supplies `n_symbols`, `predict_proba`, `update`, `new_sequence` and
-    `copy`. Its methods need no `key` as long as it is given none; with keys, it has a position for
-    each, and `n_keys` and `max_keys` look after themselves. `check_predictor` tells whether it
-    keeps all promises.
+    To write your own predictor, implement `n_symbols`, `predict_proba`, `update`, `new_sequence`
+    and `copy`. Without keys the methods need no argument `key`. With keys, the predictor stores a
+    position for each key, and this class maintains `n_keys` and `max_keys`. `check_predictor`
+    tests whether a predictor follows the protocol.
 
     Examples
     --------
@@ -73,24 +73,23 @@ class Predictor(Labelled):
         """Return an independent copy."""
 
     def freeze(self) -> Predictor:
-        """Return a predictor that predicts as this one does now, and no longer learns."""
+        """Return a predictor with the present parameters that no longer learns."""
         raise TypeError(f"{type(self).__name__} cannot be frozen")
 
     def _description(self) -> str:
-        """Return in full what the predictor is; `repr` may leave something out."""
+        """Return a full description of the predictor; `repr` may leave something out."""
         return repr(self)
 
     def tell_time(self, time: Time) -> None:
-        """Say what time it is: that of the symbol which comes next.
+        """Set the time of the next symbol.
 
-        Counts of a model whose half-life is a time span fade up to then; all others take no
-        notice. Time does not run backwards: a symbol that comes late counts as one of the latest
-        time told.
+        The counts of a model whose half-life is a time span fade up to this time; other models
+        ignore it. Time never runs backwards: an earlier time counts as the latest one told.
 
         Parameters
         ----------
         time : float, datetime or datetime64
-            Seconds since 1970, or a date; a datetime has to have a time zone.
+            Seconds since 1970, or a date; a datetime must have a time zone.
 
         Examples
         --------
@@ -108,7 +107,7 @@ class Predictor(Labelled):
         self._tell_time(read_time("time", time))
 
     def _tell_time(self, time: float) -> None:
-        """Let counts that fade by time fade up to a time."""
+        """Fade counts up to a time, in a model that fades by time."""
 
     # -- keys ------------------------------------------------------------------------------
 
@@ -128,7 +127,7 @@ class Predictor(Labelled):
 
     @property
     def max_keys(self) -> int | None:
-        """At most so many keys are in use: another one ends that which was used longest ago.
+        """Largest number of keys in use; a further key ends the one used longest ago.
 
         Examples
         --------
@@ -155,7 +154,7 @@ class Predictor(Labelled):
 
     @property
     def _is_own(self) -> bool:
-        """Whether it is a user's own, called by `update`: labels, not numbers of keys."""
+        """Whether a user defined the class: it is called by `update`, with labels as keys."""
         return type(self)._step is Predictor._step
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -164,7 +163,7 @@ class Predictor(Labelled):
             keep_table(cls)
 
     def _numbered(self, stream: Stream, table: KeyTable) -> Stream:
-        """Return a stream as `_run` takes it, and note in the table that its keys are used."""
+        """Return a stream as `_run` takes it, and record the use of its keys in the table."""
         return stream if self._is_own else stream.numbered(table)
 
     def _check_keys(self) -> None:
@@ -175,7 +174,7 @@ class Predictor(Labelled):
             )
 
     def _update(self, symbol: int, key: Label | None) -> Sequence[float]:
-        """Absorb a symbol that was checked, by the number of its key: `update` of ours."""
+        """Absorb a validated symbol by the number of its key: `update` of built-in predictors."""
         table = self._table
         if key is None and table.is_plain:
             fields = self._step(symbol)
@@ -192,7 +191,7 @@ class Predictor(Labelled):
         return fields
 
     def _new_sequence(self, key: Label | None) -> None:
-        """End the sequence of a key by its number: `new_sequence` of ours."""
+        """End the sequence of a key: `new_sequence` of built-in predictors."""
         key = read_key("key", key)
         if key is not None:
             self._check_keys()
@@ -200,7 +199,7 @@ class Predictor(Labelled):
         self._table.end(key)
 
     def _twin(self) -> Self:
-        """Return an object with the same attributes, but a table of keys of its own."""
+        """Return an object with the same attributes, but its own table of keys and vocabulary."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin._key_table = self._table.copy()
@@ -209,20 +208,20 @@ class Predictor(Labelled):
         return twin
 
     def _number(self, key: Label | None) -> int:
-        """Return the number of a key, or one that no key has, whose sequence has not begun."""
+        """Return the number of a key; an unused number if its sequence has not begun."""
         if key is None:
             return NO_KEY
         self._check_keys()
         return self._table.next_number(read_key("key", key))
 
-    # What ours implement, by the number of the key. Members of a mixture are called by these.
+    # Built-in predictors implement these methods, with numbers for keys. Mixtures call them.
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
-        """Absorb a symbol that was checked, or `MISSING`; return the fields of `Step`."""
+        """Absorb a validated symbol, or `MISSING`; return the fields of `Step`."""
         return self._own_step(symbol, None if number == NO_KEY else number)
 
     def _own_step(self, symbol: int, key: Label | None) -> Step:
-        """Absorb a symbol that was checked, by `update` of a user's own."""
+        """Absorb a validated symbol by the `update` of a user's predictor."""
         found = None if symbol == MISSING else symbol
         step = self.update(found) if key is None else self.update(found, key=key)
         return read_step(self, step)
@@ -241,7 +240,7 @@ class Predictor(Labelled):
     # -- runs ------------------------------------------------------------------------------
 
     def _plan(self, stream: Stream) -> Any:
-        """Check and compute what a run over the stream needs beforehand; change nothing."""
+        """Validate and precompute values for a run over the stream; change nothing."""
         return None
 
     def _absorb(self, stream: Stream, plan: Any, part: slice, reports: NDArray[np.float64]) -> None:
@@ -251,7 +250,7 @@ class Predictor(Labelled):
         keys: list[Any] = [NO_KEY] * len(symbols)
         if stream.numbers is not None:
             keys = stream.numbers[part].tolist()
-        elif stream.keys is not None:  # it is a user's own, see `_numbered`
+        elif stream.keys is not None:  # a user's predictor, see `_numbered`
             step, keys = self._own_step, stream.keys[part]
         for report, symbol, key, end in zip(reports, symbols, keys, ended, strict=True):
             if end != NONE_ENDS:
@@ -260,15 +259,15 @@ class Predictor(Labelled):
             report[1:] = log_predictive, *others
             report[0] = log_predictive
 
-    # A geometric mixture takes whole distributions, and of some predictors more than one.
+    # A geometric mixture uses whole distributions; some predictors have more than one.
 
     @property
     def _n_distributions(self) -> int:
-        """How many distributions of the next symbol there are to be mixed."""
+        """Number of distributions of the next symbol that the predictor offers to a mixture."""
         return 1
 
     def _predict_distributions(self, number: int = NO_KEY) -> NDArray[np.float64]:
-        """Return these distributions for the next symbol of a key, one a row."""
+        """Return the distributions of the next symbol of a key, one a row."""
         return self._predict(number)[np.newaxis]
 
     def _absorb_distributions(
@@ -276,10 +275,9 @@ class Predictor(Labelled):
     ) -> None:
         """Absorb a stream, and write the distributions before each symbol.
 
-        They come first, then symbols, then the symbols of the alphabet; of an open alphabet, what
-        is beyond a distribution is left as it is. The predictors with compiled cores do all of it
-        in one call; of these, one with several distributions writes that of `predict_proba` if
-        `out` has room for one only.
+        The axes of `out` are distribution, step and symbol. Entries beyond the present size of an
+        open alphabet are not written. Predictors with a compiled core do this in one call. If they
+        have several distributions and `out` has room for one, they write that of `predict_proba`.
         """
         for t in range(len(stream)):
             one = stream[t : t + 1]
@@ -290,29 +288,29 @@ class Predictor(Labelled):
             number = NO_KEY if one.numbers is None else int(one.numbers[0])
             found = self._predict_distributions(number)
             out[:, t, : found.shape[1]] = found
-            begun = Stream(one.symbols, np.full_like(one.ended, NONE_ENDS), one.numbers)
-            reports[t] = self._run(begun, self._plan(begun))[0, :N_FIELDS]
+            rest = Stream(one.symbols, np.full_like(one.ended, NONE_ENDS), one.numbers)
+            reports[t] = self._run(rest, self._plan(rest))[0, :N_FIELDS]
 
     def _settle(self, n: int) -> None:
-        """Give back memory that only steps need, if it pays after so many of them."""
+        """Free the work space of steps, if that pays after a run of n symbols."""
 
     @property
     def _may_reject(self) -> bool:
-        """Whether a symbol of the alphabet may be refused, as `_plan` would tell."""
+        """Whether `_plan` may raise for a valid symbol."""
         return True
 
     @property
     def _chunk(self) -> int:
-        """How many symbols are absorbed between two looks at the progress bar."""
+        """Number of symbols between two updates of the progress bar."""
         return 1
 
     @property
     def _n_fields(self) -> int:
-        """How many columns `_absorb` writes: those of `read_reports`, and others if any."""
+        """Number of columns that `_absorb` writes: those of `read_reports`, and possibly more."""
         return N_FIELDS
 
     def _result(self, reports: NDArray[np.float64]) -> FilterResult:
-        """Return what `run` does, made of the reports of all symbols."""
+        """Return the result of `run`, given the reports of all symbols."""
         return FilterResult(**read_reports(reports))
 
     def run(
@@ -326,32 +324,32 @@ class Predictor(Labelled):
     ) -> FilterResult:
         """Absorb many symbols.
 
-        All input is checked first. An interrupt (Ctrl-C) leaves the predictor between two
-        symbols.
+        All input is validated first. An interrupt (Ctrl-C) leaves the predictor in the state after
+        some symbol.
 
         Parameters
         ----------
         symbols : array_like of int
             The symbols. Missing ones are None in a sequence, masked in a masked array, or null in
-            one of pandas (type Int64), polars or Arrow. Floats, NaN among them, are errors. If
-            the predictor has a `vocabulary`, text, bytes and tuples are labels; an integer is a
-            symbol all the same, also where labels are integers (`Vocabulary.encode` is for those).
+            an array of pandas (type Int64), polars or Arrow. Floats, including NaN, are errors. If
+            the predictor has a `vocabulary`, text, bytes and tuples are labels. An integer is
+            always a symbol; `Vocabulary.encode` translates integer labels.
         lengths : array_like of int, optional
-            Lengths of the sequences that `symbols` joins: a new sequence starts before each of
-            them, the first included. Without it the present sequence goes on.
+            Lengths of the sequences that `symbols` concatenates. Each of them starts a new
+            sequence, the first included. Without lengths the present sequence continues.
         keys : sequence of labels, optional
-            The key of each symbol, for sequences that are interleaved: each goes on where it
-            stood. Not together with `lengths`.
+            The key of each symbol, for interleaved sequences. Each key continues from its own
+            position. Not allowed together with `lengths`.
         progress : bool, default False
             Show a progress bar, if the output is a terminal.
         times : sequence of float, datetime or datetime64, optional
-            The time of each symbol, as `tell_time` takes it; None where it is not known.
+            The time of each symbol, as `tell_time` takes it; None if it is unknown.
 
         Returns
         -------
         FilterResult
-            The fields of `Step`, as arrays, and the log evidence of this run. Of a `Mixture` it is
-            a `MixtureResult`, which has its weights as well.
+            The fields of `Step` as arrays, and the log evidence of this run. A `Mixture` returns a
+            `MixtureResult`, which also has the weights.
 
         Examples
         --------
@@ -379,15 +377,15 @@ class Predictor(Labelled):
         return None
 
     def _check_symbols(self, what: str) -> None:
-        """Raise if observations are numbers, for what only symbols have."""
+        """Raise if observations are numbers; `what` names the method that needs symbols."""
         if self._family is not None:
             raise TypeError(
                 f"{what}: {type(self._family).__name__} observations are numbers, not symbols; "
-                "expected predictive(), which has their distribution"
+                "expected predictive(), which returns their distribution"
             )
 
     def _code(self, symbol: Any) -> int:
-        """Return a symbol that was checked, or `MISSING`; of numbers 0 if any was observed."""
+        """Validate a symbol and return it, or `MISSING`; for numbers, 0 if any was observed."""
         if self._family is not None:
             row = read_observation(self._family, symbol)
             return MISSING if np.isnan(row).all() else 0
@@ -396,7 +394,7 @@ class Predictor(Labelled):
     def _read(
         self, symbols: Any, lengths: Any, keys: Any, times: Any, vocabulary: Vocabulary | None
     ) -> Stream:
-        """Check what `run` was given."""
+        """Validate the arguments of `run`."""
         if self._family is not None:
             return Stream.of_numbers(self._family, symbols, lengths, keys, times)
         return Stream.read(
@@ -415,9 +413,9 @@ class Predictor(Labelled):
         advance: Callable[[int], None] | None = None,
         out: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
-        """Absorb a stream that was read, and keep the table of keys; return the reports.
+        """Absorb a validated stream and update the table of keys; return the reports.
 
-        `out` is that of `_absorb_distributions`, if they are wanted.
+        `out`, if given, receives the distributions, as in `_absorb_distributions`.
         """
         before = self._table.copy()
         try:
@@ -447,7 +445,7 @@ class Predictor(Labelled):
         reports: NDArray[np.float64] | None = None,
         advance: Callable[[int], None] | None = None,
     ) -> NDArray[np.float64]:
-        """Absorb a stream chunk by chunk, the one loop that does; return the reports."""
+        """Absorb a stream chunk by chunk; return the reports. Every run uses this loop."""
         n = len(stream)
         if reports is None:
             reports = np.empty((n, self._n_fields))
@@ -487,6 +485,6 @@ class Predictor(Labelled):
 
 
 def _after(table: KeyTable, stream: Stream, n: int) -> KeyTable:
-    """Return what becomes of a table when the first n symbols of a stream are absorbed."""
+    """Update a table by the keys of the first n symbols of a stream, and return it."""
     table.assign([None] * n if stream.keys is None else stream.keys[:n])
     return table

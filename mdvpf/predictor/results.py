@@ -1,4 +1,4 @@
-"""What a filter reports: of one step, of a run, of one particle's counts, of its memory."""
+"""The results of a predictor: of a step, of a run, a particle's counts, the memory in use."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-N_FIELDS = 6  # columns of a report: the fields of `Step`, and after the first the log evidence
+N_FIELDS = 6  # columns of a report: log predictive, log evidence, the other fields of `Step`
 
 
 class Step(NamedTuple):
-    """What one symbol did to the filter.
+    """The report on one step.
 
     Attributes
     ----------
     log_predictive : float
         Log probability of the symbol, fixed before it was used; 0 for a missing one.
     mean_states : float
-        Weighted mean number of states of the particles shown after the step.
+        Weighted mean number of states of the particles after the step.
     ess : float
         Effective sample size of their weights (for SMC, before resampling).
     n_particles : int
-        How many particles are shown.
+        Number of particles.
     discarded : float
-        Share of the candidates' weight that no survivor carries on.
+        Share of the candidates' weight that was lost in the selection.
 
     Examples
     --------
@@ -94,8 +94,8 @@ class FilterResult:
         Parameters
         ----------
         index : pandas.Index or sequence, optional
-            The index of the rows; 0, 1, ... by default. That of the symbols puts the columns
-            beside them.
+            The index of the rows; 0, 1, ... by default. Pass the index of the symbols to align the
+            frame with them.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class FilterResult:
         dim : str, default "step"
             Name of the dimension.
         coord : sequence, optional
-            Its coordinate; 0, 1, ... by default.
+            Coordinate of the dimension; 0, 1, ... by default.
 
         Examples
         --------
@@ -160,12 +160,12 @@ class MixtureResult(FilterResult):
     Attributes
     ----------
     log_predictive, mean_states, ess, n_particles, discarded, log_evidence
-        As in `FilterResult`: the particles are those of all members, each weighted by its member.
+        As in `FilterResult`, over the particles of all members, weighted by member.
     weights : ndarray of shape (n, n_members)
         Weight of each member in the prediction of each symbol.
     member_log_predictive : ndarray of shape (n, n_members)
         Log predictive of each symbol by each member; with restarts, by the mixture of all copies
-        of that member.
+        of the member.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class Counts(NamedTuple):
     transition : ndarray of shape (M, M)
         Transitions from the state of the row to that of the column.
     emission : ndarray of shape (M, V)
-        How often each state emitted each symbol; of numbers the statistics of each state.
+        How often each state emitted each symbol; for numbers, the statistics of each state.
 
     Examples
     --------
@@ -218,16 +218,16 @@ class MemoryReport:
     live : int
         Bytes of particles, count rows and history in use.
     allocated : int
-        Bytes that the filter takes of the machine: those, free space between them and work
-        space, but not what was only claimed and never written. A `run` of 256 symbols or more
-        gives the work space of its steps back at the end, and most of the free space; between
-        single calls of `update` it stays, for the next.
+        Bytes of memory that the filter occupies: live bytes, free space between them and work
+        space. Memory that was reserved but never written is not included. A `run` of 256 symbols
+        or more frees its work space and most of the free space at its end. Single calls of
+        `update` keep both for the next call.
     dense_equivalent : int
         Bytes that plain int32 tables of the same states and symbols would take.
     rows : int
-        Distinct rows and columns of counts that hold any.
+        Distinct non-empty rows and columns of counts.
     shared_rows : int
-        Those of them that more than one particle uses.
+        Rows and columns that more than one particle uses.
     history_nodes : int
         Ancestor records.
 

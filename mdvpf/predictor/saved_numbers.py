@@ -1,4 +1,4 @@
-"""Numbers of keys in a checkpoint: which keys have a position of their own there."""
+"""Save and read the numbers of the keys that have a position of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def numbers_to_arrays(numbers: Iterable[int]) -> dict[str, NDArray[Any]]:
 
 
 def taken_numbers(state: State) -> list[int]:
-    """Take the numbers of keys from a state; none if it has no such array."""
+    """Remove and return the numbers of keys of a state; empty if it has no such array."""
     if _NAME not in state.arrays:
         return []
     numbers = widened(state.arrays.pop(_NAME), "<u8")

@@ -1,4 +1,4 @@
-"""A stream as predictors take it: symbols and keys that were checked, as arrays of numbers."""
+"""`Stream`: the validated input of a run, as arrays."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from mdvpf.predictor.keys import NO_KEY, NONE_ENDS, KeyTable, read_keys
 from mdvpf.predictor.labels import with_symbols
 from mdvpf.predictor.vocabulary import Label, Vocabulary
 
-MISSING = -1  # how a missing symbol is written in the arrays of a Stream
+MISSING = -1  # a missing symbol in the arrays of a Stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
-    """Symbols as the predictors take them: checked, and with the keys as numbers.
+    """Validated symbols, with the numbers of their keys.
 
     Attributes
     ----------
     symbols : ndarray of int32
-        The symbols, `MISSING` where there is none.
+        The symbols; `MISSING` for a missing one.
     ended : ndarray of int32
         The number of the key whose sequence ends before each symbol; `NONE_ENDS` if none does.
     numbers : ndarray of int32 or None
         The number of the key of each symbol; None if all belong to key=None.
     keys : list of labels or None
-        The keys as the user gave them; None without, and in what members of a mixture are given.
+        The user's keys; None without keys, and in streams for members of a mixture.
     times : ndarray of float64 or None
-        The time stamp of each symbol in seconds, NaN where there is none.
+        The time stamp of each symbol in seconds, NaN if it is unknown.
     observations : ndarray of float64 or None
-        In a family over numbers a row for each observation, NaN for what is missing. Its symbol
-        is 0 then, or `MISSING` where all of them are missing.
+        In a family over numbers, a row for each observation; missing parts are NaN. The symbol of
+        a row is 0, or `MISSING` if all its parts are missing.
     """
 
     symbols: NDArray[np.int32]
@@ -49,7 +49,7 @@ class Stream:
         return len(self.symbols)
 
     def __getitem__(self, part: slice) -> Stream:
-        """Return a part of the stream, as members of a mixture take it."""
+        """Return a part of the stream for members of a mixture, without the user's keys."""
         numbers = None if self.numbers is None else self.numbers[part]
         times = None if self.times is None else self.times[part]
         rows = None if self.observations is None else self.observations[part]
@@ -57,7 +57,7 @@ class Stream:
 
     @property
     def starts(self) -> NDArray[np.uint8]:
-        """Whether a new sequence starts before each symbol, for what takes no keys."""
+        """Whether a new sequence starts before each symbol, for code without keys."""
         starts: NDArray[np.uint8] = (self.ended != NONE_ENDS).astype(np.uint8)
         return starts
 
@@ -73,10 +73,10 @@ class Stream:
         times: Any = None,
         vocabulary: Vocabulary | None = None,
     ) -> Self:
-        """Check the symbols and the lengths of their sequences or their keys, all of them.
+        """Validate symbols, lengths, keys and times.
 
-        With a vocabulary, labels may stand among the symbols; one that is open takes new ones.
-        Keys are not numbered yet: that is done by `numbered`.
+        With a vocabulary, `symbols` may contain labels; an open vocabulary adds new ones. The
+        method `numbered` assigns numbers to the keys later.
         """
         known = n_symbols if is_open else None
         array = _read_symbols(with_symbols(symbols, vocabulary, known), n_symbols, is_open)
@@ -86,7 +86,7 @@ class Stream:
     def of_numbers(
         cls, family: NumberFamily, symbols: Any, lengths: Any, keys: Any, times: Any
     ) -> Self:
-        """Check the observations of a family over numbers, and what `read` checks beside them."""
+        """Validate observations of a family over numbers, and the other arguments as `read`."""
         rows = read_observations(family, symbols)
         array = np.where(np.isnan(rows).all(axis=1), MISSING, 0).astype(np.int32)
         return cls._read_sequences(array, lengths, keys, times, rows)
@@ -111,12 +111,12 @@ class Stream:
 
     @classmethod
     def one(cls, symbol: int, number: int = NO_KEY, ended: int = NONE_ENDS) -> Self:
-        """Return a stream of one symbol that was checked."""
+        """Return a stream of one validated symbol."""
         numbers = np.array([number], dtype=np.int32) if number != NO_KEY else None
         return cls(np.array([symbol], dtype=np.int32), np.array([ended], dtype=np.int32), numbers)
 
     def numbered(self, table: KeyTable) -> Stream:
-        """Use the keys of the symbols; return the stream with their numbers."""
+        """Record the use of the keys in the table; return the stream with their numbers."""
         if self.keys is None and table.is_plain:
             table.use(None)
             return self
@@ -125,7 +125,10 @@ class Stream:
         return Stream(self.symbols, both, numbers, self.keys, self.times, self.observations)
 
     def is_continued(self, last: int) -> NDArray[np.bool_]:
-        """Return whether each symbol follows one of the same sequence; `last` is the key before."""
+        """Return whether each symbol continues the sequence of the symbol before it.
+
+        `last` is the number of the key of the symbol before the stream.
+        """
         same: NDArray[np.bool_] = self.ended == NONE_ENDS
         if self.numbers is None:
             same[0] &= last == NO_KEY
@@ -151,18 +154,18 @@ def _read_symbols(symbols: Any, n_symbols: int, is_open: bool) -> NDArray[np.int
     if len(values) == 0:
         raise ValueError("symbols: got none; expected at least one")
     if is_open:
-        most = np.maximum.accumulate(np.concatenate([[n_symbols - 1], values[:-1]])) + 1
-        if np.any(values > most):
-            i = int(np.argmax(values > most))
+        limit = np.maximum.accumulate(np.concatenate([[n_symbols - 1], values[:-1]])) + 1
+        if np.any(values > limit):
+            i = int(np.argmax(values > limit))
             raise ValueError(
-                f"symbols[{i}]={values[i]}: expected at most {most[i]}, the number of different "
+                f"symbols[{i}]={values[i]}: expected at most {limit[i]}, the number of different "
                 "symbols before it: an open alphabet numbers them by first appearance"
             )
     return values.astype(np.int32)
 
 
 def _read_starts(lengths: Any, n: int) -> NDArray[np.int64]:
-    """Return where the sequences of the given lengths start."""
+    """Return the start indices of sequences of the given lengths."""
     values = validate.integers("lengths", lengths, low=1)
     if values.sum() != n:
         raise ValueError(f"lengths sum to {values.sum()}: expected {n}, the number of symbols")

@@ -1,8 +1,8 @@
-"""Vocabularies: labels of any kind on one side, symbols 0..V-1 on the other.
+"""Vocabularies: a one-to-one map between labels and the symbols 0..V-1.
 
 Predictors take symbols; streams hold words, commands, page names. A `Vocabulary` translates in
-both directions, and is saved with the predictor that it is assigned to. It never changes, unless it
-is open: then it takes new labels as they come.
+both directions and is saved with its predictor. It is immutable unless it is open; an open
+vocabulary adds new labels as they appear.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _EXPECTED = "a str, an int, bytes, or a tuple of these"
 class Vocabulary:
     """A one-to-one map between labels and symbols.
 
-    Symbols are the places of the labels in the order given. A label that is not among them is an
-    error, unless `unknown` is given: then it goes to one more symbol, the last. `open` gives a
-    vocabulary that takes new labels instead.
+    The symbol of a label is its index in `labels`. An unlisted label is an error, unless `unknown`
+    is given: it then maps to one more symbol, the last. `Vocabulary.open` creates a vocabulary that
+    adds new labels instead.
 
     Parameters
     ----------
     labels : iterable of str, int, bytes, or tuples of these
-        The labels, each once. Numbers and strings are different labels: 1 is not "1".
+        Distinct labels. Numbers and strings are different labels: 1 is not "1".
     unknown : label, optional
-        The label that stands for all that are not in `labels`.
+        The label that stands for all labels not listed.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class Vocabulary:
     unknown : label or None
         As passed.
     is_open : bool
-        Whether it takes new labels.
+        Whether the vocabulary adds new labels.
     max_labels : int or None
-        How many labels an open vocabulary takes, that of the unknown not counted.
+        Largest number of labels of an open vocabulary, without `unknown`.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Vocabulary:
     unknown: Label | None
     is_open: bool
     max_labels: int | None
-    _symbols: dict[Label, int]  # with the unknown; in an open vocabulary once it was met
+    _symbols: dict[Label, int]  # includes `unknown`; in an open vocabulary, once it is in use
 
     def __init__(self, labels: Iterable[Label], unknown: Label | None = None) -> None:
         read = tuple(_read_all("labels", labels))
@@ -72,8 +72,8 @@ class Vocabulary:
         for i, label in enumerate(read):
             if symbols.setdefault(label, i) != i:
                 raise ValueError(
-                    f"labels[{i}]={reprlib.repr(label)}: expected every label once, and this is "
-                    f"labels[{symbols[label]}] too"
+                    f"labels[{i}]={reprlib.repr(label)}: expected distinct labels; this one equals "
+                    f"labels[{symbols[label]}]"
                 )
         if unknown is not None:
             unknown = read_label("unknown", unknown)
@@ -106,16 +106,17 @@ class Vocabulary:
         max_labels: int | None = None,
         unknown: Label | None = None,
     ) -> Self:
-        """Return a vocabulary that takes new labels as they come, in order of first appearance.
+        """Return a vocabulary that adds new labels in order of first appearance.
 
         Parameters
         ----------
         labels : iterable of labels, optional
-            The labels that it has already.
+            The initial labels.
         max_labels : int, optional
-            It takes so many labels; those that come later go to `unknown`, which has to be given.
+            Largest number of labels. Later ones map to `unknown`, which is then required.
         unknown : label, optional
-            The label of the one more symbol that stands for them, once the first of them has come.
+            The label of all labels beyond `max_labels`. It gets a symbol when the first of them
+            appears.
 
         Examples
         --------
@@ -134,8 +135,8 @@ class Vocabulary:
             max_labels = validate.integer("max_labels", max_labels, low=1, also=", or None")
             if unknown is None:
                 raise ValueError(
-                    f"max_labels={max_labels} without unknown: expected the label of what is "
-                    "beyond them"
+                    f"max_labels={max_labels} without unknown: expected unknown, the label of all "
+                    "labels beyond max_labels"
                 )
             if len(symbols) > max_labels:
                 raise ValueError(f"labels: got {len(symbols)}; expected at most {max_labels}")
@@ -155,7 +156,7 @@ class Vocabulary:
 
     @property
     def capacity(self) -> int | None:
-        """How many symbols there can ever be; None if there is no limit.
+        """Largest possible number of symbols; None if there is no limit.
 
         Examples
         --------
@@ -170,7 +171,7 @@ class Vocabulary:
         return None if self.max_labels is None else self.max_labels + 1
 
     def copy(self) -> Self:
-        """Return a copy that can grow by itself; a vocabulary that is not open is its own copy.
+        """Return an independent copy; a vocabulary that is not open returns itself.
 
         Examples
         --------
@@ -186,7 +187,7 @@ class Vocabulary:
         return other
 
     def find(self, label: Label) -> int:
-        """Return the symbol that a label has, or in an open vocabulary would get; add nothing.
+        """Return the symbol of a label without adding it; for a new label, the next symbol.
 
         Examples
         --------
@@ -198,7 +199,7 @@ class Vocabulary:
         return self._symbol("label", read_label("label", label))
 
     def add(self, label: Label) -> int:
-        """Return the symbol of a label, which becomes one of an open vocabulary if it is new.
+        """Return the symbol of a label; an open vocabulary adds it if it is new.
 
         Examples
         --------
@@ -216,25 +217,25 @@ class Vocabulary:
         return symbol
 
     def _kept(self, label: Label) -> Label:
-        """Return a new label of an open vocabulary, or the unknown if there is no room for it."""
+        """Return a new label of an open vocabulary, or `unknown` if the vocabulary is full."""
         if self.unknown is None or self.max_labels is None:
             return label
         n_labels = len(self._symbols) - (self.unknown in self._symbols)
         return label if n_labels < self.max_labels else self.unknown
 
     def _shrink(self, n_symbols: int) -> None:
-        """Take back the labels that were added last."""
+        """Remove the labels added last, down to `n_symbols` symbols."""
         while len(self._symbols) > n_symbols:
             self._symbols.popitem()
 
     @classmethod
     def from_data(cls, data: Iterable[Label | None], unknown: Label | None = None) -> Self:
-        """Return the vocabulary of some data: its labels, in order of first appearance.
+        """Return the vocabulary of the labels in some data, in order of first appearance.
 
         Parameters
         ----------
         data : iterable of labels
-            The data; None and pandas.NA, a missing label, are passed over, and so is `unknown`.
+            The data. Missing labels (None, pandas.NA) and `unknown` are skipped.
         unknown : label, optional
             As for the class.
 
@@ -252,7 +253,7 @@ class Vocabulary:
 
     @property
     def n_symbols(self) -> int:
-        """Number of symbols, that of the unknown labels included."""
+        """Number of symbols, including that of `unknown`."""
         return len(self._symbols)
 
     def encode(self, labels: Iterable[Label | None]) -> NDArray[np.int64]:
@@ -261,8 +262,8 @@ class Vocabulary:
         Parameters
         ----------
         labels : iterable of labels
-            The labels. None and pandas.NA are missing ones: where there are any, the array is a
-            masked one.
+            The labels. None and pandas.NA are missing; if there are any, the result is a masked
+            array.
 
         Examples
         --------
@@ -282,7 +283,7 @@ class Vocabulary:
         return np.ma.masked_equal(array, -1) if None in read else array
 
     def decode(self, symbols: ArrayLike) -> list[Label | None]:
-        """Return the labels of symbols; None where one is missing.
+        """Return the labels of symbols; None for a missing one.
 
         Parameters
         ----------
@@ -310,7 +311,7 @@ class Vocabulary:
         if self.unknown is None:
             raise ValueError(
                 f"{name}={reprlib.repr(label)}: expected one of the {len(self)} labels of the "
-                "vocabulary (with unknown=, it would be taken for that)"
+                "vocabulary; give the vocabulary unknown= to accept others"
             )
         return len(self._symbols) - 1
 
@@ -347,11 +348,11 @@ class Vocabulary:
 
     def __hash__(self) -> int:
         if self.is_open:
-            raise TypeError("an open vocabulary changes: it has no hash")
+            raise TypeError("an open vocabulary is mutable and has no hash")
         return hash(self._identity())
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a Vocabulary does not change: {name} cannot be set")
+        raise AttributeError(f"a Vocabulary is immutable: {name} cannot be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self)._from_values, (self._values(),)
@@ -415,14 +416,14 @@ def read_label(name: str, label: Any) -> Label:
 
 def _read_all(name: str, labels: Any, *, missing: bool = False) -> Iterator[Any]:
     if isinstance(labels, (Mapping, Set)) or not isinstance(labels, Iterable):
-        raise TypeError(f"{name}={reprlib.repr(labels)}: expected labels in order")
+        raise TypeError(f"{name}={reprlib.repr(labels)}: expected an ordered sequence of labels")
     for i, label in enumerate(validate.without_nulls(labels) if missing else labels):
         is_missing = missing and validate.is_missing(label)
         yield None if is_missing else read_label(f"{name}[{i}]", label)
 
 
 def label_to_json(label: Label) -> Any:
-    """Return a label as JSON: text and numbers as such, bytes in hexadecimal, tuples as lists.
+    """Return a label as a JSON value: bytes in hexadecimal, tuples as lists.
 
     Examples
     --------
@@ -438,7 +439,7 @@ def label_to_json(label: Label) -> Any:
 
 
 def label_text(label: Label) -> str:
-    """Return a label as it stands in a line of text: text as it is, all else as JSON.
+    """Return a label for display: text unchanged, other labels as JSON.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """The five filters in plain Python: the executable specification of the compiled core.
 
-Everything here is slow and says what it does. A particle is a path with its counts in
-dictionaries; a step is a function from a list of particles and a symbol to the next list.
-Nothing is shared with the compiled core, so that where both agree, both are probably right.
+The code is slow and close to the formulas. A particle is a path with its counts in dictionaries; a
+step is a function from a list of particles and a symbol to the next list. The compiled core shares
+none of this code, so agreement of the two is evidence that both are right.
 
-The symbols of the paper, and what they are called here:
+The symbols of the paper and their names here:
 
 ====================  =================================================================
 ``K``                 ``n_particles``, the budget; a set may still be smaller
@@ -31,7 +31,7 @@ The symbols of the paper, and what they are called here:
 
 A step reads top down: `expand` the particles into candidates, select among them (`select_top`,
 `select_optimal`) or draw (`draw`, `resample`), and `move` each chosen parent to its state.
-A rule of one's own is a class with such a step: `SelectionRule`.
+`SelectionRule` is the interface of a rule of your own: a class with such a step.
 """
 
 from mdvpf.reference.filter import Pending, ReferenceFilter

@@ -1,4 +1,4 @@
-"""`ReferenceFilter`: symbols in, steps reported, with the look-ahead of MD-VPA held back."""
+"""`ReferenceFilter`: runs the steps of any algorithm, and delays those of MD-VPA by a symbol."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mdvpf.reference.steps import (
 
 
 class Pending(NamedTuple):
-    """A symbol whose step waits for the one after it, and the set shown in the meantime."""
+    """A symbol whose step waits for the look-ahead, and the set shown until then."""
 
     symbol: Symbol
     key: Key
@@ -44,15 +44,15 @@ class Pending(NamedTuple):
 
 
 class ReferenceFilter:
-    """A particle filter for the infinite hidden Markov model, as plainly as it can be said.
+    """A particle filter for the infinite hidden Markov model in plain Python.
 
     Parameters
     ----------
     model : InfiniteHMM
         The model and its hyper-parameters.
     algorithm : MDVPA, VPA, SMC, ParticleLearning, OptimalResampling or SelectionRule, optional
-        How particles are chosen; ``MDVPA()`` by default. Besides the five, any object with a
-        method ``step`` as `SelectionRule` has it: a rule of one's own.
+        How particles are selected; ``MDVPA()`` by default. Also accepts any object with the method
+        ``step`` of `SelectionRule`.
     n_particles : int, default 1000
         The budget of particles.
     rng : Generator, int or None, optional
@@ -62,15 +62,15 @@ class ReferenceFilter:
         Round counts to 24 significant bits as the compiled core does with forgetting, Mealy rows,
         the oracle of rows or stickiness (see `Memory`), to compare it survivor by survivor.
     max_keys : int or None, optional
-        Most keys that stand somewhere: where there would be more, the key updated longest ago
-        is ended first. None: any number.
+        Largest number of keys in use; a further key ends the one updated longest ago. None means
+        no limit.
 
     Attributes
     ----------
     log_evidence : float
         Log evidence of all symbols so far.
     n_steps : int
-        How many steps were completed; with MDVPA the last symbol waits for the one after it.
+        Number of completed steps; with MDVPA the step of the last symbol is pending.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class ReferenceFilter:
         self._committed = self._empty_particles()
         self._clock = model.clock
         self._pending: Pending | None = None
-        self._keys: OrderedDict[Key, None] = OrderedDict()  # the one updated longest ago first
+        self._keys: OrderedDict[Key, None] = OrderedDict()  # the least recently updated first
 
     def _empty_particles(self) -> list[Particle]:
         n = self.n_particles if type(self.algorithm) in DUPLICATING else 1
@@ -147,22 +147,22 @@ class ReferenceFilter:
 
     @property
     def committed(self) -> list[Particle]:
-        """Particles of the completed steps; only MDVPA shows others while a symbol waits."""
+        """Particles after the completed steps; MDVPA shows others while a symbol is pending."""
         return list(self._committed)
 
     @property
     def particles(self) -> list[Particle]:
-        """Particles of the shown set, in order: of MDVPA, the provisional one if there is one."""
+        """Particles of the shown set: with MDVPA, the provisional set if a symbol is pending."""
         return list(self._committed if self._pending is None else self._pending.provisional)
 
     @property
     def n_keys(self) -> int:
-        """How many keys were updated and not ended since."""
+        """Number of keys in use."""
         return len(self._keys)
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet; of an open one, how many symbols were seen; 0 for numbers."""
+        """Size of the alphabet; for an open one, the number of symbols seen; 0 for numbers."""
         if self.model.numbers is not None:
             return 0
         return len(self.particles[0].seen) if self.model.is_open else self.model.n_symbols
@@ -170,7 +170,7 @@ class ReferenceFilter:
     def predict_proba(self, key: Key = None, *, time: float | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key.
 
-        Of an open alphabet the last entry is for a symbol that was never seen. Families over
+        In an open alphabet the last entry is the probability of a symbol never seen. Families over
         numbers have `log_density` instead.
         """
         if self.model.numbers is not None:
@@ -188,7 +188,7 @@ class ReferenceFilter:
         return log_predictive(self.model, particles, self._read(observation))
 
     def _read(self, symbol: Any) -> Symbol:
-        """Return an observation as particles keep it, or raise."""
+        """Validate an observation and return it as particles store it."""
         family = self.model.numbers
         if family is not None:
             numbers = tuple(read_observation(family, symbol).tolist())
@@ -202,12 +202,12 @@ class ReferenceFilter:
         return None if self._clock is None else self._clock.at(time)
 
     def _shown(self, key: Key, clock: Clock | None) -> list[Particle]:
-        """Return the particles shown, where a key stands, at the time of a clock."""
+        """Return the shown particles at the position of a key and the time of a clock."""
         elapsed = 0.0 if clock is None else clock.elapsed
         return [standing(at_clock(particle, elapsed), key) for particle in self.particles]
 
     def update(self, symbol: Any, key: Key = None, *, time: float | None = None) -> Step:
-        """Absorb one observation, None if it is missing, and report on the set shown after it."""
+        """Absorb one observation, None if it is missing; report on the set shown after it."""
         symbol = self._read(symbol)
         if self.max_keys is not None and key not in self._keys and self.n_keys == self.max_keys:
             self.new_sequence(next(iter(self._keys)))
@@ -232,7 +232,7 @@ class ReferenceFilter:
         )
 
     def new_sequence(self, key: Key = None) -> None:
-        """Let the next symbol of a key start a sequence; counts, weights and steps are kept."""
+        """End the sequence of a key; counts, weights and the number of steps are kept."""
         if type(self.algorithm) is MDVPA and self._pending is not None:
             self._commit(self._completed(self.algorithm, self._pending.symbol, lookahead=None))
         self._committed = [ended(particle, key) for particle in self._committed]
@@ -265,9 +265,9 @@ class ReferenceFilter:
         return run_rule(algorithm, model, particles, symbol, k, self._rng)
 
     def _wait_for_lookahead(self, algorithm: MDVPA, symbol: Symbol, key: Key) -> Advance:
-        """Complete the waiting step, and wait again.
+        """Complete the pending step, and make the symbol pending.
 
-        The symbol is the look-ahead of that step if both have the same key; else there is none.
+        The symbol is the look-ahead of the pending step if both have the same key.
         """
         if self._pending is not None:
             lookahead = symbol if key == self._pending.key else None

@@ -1,12 +1,12 @@
-"""Algorithm 1 of the paper to the letter: the readings that the package does not take.
+"""Literal readings of the paper's Algorithm 1 that the package does not use.
 
-Each of them can be switched on alone, so that a table can say which claim comes from which:
+Each reading is a separate option, so that an experiment can measure its effect:
 
-- `LiteralResult.log_leaked` scores a symbol with the set that was selected by looking at it. It is
-  not a prediction, since the filter has seen the answer.
-- ``initial_states=M_0`` starts from K particles, each in one of M_0 states at random, with weights
-  w_0 drawn uniformly from the simplex. A state that was never entered is offered with weight gamma,
-  as the new one is.
+- `LiteralResult.log_leaked` scores a symbol with the set that was selected with that symbol as its
+  look-ahead. It is not a prediction, because the filter has seen the symbol.
+- ``initial_states=M_0`` starts from K particles, each in a random one of M_0 states, with weights
+  w_0 drawn uniformly from the simplex. The oracle offers a state that was never entered with weight
+  gamma, like the new state.
 - ``carry_weights=False`` scores candidates without the weights of their parents.
 - ``free_energy="lookahead"`` evaluates the first factor of the score with the next symbol too, the
   alternative that section 3.1 mentions.
@@ -40,17 +40,17 @@ NORMALIZERS: tuple[LiteralNormalizer, ...] = ("sum", "mean over K", "geometric",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiteralResult:
-    """What a literal filter reports of a stream.
+    """The result of a run of `LiteralFilter`.
 
     Attributes
     ----------
     log_predictive : ndarray
         Log probability of each symbol under the set that had not seen it.
     log_leaked : ndarray
-        The same under the set that was selected with that symbol as its look-ahead. Not a
-        prediction.
+        Log probability of each symbol under the set that was selected with it as the look-ahead.
+        Not a prediction.
     mean_states : ndarray
-        Weighted mean number of states that were entered, after each symbol.
+        Weighted mean number of entered states after each symbol.
     """
 
     log_predictive: NDArray[np.float64]
@@ -68,15 +68,15 @@ class LiteralFilter:
     n_particles : int, default 100
         The budget K.
     discount, carry_weights
-        As for `MDVPA`; by default "1/n", and weights are dropped.
+        As for `MDVPA`; the defaults are "1/n" and False.
     normalizer : {"sum", "mean over K", "geometric", "none"}, default "sum"
-        What the look-ahead of a candidate is divided by.
+        The normalizer of the look-ahead of a candidate.
     free_energy : {"symbol", "lookahead"}, default "symbol"
-        Which symbol the first factor of the score is evaluated with.
+        The symbol with which the first factor of the score is evaluated.
     initial_states : int, default 0
-        M_0; 0 starts as the package does, from one empty particle.
+        M_0; 0 starts from one empty particle, as the package does.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
-        Draws the initial states and weights, and nothing else.
+        Used for the initial states and weights only.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class LiteralFilter:
         states: list[float] = []
         for symbol, lookahead in zip(codes, [*codes[1:], None], strict=True):
             candidates = self._expand(symbol)
-            if not honest:  # of the first symbol there is no look-ahead yet
+            if not honest:  # no set was selected with the first symbol as look-ahead
                 leaked.append(self._log_predictive(self.particles, symbol))
                 honest.append(leaked[0])
             scores = self._base_scores(candidates)
@@ -164,7 +164,7 @@ class LiteralFilter:
     # -- one step --------------------------------------------------------------------------
 
     def _expand(self, symbol: int) -> list[Candidate]:
-        """Return all candidates; their scores carry the weights of their parents."""
+        """Return all candidates; their scores include the weights of their parents."""
         return [
             Candidate(k, state, particle.log_weight + log_potential)
             for k, particle in enumerate(self.particles)
@@ -172,7 +172,7 @@ class LiteralFilter:
         ]
 
     def _base_scores(self, candidates: Sequence[Candidate]) -> list[float]:
-        """Return the scores of candidates, without the weights of their parents if dropped."""
+        """Return the scores of candidates, without their parents' weights if so configured."""
         if self.algorithm.carry_weights:
             return [candidate.log_score for candidate in candidates]
         return [
@@ -219,8 +219,8 @@ class LiteralFilter:
 def literal_transitions(model: InfiniteHMM, particle: Particle) -> list[float]:
     """Return the probability of each next state, the new one last.
 
-    As `transition_probabilities`, but a state that exists and was never entered is offered by the
-    oracle with the weight gamma, as the new one is: "a new state (i.e, one never visited from any
+    Unlike in `transition_probabilities`, the oracle offers a state that exists but was never
+    entered with weight gamma, like the new state: "a new state (i.e, one never visited from any
     state ...)" of Appendix I.
     """
     states = range(particle.n_states)

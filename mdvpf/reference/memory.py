@@ -1,4 +1,4 @@
-"""How a particle remembers: what chooses a row of transitions, and how counts fade."""
+"""How the counts of a particle fade and are rounded."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from datetime import timedelta
 from mdvpf.model import InfiniteHMM, Machine
 
 GONE = 0.9999 / 1024
-"""A transition or a state that was counted less than this has faded away.
+"""A transition or a state whose count is below this value has faded away.
 
-The 0.9999 lets counts of exactly 1 / 1024 survive rounding.
+The factor 0.9999 keeps counts of exactly 1 / 1024 in spite of rounding.
 """
 
 ROWS_COUNTED_EVERY = 64
-"""With forgetting, the rows that reach a state are counted afresh before every such step."""
+"""With forgetting, `rows_into` is recounted before every step that is a multiple of this number."""
 
-
-_GOLDEN_RATIO = 0x9E3779B97F4A7C15  # its fraction, times 2**64
-_DROPPED_BITS = 29  # of the 53 significant bits of a double, if 24 are left
+_GOLDEN_RATIO = 0x9E3779B97F4A7C15  # the fractional part, times 2**64
+_DROPPED_BITS = 29  # 53 significant bits of a double less 24
 _AS_DOUBLE = struct.Struct("<d")
 _AS_BITS = struct.Struct("<Q")
 
@@ -28,9 +27,10 @@ _AS_BITS = struct.Struct("<Q")
 def round24(x: float, step: int) -> float:
     """Round a positive number to the 24 significant bits of a 32-bit float.
 
-    Whether up or down is decided by a dither that depends on the step alone and is spread evenly
-    over the steps. So a sum of many small numbers is right on average, where rounding to nearest
-    would drop every one of them beside a large sum. A power of two as a factor changes nothing.
+    A dither that depends only on the step, and is spread evenly over the steps, decides whether to
+    round up or down. A sum of many small numbers is therefore right on average, whereas rounding to
+    nearest would lose every small number added to a large sum. Scaling by a power of two commutes
+    with this rounding.
 
     Examples
     --------
@@ -49,18 +49,18 @@ def round24(x: float, step: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The part of a model that says how a particle counts.
+    """The part of a model that determines how a particle counts.
 
     Step i, numbered from 1 over the life of the filter, has the weight ``w_i = i**forget`` or
-    ``2**(i / half_life)``; if the half-life is a time span, ``2**c`` where c is the `clock` of a
-    particle, the half-lives that have passed. A count at step n is the sum of ``w_i / w_n`` over
-    what was counted.
+    ``2**(i / half_life)``. If the half-life is a time span, the weight is ``2**c``, where c is the
+    particle's `clock`: the number of half-lives elapsed. A count at step n is the sum of
+    ``w_i / w_n`` over the steps that it counts.
 
-    There are two ways to keep that. Without `rounding` a particle keeps the counts themselves,
-    which are multiplied by ``w_n / w_{n+1}`` after step n. With it a particle keeps what the
-    compiled core has in 32 bits: the sums of ``w_i``, rounded by `round24` whenever one of them
-    grows. They are multiplied by a power of two after each step, so that no weight overflows;
-    divided by `unit` they are the counts.
+    Particles store counts in one of two ways. Without `rounding` a particle stores the counts
+    themselves and multiplies them by ``w_n / w_{n+1}`` after step n. With `rounding` it stores what
+    the compiled core stores in 32 bits: sums of ``w_i``, rounded by `round24` whenever they grow.
+    After each step they are multiplied by a power of two, so that no weight overflows. Dividing
+    them by `unit` gives the counts.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Memory:
     rounding : bool
         Whether counts are rounded as in the compiled core.
     is_open : bool
-        Whether the alphabet is open: what was seen in the whole stream is counted too.
+        Whether the alphabet is open; particles then also count the symbols of the whole stream.
 
     Examples
     --------
@@ -79,8 +79,8 @@ class Memory:
     >>> Memory(half_life=0.5).left_after(3)
     0.25
 
-    With rounding, step 3 adds 3 of ``forget=1`` as 1.5 times 2, and step 4 adds 4 as 1 times 4.
-    In between all sums are halved:
+    With rounding and ``forget=1``, step 3 adds its weight 3 as 1.5 * 2, and step 4 adds 4 as 1 * 4.
+    Between the two steps all sums are halved:
 
     >>> memory = Memory(forget=1.0, rounding=True)
     >>> round(memory.unit(3), 9), memory.scale_after(3), memory.unit(4)
@@ -95,12 +95,12 @@ class Memory:
 
     @classmethod
     def of(cls, model: InfiniteHMM, *, rounding: bool = False) -> Memory:
-        """Return the memory that the particles of a model have."""
+        """Return the memory of the particles of a model."""
         return cls(model.machine, model.forget, model.half_life, rounding, model.is_open)
 
     @property
     def fades(self) -> bool:
-        """Whether counts fade at all; if not, they are integers."""
+        """Whether counts fade; otherwise they are integers."""
         return self.forget > 0.0 or self.half_life is not None
 
     @property
@@ -109,9 +109,9 @@ class Memory:
         return isinstance(self.half_life, timedelta)
 
     def left_after(self, step: int) -> float:
-        """Return what is left at the next step of a count of one at `step`: w_n / w_{n+1}."""
+        """Return w_n / w_{n+1}, the value at the next step of a count of one at `step`."""
         if isinstance(self.half_life, timedelta):
-            return 1.0  # until the clock is moved
+            return 1.0  # only the clock makes counts fade
         if self.half_life is not None:
             return math.pow(2.0, -1.0 / self.half_life)
         return math.pow(step / (step + 1), self.forget)
@@ -127,21 +127,21 @@ class Memory:
         return math.pow(2.0, logarithm - exponent), exponent
 
     def unit(self, step: int, clock: float = 0.0) -> float:
-        """Return what a particle keeps for a count of one at `step`."""
+        """Return the stored value of a count of one at `step`."""
         return self.weight(step, clock)[0] if self.rounding else 1.0
 
     def scale_between(self, clock: float, later: float) -> float:
-        """Return the factor for all that a particle keeps when its clock is moved."""
+        """Return the factor of all stored values when the clock advances."""
         if self.rounding:
             return math.ldexp(1.0, self.weight(1, clock)[1] - self.weight(1, later)[1])
         return math.pow(2.0, clock - later)
 
     def scale_after(self, step: int) -> float:
-        """Return the factor by which all that a particle keeps is multiplied after `step`."""
+        """Return the factor of all stored values after `step`."""
         if self.rounding and not self.by_time:
             return math.ldexp(1.0, self.weight(step)[1] - self.weight(step + 1)[1])
         return self.left_after(step)
 
-    def increased(self, kept: float, step: int, clock: float = 0.0) -> float:
-        """Return what a particle keeps of a count that `step` increases by one."""
-        return round24(kept + self.unit(step, clock), step) if self.rounding else kept + 1
+    def increased(self, stored: float, step: int, clock: float = 0.0) -> float:
+        """Return the stored value of a count after `step` increases it by one."""
+        return round24(stored + self.unit(step, clock), step) if self.rounding else stored + 1

@@ -17,23 +17,23 @@ from mdvpf.reference.memory import GONE, ROWS_COUNTED_EVERY, Memory
 from mdvpf.reference.number_families import Emitted, Numbers, log_density
 
 START = -1
-"""The state before the first symbol of a sequence: it has a transition row, and no way in."""
+"""The state before the first symbol of a sequence; it has a transition row and is never entered."""
 
 NO_PARENT = -1
-"""The parent of a particle that has seen nothing."""
+"""The parent of the empty particle."""
 
 Symbol = int | None | Numbers
 """An observation: a symbol or, in families over numbers, a tuple; None is a missing one."""
 
 Row = int | tuple[int, Symbol]
-"""What a row of transitions belongs to: a state, or a state and the symbol it emitted."""
+"""The owner of a transition row: a state, or in a Mealy machine a state and its symbol."""
 
 Key = Hashable
-"""Which of the interleaved sequences a symbol belongs to; None is one more."""
+"""The label of one of several interleaved sequences; None is a key too."""
 
 
 class Position(NamedTuple):
-    """Where the sequence of a key stands: in which state, and the symbol emitted there."""
+    """The current state of the sequence of a key, and the symbol emitted there."""
 
     state: int
     symbol: Symbol
@@ -43,52 +43,53 @@ class Position(NamedTuple):
 class Particle:
     """One hypothesis about the past: a path of states, its counts and its weight.
 
-    Particles are never changed: `move` makes a child with counts of its own.
+    Particles are immutable: `move` creates a child with its own counts.
 
-    All counts are those of the step that comes next: with forgetting they are real numbers that
-    have faded up to there, and what has faded away is not in the dictionaries. With rounding (see
-    `Memory`) the dictionaries have multiples of the counts, by the factor `unit`.
+    All counts are as of the next step. With forgetting they are real numbers, and the dictionaries
+    omit counts that have faded away. With rounding (see `Memory`) the dictionaries hold the counts
+    multiplied by `unit`.
 
     Attributes
     ----------
     state : int
-        The state it stands in, -1 before the first symbol of a sequence. With forgetting also -1
-        if that state has faded away.
+        The current state, -1 before the first symbol of a sequence, or if the state has faded away.
     n_states : int
-        How many states its path has visited; they are numbered by first appearance. A state that
-        has faded away keeps its number: the states that exist are the keys of `into`.
+        Number of states on the path; they are numbered by first appearance. A state that has faded
+        away keeps its number: the keys of `into` are the states that exist.
     log_weight : float
-        Log of its weight; the weights of a set sum to one.
+        Log of the weight; the weights of a set sum to one.
     parent : int
-        Index of its parent in the set that the step started from, -1 if there is none.
+        Index of the parent in the set before the step, -1 if there is none.
     path : list of int
         The states visited, all sequences joined, without the start state. Its length is the
         number of steps so far.
     transition : dict of (Row, int) to number
-        Transitions so far from a row, -1 for that of the start state, to a state.
+        Count of the transitions from a row, -1 for the start state, to a state.
     emission : dict of (int, int) to number
-        How often a state emitted a symbol. With rounding also how often a missing one, None.
+        How often a state emitted a symbol. With rounding also how often it emitted None, a missing
+        symbol.
     observed : dict of int to Emitted
-        In families over numbers, what a state emitted. These weights are not rounded.
+        In families over numbers, the observations of a state with their weights, which are not
+        rounded.
     into : dict of int to number
-        How often a state was entered, from the start state too; of transitions that have faded
-        away it keeps what is left.
+        How often a state was entered, from the start state too. It includes what is left of
+        transitions that have faded away.
     rows_into : dict of int to int
-        From how many rows a state was reached: one more with each transition that is opened.
-        With forgetting counted afresh before every step that is a multiple of 64.
+        The number of rows that reach a state; it grows with each new transition. With forgetting
+        it is recounted before every step that is a multiple of 64.
     symbol : int or None
         The last symbol, None if it was missing.
     key : hashable
-        The key that `state` and `symbol` are of.
+        The key to which `state` and `symbol` belong.
     positions : dict of hashable to Position
-        Where the sequence of each key stands, without those that stand in the start state.
+        The position of each key that is not in the start state.
     seen : tuple of int
-        Of an open alphabet how often each symbol was seen so far, the same in all particles. It
-        does not fade, and has no missing symbols.
+        How often each symbol of an open alphabet was seen; equal in all particles. These counts do
+        not fade, and missing symbols are not counted.
     clock : float
-        Where counts fade by time: the half-lives that had passed when they were as they are.
+        The half-lives elapsed at the time of the counts, if they fade by time.
     memory : Memory
-        How it counts.
+        How counts fade and are rounded.
     """
 
     state: int = START
@@ -110,26 +111,26 @@ class Particle:
 
     @property
     def weight(self) -> float:
-        """Share of this particle in the set."""
+        """Normalised weight of the particle."""
         return math.exp(self.log_weight)
 
     @property
     def row(self) -> Row:
-        """What the next transition is drawn from; the start state has one row in any machine."""
+        """The row of the next transition; the start state has a single row in any machine."""
         if self.memory.machine == "mealy" and self.state != START:
             return self.state, self.symbol
         return self.state
 
     @property
     def unit(self) -> float:
-        """What the dictionaries have for a count of one: 1 without rounding."""
+        """The value of a count of one in the dictionaries; 1 without rounding."""
         return self.memory.unit(len(self.path) + 1, self.clock)
 
     def counts(self, n_symbols: int) -> Counts:
-        """Return the counts as dense arrays, in which states that faded away have zeros.
+        """Return the counts as dense arrays; states that have faded away have zeros.
 
-        Of a Mealy machine the transitions have a middle axis for the symbol, the last for a
-        missing one.
+        The transitions of a Mealy machine have a middle axis for the symbol; its last entry is a
+        missing symbol.
         """
         kind: Any = np.float64 if self.memory.fades else np.int64
         m, unit = self.n_states, self.unit
@@ -155,7 +156,7 @@ class Particle:
 def move(
     particle: Particle, state: int, symbol: Symbol, *, parent: int, log_weight: float
 ) -> Particle:
-    """Return the child that goes to `state` and emits `symbol` there."""
+    """Return the child that moves to `state` and emits `symbol` there."""
     memory, step = particle.memory, len(particle.path) + 1
     transition = dict(particle.transition)
     rows_into = dict(particle.rows_into)
@@ -193,7 +194,7 @@ def move(
 
 
 def standing(particle: Particle, key: Key) -> Particle:
-    """Return the particle as the next symbol of a key finds it: where that key stands.
+    """Return the particle at the position of a key.
 
     Examples
     --------
@@ -207,13 +208,13 @@ def standing(particle: Particle, key: Key) -> Particle:
 
 
 def ended(particle: Particle, key: Key) -> Particle:
-    """Return the particle with the sequence of a key ended: it stands in the start state."""
+    """Return the particle with the sequence of a key ended: its state is the start state."""
     positions = {other: at for other, at in particle.positions.items() if other != key}
     return standing(replace(particle, positions=positions), particle.key)
 
 
 def counted(seen: tuple[int, ...], symbol: Symbol) -> tuple[int, ...]:
-    """Return how often each symbol was seen, with one more; a missing one is not counted."""
+    """Return the counts of seen symbols after one more; a missing symbol is not counted."""
     if not isinstance(symbol, int):
         return seen
     times = seen[symbol] if symbol < len(seen) else 0
@@ -221,10 +222,10 @@ def counted(seen: tuple[int, ...], symbol: Symbol) -> tuple[int, ...]:
 
 
 def seeing(particle: Particle, symbol: Symbol) -> Particle:
-    """Return the particle as it stands, with a symbol counted as seen and nowhere else.
+    """Return the particle with a symbol added to `seen` only.
 
-    The look-ahead of MD-VPA is scored from the counts before the pending symbol, which was seen
-    all the same.
+    The look-ahead of MD-VPA is scored from the counts before the pending symbol, but with that
+    symbol in `seen`.
     """
     if not particle.memory.is_open:
         return particle
@@ -232,16 +233,16 @@ def seeing(particle: Particle, symbol: Symbol) -> Particle:
 
 
 def faded(particle: Particle) -> Particle:
-    """Return the particle with its counts as of the next step, without what has faded away.
+    """Return the particle with its counts decayed to the next step, without faded entries.
 
-    `into` fades by itself, not with the transitions: it keeps all that was ever counted. A
-    sequence that stands in a state that is released stands in the start state.
+    `into` decays separately from the transitions, so it includes faded transitions. A sequence
+    whose state is released moves to the start state.
     """
     return _scaled(particle, particle.memory.scale_after(len(particle.path)))
 
 
 def at_clock(particle: Particle, clock: float) -> Particle:
-    """Return the particle with its counts as of a later time, where they fade by time."""
+    """Return the particle with its counts decayed to a later time, if they fade by time."""
     if not particle.memory.by_time or clock == particle.clock:
         return particle
     scale = particle.memory.scale_between(particle.clock, clock)
@@ -249,8 +250,8 @@ def at_clock(particle: Particle, clock: float) -> Particle:
 
 
 def _scaled(particle: Particle, scale: float) -> Particle:
-    """Return the particle with all that it keeps multiplied, without what has faded away then."""
-    step = len(particle.path)  # the one that was just made
+    """Return the particle with all stored values multiplied, without faded entries."""
+    step = len(particle.path)  # the step just completed
     gone = GONE * particle.unit
     into = {c: n * scale for c, n in particle.into.items() if n * scale >= gone}
     transition = {entry: n * scale for entry, n in particle.transition.items() if n * scale >= gone}
@@ -276,12 +277,12 @@ def _scaled(particle: Particle, scale: float) -> Particle:
 def transition_probabilities(model: InfiniteHMM, particle: Particle) -> list[float]:
     """Return the probability of each next state: those visited so far, then the new one.
 
-    The transitions seen from the present row, and `kappa` for staying, are joined by an oracle
-    of mass alpha, which spreads that mass over the states it offers and over the new state by
-    gamma. The oracles differ in what they offer: by how often a state was entered, or by how many
-    rows reach it. A state that has faded away has probability 0. At `max_states` the new state is
-    left out, and the divisor is the mass of the others. There is always some: of the states that
-    exist, the one entered last is reached by a transition that is not gone.
+    The mass of a state is its transition count from the present row, plus `kappa` for staying, plus
+    its share of the oracle's mass alpha. The oracle splits alpha between the states that it offers
+    and the new state, which has weight gamma. A state's weight is how often it was entered or, for
+    "rows", how many rows reach it. A state that has faded away has probability 0. At `max_states`
+    the new state is left out and the other masses are renormalised. Their sum is positive: a
+    transition to the existing state that was entered last has not faded away.
     """
     if particle.memory != Memory.of(model, rounding=particle.memory.rounding):
         raise ValueError(f"particle with {particle.memory!r}: expected that of {model!r}")
@@ -311,10 +312,9 @@ def emission_probability(
 ) -> float:
     """Return the probability that `state` emits `symbol`; 1 for a missing one. Not for numbers.
 
-    With rounding the emissions of a state are not added up: they are how often it was entered,
-    less how often its symbol was missing.
-
-    Of an open alphabet a symbol that was never seen is the number of those that were.
+    With rounding, the total of the emissions of a state is the number of its entries less the
+    number of its missing symbols, as in the core. In an open alphabet, the number of symbols seen
+    stands for a symbol never seen.
     """
     if symbol is None:
         return 1.0
@@ -352,9 +352,9 @@ def log_emission_probability(
 
 
 def log_potentials(model: InfiniteHMM, particle: Particle, symbol: Symbol) -> list[float]:
-    """Return the log probability of going to each next state and emitting `symbol` there.
+    """Return the log probability of moving to each next state and emitting `symbol` there.
 
-    It is -inf for a state that cannot come next.
+    It is -inf for a state of transition probability 0.
     """
     return [
         math.log(probability) + log_emission_probability(model, particle, state, symbol)

@@ -1,4 +1,4 @@
-"""`PitmanYorTree` in plain Python: the formula, and nothing else."""
+"""`PitmanYorTree` in plain Python."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Hashable
 class ReferencePitmanYorTree:
     """`PitmanYorTree` in plain Python: counts by context, a tuple with the latest symbol last.
 
-    Every key has a context of its own. With ``n_symbols=None`` the alphabet is open, and the empty
-    context falls back on q of `OpenVocabulary` with strength 1 and discount 0.5.
+    Every key has its own context. With ``n_symbols=None`` the alphabet is open, and the base
+    distribution is q of `OpenVocabulary` with strength 1 and discount 0.5.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class ReferencePitmanYorTree:
         self.discount, self.strength = discount, strength
         self.counts: defaultdict[tuple[int, ...], dict[int, int]] = defaultdict(dict)
         self.contexts: dict[Hashable, tuple[int, ...]] = {}
-        self.seen: Counter[int] = Counter()  # how often each symbol came, of all keys together
+        self.seen: Counter[int] = Counter()  # how often each symbol was seen, over all keys
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ class ReferencePitmanYorTree:
         self.contexts[None] = context
 
     def base(self, symbol: int) -> float:
-        """Return what the empty context falls back on."""
+        """Return the base probability, below the empty context."""
         if self.n_symbols is not None:
             return 1.0 / self.n_symbols
         strength, discount = 1.0, 0.5
@@ -49,7 +49,7 @@ class ReferencePitmanYorTree:
         return (strength + discount * len(self.seen)) / total
 
     def probability(self, symbol: int, context: tuple[int, ...]) -> float:
-        """Return P_u(y), of a context u of any length."""
+        """Return P_u(y) for a context u of any length."""
         below = self.probability(symbol, context[1:]) if context else self.base(symbol)
         seen = self.counts[context]
         if not seen:

@@ -1,4 +1,4 @@
-"""A rule of one's own: what `ReferenceFilter` asks of it, and what it checks."""
+"""`SelectionRule`: the interface of a user's selection rule, and the checks of its results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TOLERANCE = 1e-6  # of the sum of the weights
 
 @runtime_checkable
 class SelectionRule(Protocol):
-    """Anything with a method `step`: a rule that says which candidates survive.
+    """A rule that decides which candidates survive: any object with a method `step`.
 
-    The first step gets one empty particle. The particles of a step must not be changed:
-    `move`, or `advanced`, makes children of them.
+    The first step receives one empty particle. A step must not change its particles; `move` and
+    `advanced` create children of them.
 
     Examples
     --------
-    The rule of VPA, written again:
+    The rule of VPA:
 
     >>> import mdvpf
     >>> from mdvpf import reference
@@ -64,7 +64,7 @@ class SelectionRule(Protocol):
         n_particles : int
             The budget: the set may not be larger after the step.
         rng : numpy.random.Generator
-            The source of random numbers. If the step fails, it is put back to where it was.
+            The source of random numbers. If the step raises, its state is restored.
 
         Returns
         -------
@@ -99,7 +99,7 @@ def run_rule(
     n_particles: int,
     rng: np.random.Generator,
 ) -> Advance:
-    """Return what a rule makes of a step, checked; if it fails, `rng` is as it was."""
+    """Run a step of a rule and check its result; on an error, restore the state of `rng`."""
     state = rng.bit_generator.state
     try:
         found = rule.step(model, particles, symbol, n_particles, rng)

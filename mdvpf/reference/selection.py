@@ -1,4 +1,4 @@
-"""Candidates, which of them survive and with which weight, and draws from given uniforms."""
+"""Candidates, their selection and weights, and draws by given uniforms."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mdvpf.model.algorithms import (
 from mdvpf.reference.particle import Particle, Symbol, log_potentials
 
 GRID = 2.0**32
-"""Scores closer than 1 / GRID are ties: rounding must not decide who survives."""
+"""Scores closer than about 1 / GRID are ties, so that rounding does not decide who survives."""
 
 
 class Candidate(NamedTuple):
-    """A parent, by index, the state it would go to, and the log score of that."""
+    """The index of a parent, a possible next state, and the log score of the pair."""
 
     parent: int
     state: int
@@ -39,7 +39,7 @@ def expand(
 ) -> list[Candidate]:
     """Return all candidates with their base scores, ordered by parent and state.
 
-    A state that cannot come next, since it has faded away or no row reaches it, is none.
+    States of probability 0, which have faded away or are reached by no row, are left out.
     """
     return [
         Candidate(k, state, (particle.log_weight if carry_weights else 0.0) + log_potential)
@@ -50,14 +50,14 @@ def expand(
 
 
 def log_predictive(model: InfiniteHMM, particles: Sequence[Particle], symbol: Symbol) -> float:
-    """Return the log probability of the next symbol: the total weight of its candidates."""
+    """Return the log probability of the next symbol: the log of its candidates' total weight."""
     if symbol is None:
         return 0.0
     return log_sum_exp([candidate.log_score for candidate in expand(model, particles, symbol)])
 
 
 def label_norm(log_values: Sequence[float], normalizer: Normalizer, n_particles: int) -> float:
-    """Return what the look-ahead of a candidate is compared with.
+    """Return G(m), the normalizer of the look-ahead.
 
     `log_values` are the log potentials of the look-ahead in all candidates of one label.
     """
@@ -75,10 +75,10 @@ def lookahead_terms(
     normalizer: Normalizer,
     n_particles: int,
 ) -> list[float]:
-    """Return, for each candidate, how much better than its label it foresees `lookahead`.
+    """Return the regret term of each candidate, before the discount.
 
-    The candidate is scored as if the look-ahead were emitted in its state at this very step,
-    from the counts of the parent: the paper's regret term before the discount.
+    It is the candidate's log potential of the look-ahead, from the counts of the parent, minus the
+    normalizer of its label.
     """
     candidates = expand(model, particles, lookahead, carry_weights=False)
     by_label: defaultdict[int, list[float]] = defaultdict(list)
@@ -91,7 +91,7 @@ def lookahead_terms(
 
 
 class Survivor(NamedTuple):
-    """A selected candidate, by index, and the log weight it goes on with."""
+    """The index of a selected candidate, and its new log weight."""
 
     candidate: int
     log_weight: float
@@ -112,11 +112,11 @@ def normalised(log_scores: Sequence[float]) -> list[float]:
 
 
 def selection_keys(log_scores: Sequence[float]) -> list[float]:
-    """Return the scores below the largest on a grid, so that near-equal scores are ties."""
+    """Return the scores relative to the largest, rounded to a grid, so that near-equal ones tie."""
     if any(math.isnan(score) for score in log_scores) or math.isinf(max(log_scores)):
         raise ValueError(
-            f"the candidates' scores reach {max(log_scores)!r} or are not numbers: "
-            "expected numbers, the largest finite; a smaller discount keeps them so"
+            f"the candidates' scores have the maximum {max(log_scores)!r} or include NaN: "
+            "expected a finite maximum and no NaN; use a smaller discount"
         )
     largest = max(log_scores)
     scaled = [(score - largest) * GRID for score in log_scores]
@@ -124,7 +124,7 @@ def selection_keys(log_scores: Sequence[float]) -> list[float]:
 
 
 def select_top(log_scores: Sequence[float], n_particles: int) -> list[Survivor]:
-    """Keep the best candidates; at the cut the earliest win, and all stay in order."""
+    """Keep the best candidates in order; among ties at the cut the earliest win."""
     keys = selection_keys(log_scores)
     best = sorted(range(len(keys)), key=lambda i: (-keys[i], i))[:n_particles]
     kept = sorted(best)
@@ -155,7 +155,7 @@ def select_optimal(
 
 
 def heavy_and_light(shares: Sequence[float], n_particles: int) -> tuple[int, float]:
-    """Return how many of the largest shares are kept, and the common weight of the rest."""
+    """Return the number of the largest shares to keep, and the common weight of the others."""
     if len(shares) <= n_particles:
         return len(shares), 0.0
     largest_first = sorted(shares, reverse=True)
@@ -168,10 +168,11 @@ def heavy_and_light(shares: Sequence[float], n_particles: int) -> tuple[int, flo
 
 
 def thin(items: Sequence[int], shares: Sequence[float], n_draws: int, uniform: float) -> list[int]:
-    """Draw `n_draws` of the ascending `items`, none twice, at even distances in their shares.
+    """Draw `n_draws` distinct ones of the ascending `items` by systematic sampling.
 
-    No share exceeds the distance between two points, so an item holds at most one point. Where
-    rounding puts two on one item, or one past the end, the next or the last free item has it.
+    No share exceeds the distance between two points, so an item receives at most one point. If
+    rounding assigns two points to one item, or a point past the end, the next or the last free item
+    receives it.
     """
     cumulative = list(accumulate(shares))
     points = [(j + uniform) * cumulative[-1] / n_draws for j in range(n_draws)]
@@ -188,7 +189,7 @@ def draw(weights: Sequence[float], points: Collection[float]) -> list[int]:
     """Return, for each point in [0, 1), the first index whose cumulative weight exceeds it."""
     cumulative = list(accumulate(weights))
     total = cumulative[-1]
-    last = cumulative.index(total)  # for a point that was rounded up to 1
+    last = cumulative.index(total)  # used if a point was rounded up to 1
     return [min(bisect_right(cumulative, point * total), last) for point in points]
 
 
@@ -206,10 +207,10 @@ def resample(weights: Sequence[float], scheme: Resampling, rng: np.random.Genera
 
 
 def residual_resample(weights: Sequence[float], rng: np.random.Generator) -> list[int]:
-    """Take each index as often as its expected number allows, and draw the remainder."""
+    """Take each index as often as the integer part of its expected number; draw the remainder."""
     n = len(weights)
     expected = [n * weight for weight in weights]
-    # On the grid, so that 0.9999999999999999 counts as one.
+    # Rounded to the grid, so that 0.9999999999999999 counts as one.
     whole = [math.floor(round(number * GRID) / GRID) for number in expected]
     indices = [i for i, times in enumerate(whole) for _ in range(times)]
     n_draws = n - len(indices)

@@ -36,10 +36,10 @@ from mdvpf.reference.selection import (
 
 
 class Advance(NamedTuple):
-    """The set after a step, and what `Step` reports about how it came to be.
+    """The set after a step, with the fields of `Step` that depend on the selection.
 
-    `log_evidence` is what the symbol adds to the log evidence of the filter, where that is
-    not its log predictive.
+    `log_evidence` is the symbol's contribution to the log evidence of the filter; None means its
+    log predictive.
     """
 
     particles: list[Particle]
@@ -54,7 +54,7 @@ def effective_size(log_weights: Sequence[float]) -> float:
 
 
 def lost_share(log_scores: Sequence[float], survivors: Collection[int]) -> float:
-    """Return the share of the weight of all that is held by those without a survivor."""
+    """Return the share of the total weight of those that have no survivor."""
     kept = set(survivors)
     shares = normalised(log_scores)
     return math.fsum(math.exp(share) for i, share in enumerate(shares) if i not in kept)
@@ -85,7 +85,7 @@ def advanced(
     candidates: Sequence[Candidate],
     survivors: Sequence[Survivor],
 ) -> Advance:
-    """Return the set of the surviving candidates, and what the selection lost."""
+    """Return the children of the surviving candidates, and the share that the selection lost."""
     return Advance(
         offspring(particles, symbol, candidates, survivors),
         effective_size([survivor.log_weight for survivor in survivors]),
@@ -120,7 +120,7 @@ def mdvpa_step(
     discount: float,
     uniform: Callable[[], float],
 ) -> list[Particle]:
-    """Complete a step of MD-VPA: select by the symbol and, discounted, the one after it.
+    """Complete a step of MD-VPA: select by the symbol and the discounted look-ahead.
 
     Without a look-ahead the discount is not used.
     """
@@ -146,10 +146,10 @@ def smc_step(
     algorithm: SMC,
     rng: np.random.Generator,
 ) -> Advance:
-    """Draw each particle's state, weigh it by the emission, and resample if it is time.
+    """Draw each particle's state, weight it by the emission, and resample if needed.
 
-    The share discarded is that of the particles, each with its one drawn state, that have no
-    offspring; it is 0 without resampling.
+    The discarded share is the weight of the particles without offspring; it is 0 without
+    resampling.
     """
     n = len(particles)
     states = [
@@ -189,7 +189,7 @@ def particle_learning_step(
     symbol: Symbol,
     rng: np.random.Generator,
 ) -> Advance:
-    """Draw parents by the total of their candidates, then for each one of its candidates.
+    """Draw parents by the total weight of their candidates, then a candidate of each parent.
 
     The i-th uniform for states belongs to the i-th parent drawn, before survivors are sorted.
     """
@@ -201,12 +201,12 @@ def particle_learning_step(
     log_scores = [candidate.log_score for candidate in candidates]
     log_totals = [log_sum_exp([log_scores[i] for i in indices]) for indices in of_parent]
     parents = draw([math.exp(share) for share in normalised(log_totals)], rng.random(n).tolist())
-    taken = []
+    chosen = []
     for parent, u in zip(parents, rng.random(n).tolist(), strict=True):
         indices = of_parent[parent]
         shares = [math.exp(share) for share in normalised([log_scores[i] for i in indices])]
-        taken.append(indices[draw(shares, [u])[0]])
-    survivors = [Survivor(index, -math.log(n)) for index in sorted(taken)]
+        chosen.append(indices[draw(shares, [u])[0]])
+    survivors = [Survivor(index, -math.log(n)) for index in sorted(chosen)]
     return advanced(particles, symbol, candidates, survivors)
 
 

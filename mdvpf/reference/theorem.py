@@ -1,4 +1,4 @@
-"""The regret that Theorem 1 of the paper bounds: of the particle weights, in the loss of Eq. 8."""
+"""The regret that Theorem 1 of the paper bounds."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def theorem_regret(
 ) -> NDArray[np.float64]:
     """Return the regret of the particle weights in the loss of the paper's Eq. 8, symbol by symbol.
 
-    At step n the forecaster holds the survivors of VPA's rule with their weights, which have not
-    seen the next symbol. Its loss is the average of ``-log f(x_n, y_{n+1})`` under these weights.
-    The comparators are the paths of the particles: the loss of a path at step n is that of its
-    candidate alone. The regret after n steps is the cumulative loss of the forecaster less that of
-    the best path among the particles that are alive then. A path changes its state as it likes, so
-    this is a shifting regret (Eq. 1), over the strategies that the particles stand for.
+    At step n the forecaster uses the survivors of VPA's rule with their weights, which do not
+    depend on the next symbol. Its loss is the average of ``-log f(x_n, y_{n+1})`` under these
+    weights. The comparators are the paths of the particles; the loss of a path at step n is that of
+    its own candidate. The regret after n steps is the forecaster's cumulative loss minus that of
+    the best path among the current particles. Paths may change their state at any step, so this is
+    a shifting regret (Eq. 1).
 
     Parameters
     ----------

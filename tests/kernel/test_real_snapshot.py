@@ -120,7 +120,7 @@ def test_containers_of_such_a_filter_have_version_2() -> None:
 def test_a_file_must_say_that_its_counts_are_real(counts: Any) -> None:
     opened = unsealed(saved(make_filter("VPA", "kappa")))
     opened.values()["core"]["counts"] = counts
-    with pytest.raises(mdvpf.CheckpointError, match="counts are not those of its model"):
+    with pytest.raises(mdvpf.CheckpointError, match="kind of counts does not fit its model"):
         loaded(sealed(opened, version=2))
 
 
@@ -128,7 +128,7 @@ def test_integer_counts_are_not_those_of_a_model_with_real_ones() -> None:
     classic = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(5), mdvpf.VPA(), 6)
     opened = unsealed(saved(classic))
     opened.values()["model"]["kappa"] = 1.0
-    with pytest.raises(mdvpf.CheckpointError, match="counts are not those of its model"):
+    with pytest.raises(mdvpf.CheckpointError, match="kind of counts does not fit its model"):
         loaded(sealed(opened, version=2))
 
 

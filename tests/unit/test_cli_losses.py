@@ -415,7 +415,7 @@ def test_the_checkpoint_before_takes_the_place_of_a_damaged_one(
         command.kept.write_bytes(content if damage == "flipped" else content[:100])
     command.write(LINES)
     assert command() == expected(LINES)[10:]  # the same once more, and what follows
-    assert f"going on from {previous_of(command.kept)}" in command.complaint
+    assert f"continuing from {previous_of(command.kept)}" in command.complaint
     assert Monitor.load(command.kept).n_lines == N
     assert Monitor.load(previous_of(command.kept)).n_lines == 10  # and not the damaged one
 

@@ -97,7 +97,9 @@ def test_keys_in_use_and_a_limit_are_no_obstacle() -> None:
 def test_what_makes_a_predictor_is_taken_too() -> None:
     mdvpf.check_predictor(OwnChain)
     mdvpf.check_predictor(lambda: OwnChain(0.1))
-    with pytest.raises(TypeError, match="predictor=3: expected a Predictor, or what makes one"):
+    with pytest.raises(
+        TypeError, match="predictor=3: expected a Predictor, or a callable that returns one"
+    ):
         mdvpf.check_predictor(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"predictor\(\) returned 0: expected a Predictor"):
         mdvpf.check_predictor(int)  # type: ignore[arg-type]

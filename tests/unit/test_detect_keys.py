@@ -142,7 +142,7 @@ def test_evaluation_by_key(frozen: bool, continued: bool, top_k: tuple[int, ...]
 def test_evaluation_says_what_is_wrong_with_keys() -> None:
     with pytest.raises(TypeError, match="keys: Last takes none"):
         mdvpf.evaluate(Last(), [0, 1], [0, 1], test_keys=["a", "b"])
-    with pytest.raises(ValueError, match="test: keys: got 1 of them; expected 2"):
+    with pytest.raises(ValueError, match="test: keys: got 1; expected 2"):
         mdvpf.evaluate(OwnChain(), None, [0, 1], test_keys=["a"])
     with pytest.raises(ValueError, match="train_keys: expected symbols alone"):
         mdvpf.evaluate(OwnChain(), [[0, 1]], [0, 1], train_keys=["a", "b"])

@@ -13,10 +13,14 @@ MODELS = [
     InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2),
     InfiniteHMM(4, alpha=0.7, gamma=2.0, beta=0.2, oracle="any"),
     InfiniteHMM(4, beta=0.2, max_states=2),
+    InfiniteHMM(4, beta=0.2, oracle="rows"),
+    InfiniteHMM(4, beta=0.2, machine="mealy"),
+    InfiniteHMM(4, beta=0.2, kappa=2.0, max_states=3),
 ]
+NAMES = ["unvisited", "any", "bounded", "rows", "mealy", "sticky"]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=["unvisited", "any", "bounded"])
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
 @pytest.mark.parametrize("kind", ALGORITHMS)
 def test_weighted_mean_is_the_predictive(kind: type, model: InfiniteHMM) -> None:
     symbols = np.random.default_rng(1).integers(0, 4, size=40)
@@ -27,6 +31,7 @@ def test_weighted_mean_is_the_predictive(kind: type, model: InfiniteHMM) -> None
             values = particle_predictives(pf, candidate)
             assert pf.weights @ values == pytest.approx(expected[candidate], abs=1e-12)
         pf.update(symbol)
+    pf.update(None)
     pf.new_sequence()
     assert pf.weights @ particle_predictives(pf, 0) == pytest.approx(pf.predict_proba()[0])
 

@@ -310,10 +310,10 @@ def test_a_file_of_frozen_hmms_says_nothing_of_machines() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a: a * 2, "transition makes no sense"),
-        (lambda a: np.concatenate([a[:-1], -a[-1:]]), "transition makes no sense"),
-        (lambda a: a * np.nan, "transition makes no sense"),
-        (lambda a: np.concatenate([a[:-1], a[-1:] * 0.5]), "transition makes no sense"),
+        (lambda a: a * 2, "transition rows are no distributions"),
+        (lambda a: np.concatenate([a[:-1], -a[-1:]]), "transition rows are no distributions"),
+        (lambda a: a * np.nan, "transition rows are no distributions"),
+        (lambda a: np.concatenate([a[:-1], a[-1:] * 0.5]), "transition rows are no distributions"),
         (lambda a: a[:-1], "transition of type"),
         (lambda a: a[0], "transition of type"),
         (lambda a: a.astype(np.int64), "transition of type"),
@@ -332,5 +332,5 @@ def test_a_file_that_names_another_machine_is_refused(values: dict[str, Any]) ->
     state = frozen._to_state()
     state.values.clear()
     state.values.update(values)
-    with pytest.raises(mdvpf.CheckpointError, match=r"values that no frozen|transition of type"):
+    with pytest.raises(mdvpf.CheckpointError, match=r"unknown values|transition of type"):
         FrozenFilter._from_state(state, {})

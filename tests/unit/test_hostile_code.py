@@ -67,9 +67,9 @@ def test_memory_depends_on_the_decoded_symbols_not_on_the_header() -> None:
         (b"\x10" + bytes(40), "kind 16"),
         (b"\xff" + bytes(40), "kind 255"),
         (b"\x01\xff\xff\xff", "too large"),
-        (b"\x01\x05", "without an alphabet"),
-        (b"", "without an alphabet"),
-        (b"\x00" + bytes(32), "without an alphabet"),
+        (b"\x01\x05", "alphabet is missing"),
+        (b"", "alphabet is missing"),
+        (b"\x00" + bytes(32), "alphabet is missing"),
         (b"\x09\x01\x00\x00\x05\x00\x00", "n_particles=1"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_damaged_table_is_refused(change, message):
     ("given_keys", "error", "message"),
     [
         ("ab", TypeError, "expected one key a symbol"),
-        (["a"], ValueError, "got 1 of them; expected 2"),
+        (["a"], ValueError, "got 1; expected 2"),
         (["a", 1.5], TypeError, r"keys\[1\]=1.5"),
         (["a", True], TypeError, r"keys\[1\]=True"),
     ],

@@ -178,5 +178,5 @@ def test_the_core_refuses_subclasses_and_says_what_runs_them(kind: type) -> None
 
 
 def test_the_core_refuses_custom_rules() -> None:
-    with pytest.raises(TypeError, match="the core has these five rules and no others"):
+    with pytest.raises(TypeError, match="the core has only these five rules"):
         mdvpf.ParticleFilter(MODEL, Best())  # type: ignore[arg-type]

@@ -110,7 +110,7 @@ def test_arguments_cannot_be_set_or_deleted(kind: str) -> None:
 
 
 def test_the_message_names_the_way() -> None:
-    with pytest.raises(AttributeError, match="order of a Markov cannot be set: make another"):
+    with pytest.raises(AttributeError, match="order of a Markov cannot be set: create another"):
         mdvpf.Markov(2).order = 3
 
 

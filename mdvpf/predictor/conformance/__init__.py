@@ -1,8 +1,8 @@
-"""`check_predictor`: whether a predictor of one's own keeps the promises of the protocol.
+"""`check_predictor`: test whether a user's predictor follows the protocol.
 
-Mixtures, detectors, monitors and coders rely on a handful of promises: that a prediction is a
-distribution, that a step is scored with it, that copies are independent. Each function here tries
-one of them, on copies of the predictor and short streams, and names it if it is broken.
+Mixtures, detectors, monitors and coders rely on promises of the protocol: a prediction is a
+distribution, a step is scored with that prediction, copies are independent. Each function here
+tests one promise on copies of the predictor and short streams, and reports it if it is broken.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ __all__ = ["check_predictor"]
 
 
 def check_predictor(predictor: Predictor | Callable[[], Predictor]) -> None:
-    """Check that a predictor keeps the promises of the protocol.
+    """Check that a predictor, typically one of your own, follows the protocol.
 
-    For predictors of one's own. It is tried on short streams, in copies: what it predicts and
-    reports, missing and bad symbols, new sequences, `run`, `score` and `copy`; keys if `update`
-    takes them, an open alphabet if it has one, `freeze` and `save` if it can be frozen or saved.
+    The checks use copies of the predictor and short streams. They cover predictions and reports,
+    missing and bad symbols, new sequences, `run`, `score` and `copy`. They also cover keys if
+    `update` takes them, an open alphabet if there is one, and `freeze` and `save` if supported.
 
     Parameters
     ----------
     predictor : Predictor, or callable
-        The predictor, in any state, or what makes one: its class, or a function without arguments.
+        The predictor, in any state, or a callable without arguments that returns one.
 
     Raises
     ------
     AssertionError
-        If a promise is broken. The message says which, and with which values.
+        If a promise is broken. The message names the promise and the values.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def check_predictor(predictor: Predictor | Callable[[], Predictor]) -> None:
         ...
     AssertionError: Forgetful: predict_proba is a distribution: at first its sum is 0.9, not 1
     """
-    found = predictor if isinstance(predictor, Predictor) else _made(predictor)
+    found = predictor if isinstance(predictor, Predictor) else _create(predictor)
     checks = [
         ("copy is independent", sequences.check_copy),
         ("n_symbols and is_open are the alphabet", sequences.check_alphabet),
@@ -81,9 +81,9 @@ def check_predictor(predictor: Predictor | Callable[[], Predictor]) -> None:
             check(found)
 
 
-def _made(make: Any) -> Predictor:
+def _create(make: Any) -> Predictor:
     if not callable(make):
-        raise TypeError(f"predictor={make!r}: expected a Predictor, or what makes one")
+        raise TypeError(f"predictor={make!r}: expected a Predictor, or a callable that returns one")
     found = make()
     if not isinstance(found, Predictor):
         raise TypeError(f"predictor() returned {found!r}: expected a Predictor")

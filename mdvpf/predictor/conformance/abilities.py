@@ -1,4 +1,4 @@
-"""Promises of what not every predictor can do: to be frozen, and to be saved."""
+"""Promises about optional abilities: to freeze and to save a predictor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of predictors that take keys: each key is a sequence with a position of its own."""
+"""Promises about keys: each key is a sequence with a position of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdvpf.predictor.protocol import Predictor
 
 
 def _keyless(predictor: Predictor) -> Predictor:
-    """Return a copy in which no key is in use, and any number can be."""
+    """Return a copy without keys in use and without a limit on them."""
     other = predictor.copy()
     other.max_keys = None
     other.new_sequence()
@@ -84,8 +84,9 @@ def check_end_of_key(predictor: Predictor) -> None:
 def check_positions(predictor: Predictor) -> None:
     """Check that keys have positions of their own.
 
-    When it is frozen, if it can be, interleaved sequences are scored as they are one at a time.
-    Otherwise, where the past of a sequence matters without keys, it has to matter with them.
+    A frozen predictor must score interleaved sequences as it scores them one at a time. For a
+    predictor that cannot be frozen, the past of a sequence must matter with keys if it matters
+    without them.
     """
     learner = _keyless(predictor)
     stream = keyed(learner)

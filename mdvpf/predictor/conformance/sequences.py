@@ -1,4 +1,4 @@
-"""Promises of every predictor, on sequences without keys; and on an open alphabet."""
+"""Promises about sequences without keys and about an open alphabet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streams on which `check_predictor` tries a predictor: short, and always the same."""
+"""The short, fixed streams that `check_predictor` uses."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class KeyedStream(NamedTuple):
 
 
 def plain(predictor: Predictor) -> list[Any]:
-    """Return symbols that a predictor can absorb now, some of them missing.
+    """Return symbols that are valid for a predictor now, some of them missing.
 
-    In an open alphabet, every third or so is new.
+    In an open alphabet about a third of them are new.
     """
     rng = np.random.default_rng(_SEED)
     n = predictor.n_symbols
@@ -45,7 +45,7 @@ def plain(predictor: Predictor) -> list[Any]:
 
 
 def keyed(predictor: Predictor) -> KeyedStream:
-    """Return symbols that a predictor can absorb now, with keys, one of which is None."""
+    """Return symbols that are valid for a predictor now, with keys; one key is None."""
     rng = np.random.default_rng(_SEED)
     symbols = plain(predictor)
     keys = [_LABELS[i] for i in rng.integers(len(_LABELS), size=len(symbols))]

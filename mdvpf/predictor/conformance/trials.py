@@ -1,4 +1,4 @@
-"""What the checks of a predictor share: how a promise is found broken, and named."""
+"""Helpers of the checks: compare values, and report the promise that is broken."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from mdvpf.predictor.conformance.streams import plain
 from mdvpf.predictor.protocol import Predictor
 
-_SUM = 1e-6  # how far the sum of a distribution may be from one
-_TOLERANCE = 1e-5  # how far two ways to one number may differ: some counts are of single precision
+_SUM = 1e-6  # tolerance of the sum of a distribution
+_TOLERANCE = 1e-5  # tolerance between equal values; some counts have single precision
 
 
 class BrokenError(Exception):
@@ -22,7 +22,7 @@ class BrokenError(Exception):
 
 @contextmanager
 def named(predictor: Predictor, promise: str) -> Iterator[None]:
-    """Say which promise of which predictor is broken, also by an error that is not expected."""
+    """Raise an AssertionError that names predictor and promise if the block raises any error."""
     name = type(predictor).__name__
     try:
         yield
@@ -34,13 +34,13 @@ def named(predictor: Predictor, promise: str) -> Iterator[None]:
 
 
 def require(holds: Any, message: str) -> None:
-    """Raise unless something holds; the message says what was found instead."""
+    """Raise `BrokenError` with a message unless a condition holds."""
     if not holds:
         raise BrokenError(message)
 
 
 def same(found: Any, expected: Any, what: str) -> None:
-    """Require two numbers or arrays to be the same, but for rounding."""
+    """Require two numbers or arrays to be equal within the tolerance."""
     first, second = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     require(first.shape == second.shape, f"{what}: shape {first.shape}, not {second.shape}")
     close = np.isclose(first, second, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
@@ -52,17 +52,17 @@ def same(found: Any, expected: Any, what: str) -> None:
 
 
 def differ(first: NDArray[np.float64], second: NDArray[np.float64], by: float) -> bool:
-    """Return whether two distributions differ by more than that in some entry."""
+    """Return whether some entry of two distributions differs by more than `by`."""
     return bool(np.abs(first - second).max() > by)
 
 
 def updated(predictor: Predictor, symbols: Sequence[int | None]) -> NDArray[np.float64]:
-    """Return the steps of symbols, one by one."""
+    """Update by each symbol in turn; return the steps."""
     return np.array([predictor.update(symbol) for symbol in symbols], dtype=np.float64)
 
 
 def require_unchanged(predictor: Predictor, other: Predictor, after: str) -> None:
-    """Require a predictor to be as another, by its prediction and what it does next."""
+    """Require two predictors to have equal predictions and equal next steps."""
     same(other.n_symbols, predictor.n_symbols, f"n_symbols after {after}")
     same(other.predict_proba(), predictor.predict_proba(), f"the prediction after {after}")
     symbols = plain(predictor)[:3]
@@ -100,12 +100,12 @@ def require_refusal(
 
 
 def frozen_or_none(predictor: Predictor) -> Predictor | None:
-    """Return a frozen predictor; None if it says that it cannot be frozen."""
+    """Return a frozen predictor; None if freezing is not supported."""
     if type(predictor).freeze is Predictor.freeze:
         return None
     try:
         found: Any = predictor.freeze()
-    except TypeError as error:  # as a mixture does if a member cannot
+    except TypeError as error:  # a mixture with a member that cannot be frozen
         if "cannot be frozen" in str(error):
             return None
         raise
