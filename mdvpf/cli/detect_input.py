@@ -1,4 +1,4 @@
-"""What `mdvpf detect` reads: the file, and the background that it is compared with."""
+"""Input of `mdvpf detect`: the file and its background."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mdvpf.streams.readers import FileStream, read_file, read_files
 def read_data(
     file: Path, background: Path | None, **options: Any
 ) -> tuple[FileStream, FileStream | Predictor | None]:
-    """Return the stream of a file and the background: a stream over the same alphabet, or a model.
+    """Return the stream of a file, and its background as a stream or a predictor.
 
-    A background that is a checkpoint is a predictor, and the symbols of the file become those of
-    its alphabet.
+    A background file is read over the same alphabet. If the background is a checkpoint, the symbols
+    of the file are encoded by the vocabulary of its predictor.
     """
     if background is None:
         return read_file(file, **options), None
@@ -28,7 +28,7 @@ def read_data(
         is_checkpoint = start.read(len(MAGIC)) == MAGIC
     if not is_checkpoint:
         passed = {**options, "pass_fields": None}
-        if options.get("pass_fields"):  # the background need not have them
+        if options.get("pass_fields"):  # the background may lack these fields
             data = read_file(file, **options)
             own, other = read_files([file, background], **passed)
             return replace(own, fields=data.fields), other
@@ -40,7 +40,7 @@ def read_data(
 
 
 def _renumbered(data: FileStream, predictor: Predictor, path: Path) -> FileStream:
-    """Return a stream with the numbers that a predictor has for its labels, or raise."""
+    """Encode the labels of a stream by the vocabulary of a predictor, or raise."""
     vocabulary = predictor.vocabulary
     if vocabulary is None:
         texts = [label_text(label) for label in data.labels]

@@ -1,4 +1,4 @@
-"""`mdvpf detect --each-key`: a detector for each key, over the background that they share."""
+"""`mdvpf detect --each-key`: a detector for each key, and one background for all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mdvpf.streams.readers import FileStream
 def detect_each_key(
     template: SurpriseDetector, max_keys: int, data: FileStream
 ) -> tuple[list[IncidentLine], dict[str, int]]:
-    """Judge every symbol by the detector of its key; return the incidents and what was counted.
+    """Judge every symbol by the detector of its key; return the incidents and the totals.
 
-    Times of a detector count the symbols of its key; the lines name positions in the file. Those of
-    a key that was dropped and came again start anew.
+    A detector counts the symbols of its key; incidents are given as positions in the file. A key
+    that was dropped and comes back gets a new detector, whose count starts at 0.
     """
     assert data.keys is not None
     users = KeyedDetector(template, max_keys=max_keys)
@@ -38,7 +38,7 @@ def detect_each_key(
             n_alarms += 1
             incident, own = detection.incident, positions[key]
             explanation = users.of(key).explain(incident)
-            places = (own[incident.start], own[incident.end], own[incident.peak])
-            found[own[0], incident.number] = IncidentLine(incident, explanation, *places)
-    counted = {"keys": n_keys, "alarms": n_alarms, "incidents": len(found)}
-    return list(found.values()), counted
+            own_positions = (own[incident.start], own[incident.end], own[incident.peak])
+            found[own[0], incident.number] = IncidentLine(incident, explanation, *own_positions)
+    totals = {"keys": n_keys, "alarms": n_alarms, "incidents": len(found)}
+    return list(found.values()), totals

@@ -1,4 +1,4 @@
-"""`mdvpf detect --per key`: one score a sequence instead of alarms on the way."""
+"""`mdvpf detect --per key`: one score for each sequence instead of alarms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import plain
 
 PER = ("key", "sequence")
-LEAST_REFERENCE = 20  # usual sequences that p-values are ranks among
+LEAST_REFERENCE = 20  # held-out sequences: p-values are ranks among them
 
 
 def detect_sequences(
@@ -29,10 +29,10 @@ def detect_sequences(
     learn: bool,
     strange: NDArray[np.bool_] | None,
 ) -> int:
-    """Learn the first symbols, score the sequences that follow, print them, the strangest first.
+    """Learn the first sequences, score the others, and print them, the strangest first.
 
-    Whole sequences are learnt, as far as they end within the first `train` symbols. The last third
-    of those is held out, if that is 20 sequences or more: p-values are ranks among them.
+    A sequence is learnt if it ends within the first `train` symbols. If a third of these sequences
+    is 20 or more, the last third is held out instead, and p-values are ranks among it.
     """
     grouped = data.grouped() if data.keys is not None else data
     lengths = grouped.lengths
@@ -74,7 +74,7 @@ def detect_sequences(
 
 
 def _names(data: FileStream, n_train: int) -> list[object]:
-    """Return what the scored sequences are called: their keys, or their numbers from 1."""
+    """Return the names of the scored sequences: their keys, or their numbers from 1."""
     if data.keys is None:
         n = 1 if data.lengths is None else len(data.lengths)
         return [i + 1 for i in range(n_train, n)]
@@ -84,7 +84,7 @@ def _names(data: FileStream, n_train: int) -> list[object]:
 def _strange(
     data: FileStream, strange: NDArray[np.bool_], lengths: NDArray[np.int64], n_train: int
 ) -> NDArray[np.bool_]:
-    """Return whether each of the scored sequences has a symbol that is strange."""
+    """Tell for each scored sequence whether one of its symbols is labelled strange."""
     if data.keys is None:
         which = np.repeat(np.arange(len(lengths)), lengths)
     else:

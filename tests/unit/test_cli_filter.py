@@ -235,7 +235,7 @@ def test_a_checkpoint_made_in_python_goes_on(run: Run, tmp_path: Path) -> None:
         (["--symbols", "3", "--unknown", "x"], "unknown='x'"),
         (["--symbols", "3", "--method", "magic"], "method='magic'"),
         (["--symbols", "3", "--every", "0"], "every=0"),
-        (["--symbols", "3", "--beta", "0.1"], "beta=0.1: auto has filters of many settings"),
+        (["--symbols", "3", "--beta", "0.1"], "beta=0.1: auto chooses the settings of its filters"),
         (["--symbols", "3", "-K", "3"], "n_particles=3"),
         (["--symbols", "3", "--resume"], "--resume"),
         (["--symbols", "3", "--false-alarms", "2"], "false_alarms=2.0"),
