@@ -73,14 +73,14 @@ def load_run(file: Path) -> FilterRun:
     try:
         found = load(file, wanted)
     except CallableNeeded:  # the file has no custom discount, and nothing here calls it
-        found = load(file, wanted, _missing_discount)
+        found = load(file, wanted, _not_in_the_file)
     if isinstance(found, FilterRun):
         return found
     return FilterRun(found if isinstance(found, Monitor) else Monitor(found))
 
 
-def _missing_discount(n: int) -> float:
-    """Replace a custom discount, which files do not hold."""
+def _not_in_the_file(n: int) -> float:
+    """Replace a custom discount, which files do not hold; tables show the name of this function."""
     raise LookupError("the discount is not in the file")
 
 

@@ -229,8 +229,8 @@ def test_a_checkpoint_made_in_python_goes_on(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--symbols or --vocabulary"),
-        (["--symbols", "3", "--vocabulary", __file__], "--symbols or --vocabulary"),
+        ([], "one of --symbols, --vocabulary"),
+        (["--symbols", "3", "--vocabulary", __file__], "one of --symbols, --vocabulary"),
         (["--symbols", "0"], "n_symbols=0"),
         (["--symbols", "3", "--unknown", "x"], "unknown='x'"),
         (["--symbols", "3", "--method", "magic"], "method='magic'"),
