@@ -349,7 +349,7 @@ def _main_table(
             row += [states, 1e6 * seconds / n_symbols, group.costs(label)[1]]
         rows.append(tuple(row))
     limit = (
-        f"At most the first {options.length:,} training strings of a problem were learnt. "
+        f"From each problem at most the first {options.length:,} training strings were learnt. "
         if limited
         else "All training strings were learnt. "
     )
