@@ -1,5 +1,5 @@
-# Everything runs in .venv, which is made on first use; PYTHON chooses the interpreter for it.
-# MDVPF_DATA names the folder of the real data, MDVPF_DEBUG=1 builds the core with all checks on.
+# All targets use .venv, which is created on first use with the interpreter in PYTHON.
+# MDVPF_DATA is the folder of the real data. MDVPF_DEBUG=1 builds the core with all checks.
 
 PYTHON ?= python3
 MDVPF_TORTURE ?= full
@@ -18,7 +18,7 @@ SANITIZE_TESTS ?= tests/kernel tests/unit/test_checkpoint_baselines.py tests/uni
 COVERED := build/coverage
 COVERAGE_TESTS ?= tests/kernel tests/unit/test_api.py tests/unit/test_checkpoint.py
 
-# A copy of the package, $(1), with its own build of the core, $(2): it never stays in the tree.
+# Copy the package to $(1) and build the core there with the variables $(2).
 define build-copy
 @rm -rf $(1) && mkdir -p $(1)
 @tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf setup.py pyproject.toml README.md LICENSE | tar -xf - -C $(1)
@@ -26,7 +26,7 @@ define build-copy
 @touch $(1)/.built
 endef
 
-# Its Python files and its tests as they are now.
+# Replace the Python files and the tests of that copy by the current ones.
 define refresh-copy
 @rm -rf $(1)/tests && find $(1)/mdvpf -name '*.py' -delete
 @tar -cf - --exclude='*.so' --exclude=__pycache__ mdvpf tests | tar -xf - -C $(1)
@@ -54,29 +54,29 @@ bench: $(BENCHED) $(BUILT) ## ratios to the floor and to peers against their tar
 		--benchmark-columns=min,median,rounds benchmarks/test_kernels.py
 	@$(BIN)/python -m benchmarks.full --short
 
-bench-full: $(BENCHED) $(BUILT) ## every measurement but the largest run, with plots (needs MDVPF_DATA; 20 minutes)
+bench-full: $(BENCHED) $(BUILT) ## every measurement except the largest run, with plots (needs MDVPF_DATA; 20 minutes)
 	@$(BIN)/python -m benchmarks.full
 	@$(BIN)/python -m benchmarks.plots
 
-bench-gate: $(BUILT) ## instructions of the step against benchmarks/gate.json; UPDATE=1 writes it anew
+bench-gate: $(BUILT) ## instructions of a step against benchmarks/gate.json; UPDATE=1 writes new figures
 	@$(BIN)/python -m benchmarks.gate $(if $(filter-out 0,$(UPDATE)),--update)
 
-bench-predict: $(BENCHED) $(BUILT) ## auto and its peers in one run: nats, time, memory (needs MDVPF_DATA; hours, kept runs are reused)
+bench-predict: $(BENCHED) $(BUILT) ## auto and its peers: nats, time, memory (needs MDVPF_DATA; hours; finished runs are reused)
 	@$(BIN)/python -m benchmarks.predict
 
 lint: $(BUILT) ## ruff, cython-lint, mypy, import-linter and codespell
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@PATH="$(BIN):$$PATH" cython-lint $(CORE)  # it looks for pycodestyle on the path
+	@PATH="$(BIN):$$PATH" cython-lint $(CORE)  # finds pycodestyle on the path
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; false; }
 	@$(BIN)/codespell
 
-coverage: $(BUILT) ## lines of Python that tests/unit and tests/experiments run, with a floor
+coverage: $(BUILT) ## coverage of the Python code by tests/unit and tests/experiments, with a lower limit
 	@$(BIN)/python -m pytest -q -p no:xdist --benchmark-disable --cov --cov-report=term:skip-covered \
 		tests/unit tests/experiments
 
-coverage-core: $(COVERED)/.built ## lines of the core that the tests of the kernel run, by gcov
+coverage-core: $(COVERED)/.built ## coverage of the core by the tests of the kernel, with gcov
 	$(call refresh-copy,$(COVERED))
 	@$(BIN)/python .ci/core_coverage.py $(COVERED) $(COVERAGE_TESTS)
 
@@ -86,11 +86,11 @@ ifeq ($(MDVPF_TORTURE),full)
 	@MDVPF_TORTURE=full $(MAKE) --no-print-directory sanitize SANITIZE_TESTS=tests/kernel/test_snapshot_fuzz.py
 endif
 
-# The sanitizers must be loaded before Python. libstdc++ too, or they do not see the exceptions
-# of other extensions. CPython leaks at exit by design: leaks would be reported on every run.
-# The core takes its memory from malloc and never from Python's allocator, which can stay: without
-# it the tests take several times as long. Reports go to the descriptor of stderr, which pytest would
-# swallow unless told to capture sys.stderr only.
+# The sanitizers must be loaded before Python. libstdc++ is loaded, too: otherwise they miss the
+# exceptions of other extensions. Leak detection is off because CPython leaks at exit by design.
+# Python's allocator stays on: the core uses malloc only, and without Python's allocator the tests
+# take several times as long. pytest captures sys.stderr only, so that it does not swallow reports,
+# which go to the descriptor of stderr.
 sanitize: $(SANITIZED)/.built ## tests of the kernel under address and undefined-behaviour sanitizers
 	$(call refresh-copy,$(SANITIZED))
 	@cd $(SANITIZED) && \
@@ -104,8 +104,8 @@ $(SANITIZED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
 $(COVERED)/.built: $(CORE) setup.py pyproject.toml | $(BUILT)
 	$(call build-copy,$(COVERED),MDVPF_COVERAGE=1)
 
-# pip hides the compiler's warnings, so the editable install compiles nothing (MDVPF_PURE) and
-# this rule does, in sight. It runs again when a source of the core changes.
+# pip hides compiler warnings. The editable install therefore compiles nothing (MDVPF_PURE), and
+# this rule compiles the core visibly. It runs again when a source of the core changes.
 $(BUILT): $(INSTALLED) $(CORE)
 	@rm -f $(VENV)/.built*
 	@$(BIN)/python setup.py -q build_ext --inplace
@@ -118,7 +118,7 @@ $(INSTALLED): pyproject.toml setup.py
 	@MDVPF_PURE=1 $(PIP) install --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-# Numba and memray are not for every platform: what needs them says so and is skipped.
+# Numba and memray do not exist for every platform; benchmarks that need them are then skipped.
 $(BENCHED): $(INSTALLED)
 	@MDVPF_PURE=1 $(PIP) install --no-build-isolation --editable '.[dev,bench]' || echo "benchmarks: some peers are missing"
 	@touch $@
@@ -127,7 +127,7 @@ $(DOCUMENTED): $(INSTALLED)
 	@$(PIP) install --no-build-isolation --editable '.[dev,docs]'
 	@touch $@
 
-clean: ## remove everything built, but not .venv
+clean: ## remove everything that was built, except .venv
 	@rm -rf build dist *.egg-info .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf results benchmarks/results
 	@rm -rf docs/api docs/gallery/figures .coverage

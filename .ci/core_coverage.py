@@ -1,12 +1,12 @@
-"""Lines of the core that tests run: reads what gcov counted in the C file back into the sources.
+"""Coverage of the core: map gcov's counts of the C file to the Cython sources.
 
-Cython writes before each piece of C which line of which source it comes from. (Its `#line`
-directives would not do: the C after one of them goes on for more than a line.) A line counts as
-run if any of its C did. Usage: core_coverage.py FOLDER TESTS..., where FOLDER is a copy of the
-package that was built with MDVPF_COVERAGE=1.
+Cython writes a comment with the source file and line before each piece of C code. (`#line`
+directives would not suffice, because several lines of C follow each of them.) A source line counts
+as run if any of its C code ran. Usage: core_coverage.py FOLDER TESTS..., where FOLDER is a copy of
+the package that was built with MDVPF_COVERAGE=1.
 
-The tests run in one process, and only what runs in that one counts: processes that tests start and
-kill may leave half a file of counts behind.
+The tests run in one process, and only that process counts: processes that tests start and kill may
+leave incomplete files of counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pathlib import Path
 
 MARKER = re.compile(r'^\s*/\* "(mdvpf/[\w/]+\.p(?:yx|xd))":(\d+)$')
 
-# Others that it starts inherit the prefix; it reads its own when it ends.
+# Processes that the tests start inherit GCOV_PREFIX and write their counts there. This process
+# deletes the variable first, so it writes its counts next to the sources.
 RUN = """
 import os, sys, pytest
 os.environ["GCOV_PREFIX"] = sys.argv[1]
@@ -33,7 +34,7 @@ sys.exit(code)
 
 
 def run_tests(folder: Path, tests: list[str]) -> None:
-    """Run the tests with counts of what they run, and of nothing that ran before."""
+    """Run the tests, after deleting the counts of earlier runs."""
     for counted in folder.rglob("*.gcda"):
         counted.unlink()
     with tempfile.TemporaryDirectory() as elsewhere:
@@ -41,7 +42,7 @@ def run_tests(folder: Path, tests: list[str]) -> None:
 
 
 def counts_of_c(folder: Path) -> dict[int, int]:
-    """Return how often each line of the C file that has code was run."""
+    """Return how often each line of code in the C file ran."""
     counted = next(folder.rglob("_core.gcda")).resolve()
     command = ["gcov", "--json-format", "--stdout", str(counted)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -54,7 +55,7 @@ def counts_of_c(folder: Path) -> dict[int, int]:
 
 
 def counts_of_sources(folder: Path) -> dict[str, dict[int, int]]:
-    """Return the same for the lines of the sources."""
+    """Return how often each line of the Cython sources ran, by file."""
     counts = counts_of_c(folder)
     found: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     source, number = "", 0
@@ -69,7 +70,7 @@ def counts_of_sources(folder: Path) -> dict[str, dict[int, int]]:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Return ascending numbers as text, neighbours joined."""
+    """Return ascending numbers as text, with consecutive ones as ranges."""
     runs = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
     ends = [[number for _, number in run] for _, run in runs]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends)

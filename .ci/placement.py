@@ -1,10 +1,10 @@
-"""Can the functions be found by the names of the files? Twelve of them, drawn with a fixed seed.
+"""A quiz on whether the names of files tell where functions are.
 
-Prints the tree of the package and twelve functions whose names have no leading underscore, each of
-another file, with the first line of its docstring.
-Give that to somebody who has not seen the code, and ask for the file of each; `--answers` prints
-where they are. At least ten should be right: what is not found is in the wrong place, or has the
-wrong name. Usage: placement.py [--seed N] [--answers]
+Prints the files of the package and twelve functions without a leading underscore, from different
+files, with the first line of their docstrings. They are drawn with a fixed seed. Ask somebody who
+has not seen the code for the file of each function; `--answers` prints the solution. At least ten
+answers should be right: a function that is not found is in the wrong file or has the wrong name.
+Usage: placement.py [--seed N] [--answers]
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ CYTHON = re.compile(
     r'^cdef [^\n=]*?\b(\w+)(\((?:[^()]|\([^()]*\))*\))[^\n]*:\n\s+"""(.*?)(?:"""|\n)',
     re.MULTILINE,
 )
-
-
 ARGUMENT = re.compile(r"(\w+)(?=\s*[,)])")
 
 
 def python_functions(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield signature and first line of the docstring of the functions and methods of a file."""
+    """Yield the signature and the first docstring line of each public function of a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     owners = [("", tree), *((f"{n.name}.", n) for n in tree.body if isinstance(n, ast.ClassDef))]
     for prefix, owner in owners:
@@ -42,7 +40,7 @@ def python_functions(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def functions() -> dict[str, list[tuple[str, str]]]:
-    """Return signature and first line of every documented function, by file."""
+    """Return the signature and the first docstring line of every public function, by file."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         found[path.relative_to(PACKAGE).as_posix()] = list(python_functions(path))
@@ -56,7 +54,7 @@ def functions() -> dict[str, list[tuple[str, str]]]:
 
 
 def main() -> None:
-    """Print the tree and the questions, or the answers."""
+    """Print the files and the questions, or the answers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--answers", action="store_true")

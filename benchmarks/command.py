@@ -1,8 +1,8 @@
-"""What `mdvpf filter` costs beyond the filter: processor time of the command against that of `run`.
+"""Overhead of `mdvpf filter`: processor time of the command against that of `run`.
 
-The command reads a file of numbers and writes its reports to a file; `run` absorbs the same symbols
-in this process. Both are measured by processor time, so other processes do not count, and what the
-command takes to start, on an empty file, is subtracted. They take turns; the median is reported.
+The command reads a file of integers and writes its reports to a file; `run` absorbs the same
+symbols in this process. Processor time is measured, so other processes do not matter. The start-up
+time, measured on an empty file, is subtracted. The two take turns, and the median is reported.
 
 With 10,000 symbols, MD-VPA and 100 particles the command may take at most three times as long.
 """
@@ -51,10 +51,10 @@ def seconds_of_command(source: Path, folder: Path, options: list[str]) -> float:
 
 
 def measure(n: int, rounds: int) -> bool:
-    """Print the ratios; return whether the first is what is promised."""
+    """Print the ratios; return whether the first one meets the target."""
     try:
         words = load_words(N_SYMBOLS, n)
-    except MissingData:  # much the same: word frequencies follow Zipf's law
+    except MissingData:  # similar data: word frequencies follow Zipf's law
         weights = 1.0 / np.arange(1, N_SYMBOLS + 1)
         words = np.random.default_rng(0).choice(N_SYMBOLS, n, p=weights / weights.sum())
     symbols = words.tolist()
@@ -73,9 +73,9 @@ def measure(n: int, rounds: int) -> bool:
             plain = seconds_of_run(symbols)
             nothing = seconds_of_command(empty, folder, [])
             for variant, options in variants.items():
-                given = [str(folder / f"kept {i}") if each == "kept" else each for each in options]
-                taken = seconds_of_command(source, folder, given) - nothing
-                ratios[variant].append(taken / plain)
+                own = [str(folder / f"kept {i}") if each == "kept" else each for each in options]
+                seconds = seconds_of_command(source, folder, own) - nothing
+                ratios[variant].append(seconds / plain)
     print(f"{n:,} symbols of {N_SYMBOLS:,}, MD-VPA, K = {N_PARTICLES}: times that of run")
     for variant, found in ratios.items():
         print(f"  {variant}: {np.median(found):.2f}")
@@ -83,7 +83,7 @@ def measure(n: int, rounds: int) -> bool:
 
 
 def main() -> int:
-    """Measure; return 1 if the command takes longer than promised."""
+    """Measure; return 1 if the command misses its target."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--symbols", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)

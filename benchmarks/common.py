@@ -1,6 +1,6 @@
-"""What benchmarks run on: three books as characters or as words, and clicks on a web site.
+"""Data of the benchmarks: three books as characters or as words, and clicks on a web site.
 
-All of it is read from the folder that MDVPF_DATA names.
+The folder of the data is in MDVPF_DATA.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _HEADER_LINES = 7
 
 
 class MissingData(RuntimeError):
-    """The real data is not where it is looked for."""
+    """MDVPF_DATA is not set, or a file is missing."""
 
 
 def open_data(name: str) -> gzip.GzipFile:
-    """Open a gzipped file of the folder of the real data."""
+    """Open a gzipped file in the folder of the real data."""
     folder = os.environ.get("MDVPF_DATA")
     if not folder:
         raise MissingData("MDVPF_DATA is not set: expected the folder of the real data")
@@ -41,7 +41,7 @@ def open_data(name: str) -> gzip.GzipFile:
 
 
 def _books() -> str:
-    """The three books as words of a..z, one space between them."""
+    """Return the three books as words of a..z, separated by single spaces."""
     texts = []
     for book in BOOKS:
         with open_data(f"{book}.txt.gz") as file:
@@ -50,14 +50,14 @@ def _books() -> str:
 
 
 def load_text(n: int | None = None) -> NDArray[np.int32]:
-    """Return the first n characters of the books: a..z as 0..25, whatever else as one 26."""
+    """Return the first n characters of the books: a..z as 0..25, spaces as 26."""
     codes = np.frombuffer(_books()[:n].encode("ascii"), dtype=np.uint8).astype(np.int32) - ord("a")
     codes[codes < 0] = SPACE
     return codes
 
 
 def load_words(n_symbols: int, n: int | None = None) -> NDArray[np.int32]:
-    """Return the first n words of the books by rank of frequency; rare ones are the last symbol."""
+    """Return the first n words of the books as frequency ranks; rare words share the last one."""
     words, codes, counts = np.unique(_books().split(), return_inverse=True, return_counts=True)
     rank = np.empty(len(words), np.int32)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(words))
@@ -65,7 +65,7 @@ def load_words(n_symbols: int, n: int | None = None) -> NDArray[np.int32]:
 
 
 def load_clicks(n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return page categories of whole sessions, n or a few more, and the sessions' lengths."""
+    """Return the page categories of whole sessions, at least n, and the sessions' lengths."""
     sessions: list[list[int]] = []
     total = 0
     with open_data("msnbc990928.seq.gz") as file:

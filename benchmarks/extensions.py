@@ -1,9 +1,9 @@
-"""Counts that fade and Mealy rows: what they cost, what they bring, and a stream without end.
+"""Forgetting and Mealy rows: their cost, their gain, and a long stream.
 
-``python -m benchmarks.extensions speed``: time a candidate and bytes a particle against the same
-filter without forgetting, in one run. ``models``: nats a symbol of models on text and clicks, the
-tables of the page on choosing a model. ``endless``: time a step and memory over 10**7 symbols of a
-source that drifts (a few minutes). All but the last need MDVPF_DATA.
+``python -m benchmarks.extensions speed``: time a candidate and bytes a particle, as ratios to the
+same filter without forgetting. ``models``: nats a symbol of several models on text and clicks, for
+the tables of the page on choosing a model. ``endless``: time a step and memory over 10**7 symbols
+of a drifting source (a few minutes). All but the last need MDVPF_DATA.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ RECOMMENDED: dict[str, Any] = {
 N_CLICKS = 50_000
 N_CHARACTERS = 24_000
 FIRST_USER = 100_000
-DRIFT = 20_000  # symbols after which the symbols of every state move on by one
+DRIFT = 20_000  # steps after which the symbol of every state increases by one
 
 
 def text() -> NDArray[np.int64]:
-    """Return the first characters of three books, one after another."""
+    """Return the first characters of three books, concatenated."""
     return datasets.books(n_characters=N_CHARACTERS).symbols
 
 
 def cost(model: mdvpf.InfiniteHMM, algorithm: Algorithm, k: int) -> tuple[float, float]:
-    """Return nanoseconds a candidate, the best of three parts of a text, and bytes a particle."""
+    """Return nanoseconds a candidate (the best of three parts of a text) and bytes a particle."""
     symbols = text()
     pf = mdvpf.ParticleFilter(model, algorithm, k, rng=0)
     pf.run(symbols[:300])
@@ -57,7 +57,7 @@ def cost(model: mdvpf.InfiniteHMM, algorithm: Algorithm, k: int) -> tuple[float,
 
 
 def speed() -> None:
-    """Print costs as ratios to the filter without forgetting and with the same oracle."""
+    """Print costs as ratios to the filter with the same oracle and without forgetting."""
     print("K, algorithm, oracle: ns and bytes plain; ratios with forget=1, and Mealy to Moore")
     for k in (1_000, 10_000):
         for algorithm in (mdvpf.VPA(), mdvpf.MDVPA()):
@@ -74,7 +74,7 @@ def speed() -> None:
 
 
 def clicks(first: int) -> tuple[NDArray[np.int64], list[int], int]:
-    """Return clicks of users from one of them on, their lengths, and the user after them."""
+    """Return the clicks of users from `first` on, their lengths, and the next user."""
     visits = datasets.msnbc()
     starts = np.cumsum(visits.lengths) - visits.lengths
     begin = int(starts[first])
@@ -113,7 +113,7 @@ def models() -> None:
 
 
 def drifting(n: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the symbols of five states in a ring, whose symbols move on, in 20 parts."""
+    """Yield, in 20 parts, the symbols of five states in a ring; the symbols of states drift."""
     rng = np.random.default_rng(0)
     state = 0
     for start in range(0, n, n // 20):

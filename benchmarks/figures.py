@@ -1,8 +1,8 @@
-"""What a benchmark finds: figures with their targets, points of a curve; as a table, as JSON.
+"""Results of benchmarks: figures with targets and points of curves, as a table and as JSON.
 
-A *job* is a function that returns figures and points. Results of a job are kept in
-``benchmarks/results/NAME.jsonl``, one JSON object a line, the first of which says where and with
-what they were measured.
+A *job* is a function that returns figures and points. Its results are in
+``benchmarks/results/NAME.jsonl``, one JSON object a line. The first line describes the machine and
+the software.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESULTS = Path(__file__).with_name("results")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number, and what it ought to be: at most or at least something, or nothing said."""
+    """A measured number with its target, if it has one: at most or at least some value."""
 
     what: str
     value: float
@@ -50,7 +50,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a curve that a plot shows."""
+    """A point of a curve in a plot."""
 
     curve: str
     x: float
@@ -67,7 +67,7 @@ def _number(value: float) -> str:
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """Return the table that every command ends with."""
+    """Return the figures as a table."""
     head = ("what", "measured", "target", "met", "note")
     rows = [
         (f.what, f"{_number(f.value)} {f.unit}".strip(), f.target, f.met, f.note) for f in figures
@@ -80,18 +80,18 @@ def table(figures: Iterable[Figure]) -> str:
 
 @cache
 def compiler() -> str:
-    """Return the C compiler, its version and the machine: what the gate's figures are keyed by."""
+    """Return the C compiler, its version and the machine: the key of the gate's figures."""
     name = os.environ.get("CC", "cc").split()[0]
     try:
-        shown = [
+        texts = [
             subprocess.run([name, option], capture_output=True, text=True, check=True).stdout
             for option in ("--version", "-dumpversion")
         ]
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    full = re.search(r"\d+\.\d+\.\d+", shown[0])
-    family = "clang" if "clang" in shown[0] else "gcc"
-    return f"{family} {full[0] if full else shown[1].strip()}, {platform.machine()}"
+    full = re.search(r"\d+\.\d+\.\d+", texts[0])
+    family = "clang" if "clang" in texts[0] else "gcc"
+    return f"{family} {full[0] if full else texts[1].strip()}, {platform.machine()}"
 
 
 def _environment() -> dict[str, object]:
@@ -112,7 +112,7 @@ def _environment() -> dict[str, object]:
 
 
 def save(name: str, result: Result) -> None:
-    """Keep the results of a job, in place of those of an earlier run."""
+    """Save the results of a job; they replace those of an earlier run."""
     RESULTS.mkdir(exist_ok=True)
     lines = [{"kind": "environment", "job": name, **_environment()}]
     lines += [{"kind": type(item).__name__.lower(), "job": name, **asdict(item)} for item in result]
@@ -121,7 +121,7 @@ def save(name: str, result: Result) -> None:
 
 
 def load(name: str) -> Result:
-    """Return the kept results of a job; none if it was never run."""
+    """Return the saved results of a job; an empty list if there are none."""
     path = RESULTS / f"{name}.jsonl"
     if not path.exists():
         return []

@@ -1,6 +1,6 @@
-"""Every measurement: ``python -m benchmarks.full`` runs all jobs, ``... NAME`` those named.
+"""Run measurements: ``python -m benchmarks.full`` runs all jobs, ``... NAME`` selected ones.
 
-Each job runs in a process of its own, so that none meets the memory or the caches of another.
+Each job runs in a separate process, so that jobs share neither memory nor caches.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JOBS: dict[str, Callable[[], Result]] = {
     "sweep-symbols": sweeps.symbols,
     "large": memory.large,
 }
-ON_REQUEST = {"large"}  # half an hour: run only when named
+ON_REQUEST = {"large"}  # takes half an hour; runs only if it is named
 SHORT = [
     name
     for name in JOBS
@@ -53,7 +53,7 @@ SHORT.remove("floor-1e5")
 
 
 def run_here(name: str) -> int:
-    """Run one job in this process and keep its results."""
+    """Run one job in this process and save its results."""
     try:
         save(name, JOBS[name]())
     except MissingData as error:
@@ -63,7 +63,7 @@ def run_here(name: str) -> int:
 
 
 def run(names: list[str]) -> int:
-    """Run jobs one after the other, each in a process of its own; print the table of all."""
+    """Run jobs one after the other, each in a separate process; print a table of all results."""
     failed = []
     for name in names:
         start = time.perf_counter()
@@ -80,7 +80,7 @@ def run(names: list[str]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.full", description="measurements")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(JOBS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"jobs: {', '.join(JOBS)}")
     parser.add_argument("--short", action="store_true", help="the jobs of `make bench`")
     parser.add_argument("--here", action="store_true", help="in this process, without a table")
     options = parser.parse_args(arguments)

@@ -1,13 +1,13 @@
-"""The gate: instructions of the step, counted by callgrind, against a committed figure.
+"""The gate: compare the instructions of a step, counted by callgrind, with committed figures.
 
-Times on a shared machine come and go; the number of instructions does not. They depend on the
-compiler, so ``gate.json`` keeps figures by the compiler's version, and where it has none for the
-compiler at hand there is nothing to compare with. More than 5 % above the figure fails; more than
-5 % below asks for a new one (``make bench-gate UPDATE=1``).
+Unlike times, the number of instructions does not depend on the load of the machine. It depends on
+the compiler: ``gate.json`` has figures for each compiler version, and the gate is skipped if it has
+none for the current one. A count more than 5 % above the figure fails; one more than 5 % below asks
+for a new figure (``make bench-gate UPDATE=1``).
 
-Only what runs inside the compiled step is counted (``--toggle-collect``), neither Python nor the
-set-up. Each algorithm runs in one call of the core, after which callgrind writes its counts
-(``--dump-after``): one process serves all.
+Only the compiled step is counted (``--toggle-collect``), without Python and the set-up. Each
+algorithm runs in one call of the core, after which callgrind writes its counts (``--dump-after``),
+so one process measures all algorithms.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def compiled_names() -> list[str]:
 
 
 def find_symbol(method: str) -> str:
-    """Return the symbol of a method of the core's class."""
+    """Return the linker symbol of a method of the core's class."""
     pattern = rf"__pyx_pw_\w*ParticleSystem_\d+{method}"
     found = [name for name in compiled_names() if re.fullmatch(pattern, name)]
     if len(found) != 1:
@@ -48,9 +48,9 @@ def find_symbol(method: str) -> str:
 
 
 def symbols() -> tuple[str, str]:
-    """Return the symbols of the step function and of the core's call for a chunk of symbols.
+    """Return the linker symbols of the step function and of the core's call for a chunk.
 
-    They are one and the same where the compiler has put the step into its caller.
+    They are the same if the compiler has inlined the step.
     """
     pattern = r"__pyx_f_\d+mdvpf_\d+_kernel_\d+step_step"
     step = [name for name in compiled_names() if re.fullmatch(pattern, name)]
@@ -59,7 +59,7 @@ def symbols() -> tuple[str, str]:
 
 
 def callgrind(folder: Path, names: list[str], *options: str) -> None:
-    """Run algorithms of the workload under callgrind, which writes ``out`` into the folder."""
+    """Run algorithms of the workload under callgrind, which writes ``out`` to the folder."""
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *options]
     command += [sys.executable, "-m", WORKLOAD, *names]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -75,7 +75,7 @@ def count(folder: Path) -> dict[str, int]:
     for i, name in enumerate(NAMES, start=1):
         found = re.search(r"^totals: (\d+)$", (folder / f"out.{i}").read_text(), re.MULTILINE)
         if found is None or not int(found[1]):
-            raise RuntimeError(f"callgrind has counted nothing of {name}")
+            raise RuntimeError(f"callgrind counted no instructions of {name}")
         counts[name] = int(found[1])
     if (folder / f"out.{len(NAMES) + 1}").exists():
         raise RuntimeError("an algorithm took more than one call of the core")
@@ -83,7 +83,7 @@ def count(folder: Path) -> dict[str, int]:
 
 
 def compare(counts: dict[str, int], figures: dict[str, int]) -> tuple[list[str], bool]:
-    """Return a line for each algorithm, and whether all are within what is allowed."""
+    """Return a line for each algorithm, and whether all are within the allowed change."""
     lines, passed = [], True
     for name, counted in counts.items():
         if name not in figures:
@@ -101,18 +101,18 @@ def compare(counts: dict[str, int], figures: dict[str, int]) -> tuple[list[str],
 
 
 def profile(folder: Path, name: str) -> str:
-    """Return the functions that an algorithm's instructions are in.
+    """Return the functions of an algorithm by their share of the instructions.
 
-    A run of its own: callgrind_annotate does not read the dumps of a run with several.
+    Each algorithm needs a separate run, because callgrind_annotate does not read several dumps.
     """
     callgrind(folder, [name], f"--toggle-collect={symbols()[0]}")
-    shown = subprocess.run(
+    annotated = subprocess.run(
         ["callgrind_annotate", "--auto=no", "--threshold=99", f"{folder}/out"],
         capture_output=True,
         text=True,
         check=True,
     )
-    lines = re.findall(r"^ *[\d,]+ +\(([ \d.]+)%\) +\S*?:(\S+)", shown.stdout, re.MULTILINE)
+    lines = re.findall(r"^ *[\d,]+ +\(([ \d.]+)%\) +\S*?:(\S+)", annotated.stdout, re.MULTILINE)
     return "\n".join(
         f"{float(share):6.1f} %  {re.sub('__pyx_[a-z]+_5mdvpf_(7_kernel_)?[0-9]+', '', function)}"
         for share, function in lines
@@ -121,7 +121,7 @@ def profile(folder: Path, name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gate", description="the gate")
-    parser.add_argument("--update", action="store_true", help="write the figures anew")
+    parser.add_argument("--update", action="store_true", help="write new figures")
     parser.add_argument("--profile", action="store_true", help="print functions by instructions")
     options = parser.parse_args(arguments)
     if shutil.which("valgrind") is None or shutil.which("nm") is None:

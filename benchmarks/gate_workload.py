@@ -1,4 +1,4 @@
-"""What the gate counts: four filters on the opening of a book, each in one call of the core."""
+"""Workload of the gate: four filters on the opening of a book, each in one call of the core."""
 
 from __future__ import annotations
 

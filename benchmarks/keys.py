@@ -1,10 +1,10 @@
-"""Keys: what interleaved sequences cost against one sequence, all in one run.
+"""Keys: cost of interleaved sequences against a single sequence.
 
-``python -m benchmarks.keys`` feeds VPA and MD-VPA with K = 1,000 the characters of books: as one
-sequence, and as 100,000 sequences that take turns at random or one after the other, each from a
-place of its own in the text. It prints processor time a step, and live bytes, as ratios to one
-sequence or differences from it. ``--many`` feeds a million keys of which the 10,000 used last are
-alive. It drives the core itself, with numbers of keys. Needs MDVPF_DATA.
+``python -m benchmarks.keys`` runs VPA and MD-VPA with K = 1,000 on characters of books: as one
+sequence, and as 100,000 sequences that alternate at random or round robin, each from its own offset
+in the text. It prints the processor time a step as a ratio to one sequence, and live bytes as a
+difference. ``--many`` runs a million keys, of which at most 10,000 are open at a time. The core is
+called directly, with numbers of keys. Needs MDVPF_DATA.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ ALGORITHMS: dict[str, Algorithm] = {"VPA": mdvpf.VPA(), "MD-VPA": mdvpf.MDVPA()}
 
 @dataclass
 class Cost:
-    """What the last steps of a stream took, and what the filter holds after them."""
+    """Cost of the last steps of a stream, and memory of the filter after them."""
 
-    seconds: float  # a step
-    candidates: float  # a step
+    seconds: float  # per step
+    candidates: float  # per step
     live: int
     nats: float
 
@@ -48,7 +48,7 @@ def feed(
     ended: NDArray[np.int32],
     n_timed: int,
 ) -> Cost:
-    """Run a stream; its last steps are timed."""
+    """Run a stream and time its last steps."""
     pf = mdvpf.ParticleFilter(TEXT_MODEL, algorithm, N_PARTICLES, rng=0)
     n = len(symbols)
     reports = np.empty((n, 6))
@@ -79,14 +79,14 @@ def feed(
 
 
 def texts_of_keys(numbers: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
-    """Return a symbol for each number: every key reads on from a place of its own."""
+    """Return a symbol for each number: every key reads the text from its own offset."""
     text = load_text()
     n_keys = int(numbers.max()) + 1
-    place = np.random.default_rng(seed).integers(len(text), size=n_keys)
+    offset = np.random.default_rng(seed).integers(len(text), size=n_keys)
     symbols = np.empty(len(numbers), np.int32)
     for i, number in enumerate(numbers.tolist()):
-        symbols[i] = text[place[number] % len(text)]
-        place[number] += 1
+        symbols[i] = text[offset[number] % len(text)]
+        offset[number] += 1
     return symbols
 
 
@@ -101,13 +101,13 @@ def streams(n_keys: int, n_steps: int) -> dict[str, NDArray[np.int32]]:
 
 
 def compare(n_keys: int, rounds: float, n_timed: int) -> bool:
-    """Print costs of many keys against one; return whether they are within what is promised."""
+    """Print the costs of many keys against one; return whether they meet the targets."""
     passed = True
     for name, algorithm in ALGORITHMS.items():
         base = None
         for order, numbers in streams(n_keys, int(rounds * n_keys) + n_timed).items():
             symbols = texts_of_keys(numbers, seed=1)
-            if base is None:  # one sequence needs no such warm-up
+            if base is None:  # a single sequence needs a short warm-up only
                 numbers, symbols = numbers[: 4 * n_timed], symbols[: 4 * n_timed]
             cost = feed(algorithm, symbols, numbers, np.full(len(symbols), -1, np.int32), n_timed)
             if base is None:
@@ -125,7 +125,7 @@ def compare(n_keys: int, rounds: float, n_timed: int) -> bool:
 
 
 def compare_many(n_keys: int, n_alive: int) -> None:
-    """Feed keys that come and go: each number of a key is used again after its end."""
+    """Run keys that begin and end; the number of an ended key is used again."""
     steps_a_key = 2
     n = n_keys * steps_a_key
     numbers = np.empty(n, np.int32)
@@ -152,7 +152,7 @@ def compare_many(n_keys: int, n_alive: int) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.keys", description="what interleaved sequences cost"
+        prog="python -m benchmarks.keys", description="cost of interleaved sequences"
     )
     parser.add_argument("--n-keys", type=int, default=N_KEYS, metavar="N")
     parser.add_argument("--rounds", type=float, default=3.0, help="steps a key before measuring")

@@ -1,11 +1,11 @@
-"""Latency: instructions of single steps, the most expensive against the median.
+"""Latency: instructions of the most expensive step against the median step.
 
-Most work is spread evenly over steps, some is done once in many: merging and moving records,
-releasing states, refreshing sums. Callgrind counts the instructions of each step
-(``--dump-after`` the core's call for one symbol), of 1,000 steps on text after 1,000 others.
+Most work is spread evenly over steps, but some happens only once in many steps: merging and moving
+records, releasing states, refreshing sums. Callgrind counts the instructions of each of 1,000 steps
+on text, after a warm-up of 1,000 steps (``--dump-after`` the core's call for one symbol).
 
-Without arguments VPA and MD-VPA are measured, whose most expensive step may take at most four
-times the median; ``--extensions`` measures filters with real counts, for which nothing is promised.
+By default VPA and MD-VPA are measured; their most expensive step may take at most four times the
+median. ``--extensions`` measures filters with real counts, which have no such limit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ EXTENSIONS: dict[str, tuple[Algorithm, dict[str, object]]] = {
 
 
 def workload(name: str) -> None:
-    """Feed one filter, its warm-up in a run and then symbol by symbol."""
+    """Run the warm-up of one filter in a single call, then update it symbol by symbol."""
     algorithm, options = {**FILTERS, **EXTENSIONS}[name]
     model = mdvpf.InfiniteHMM(27, beta=0.01, **options)  # type: ignore[arg-type]
     pf = mdvpf.ParticleFilter(model, algorithm, n_particles=N_PARTICLES, rng=0)
@@ -70,7 +70,7 @@ def count(name: str, folder: Path) -> list[int]:
     for i in range(1, N_STEPS + 1):
         dump = (folder / f"out.{i}").read_text()
         counts.append(int(re.findall(r"^totals: (\d+)$", dump, re.MULTILINE)[0]))
-    return counts[1:]  # the first dump has the warm-up in it
+    return counts[1:]  # the first dump includes the warm-up
 
 
 def describe(name: str, counts: list[int]) -> str:

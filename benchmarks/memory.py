@@ -1,7 +1,7 @@
-"""Jobs on memory: bytes a particle, what they could be at the least, and what the process takes.
+"""Jobs on memory: bytes a particle, a lower bound on them, and memory of the process.
 
-Each runs in a process of its own (`benchmarks.full` sees to it), so that what the process takes
-is what the filter takes.
+`benchmarks.full` runs each job in a separate process, so that the memory of the process is that of
+the filter.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from benchmarks.figures import Figure, Point, Result
 from benchmarks.particles import tables
 
 MB = 1e6
-CHUNK = 10_000  # symbols of a run: its results are dropped after that many
+CHUNK = 10_000  # symbols of a run, to bound the memory of its results
 
 
 def resident() -> int:
-    """Bytes of memory that the process takes now, what it has freed given back to the system."""
+    """Return the resident bytes of the process, after freed memory is returned to the system."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):  # glibc keeps freed memory for later
         libc.malloc_trim(0)
@@ -33,7 +33,7 @@ def resident() -> int:
 
 
 def peak_resident() -> int:
-    """The most that it has taken. (The peak that `resource` knows may be that of its parent.)"""
+    """Return the peak of the resident bytes; `resource` may report the peak of the parent."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return 1024 * int(line.split()[1])
@@ -51,7 +51,7 @@ def feed(pf: mdvpf.ParticleFilter, symbols: np.ndarray) -> None:
 class RowCensus:
     """Counts the rows and columns of all particles, their cells and their non-zeros.
 
-    Once for all of them, and once for those that differ in what they hold.
+    `unlike_rows` and `unlike_non_zeros` count each distinct content once.
     """
 
     def __init__(self, pf: mdvpf.ParticleFilter) -> None:
@@ -66,7 +66,7 @@ class RowCensus:
                     self.rows += 1
                     self.cells += len(row)
                     self.non_zeros += len(filled)
-                    # Rows of particles with more states may be the same but for zeros at the end.
+                    # Rows of particles with more states may differ only by trailing zeros.
                     key = (kind, i, row[: filled[-1] + 1].tobytes())
                     if key not in seen:
                         seen.add(key)
@@ -77,9 +77,9 @@ class RowCensus:
 def live_bytes(n_particles: int = 10_000, n: int = 10_000) -> Result:
     """Live bytes a particle on text, against dense tables and against packed distinct rows.
 
-    Distinct rows are those that the core holds (`MemoryReport.rows`): rows of particles that have
-    gone apart are distinct even where they hold the same counts. Their non-zeros are counted as
-    so many times the mean of all particles' rows.
+    Distinct rows are the rows that the core stores (`MemoryReport.rows`). Rows of separate lineages
+    are distinct even if they hold the same counts. Their non-zeros are estimated as their number
+    times the mean over the rows of all particles.
     """
     pf = mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=n_particles)
     feed(pf, load_text(n))
@@ -106,7 +106,7 @@ def live_bytes(n_particles: int = 10_000, n: int = 10_000) -> Result:
         Figure("  sharing: rows of all particles to distinct rows", census.rows / report.rows),
         Figure("  sparsity: cells of rows to their non-zeros", census.cells / census.non_zeros),
         Figure(
-            "  rows of all particles to rows that differ in what they hold",
+            "  rows of all particles to rows with different content",
             census.rows / census.unlike_rows,
             note=f"packed: {unlike / n_particles:,.0f} bytes a particle",
         ),
@@ -134,7 +134,7 @@ def words(n_particles: int = 10_000, n_symbols: int = 10_000, n: int = 100_000) 
 
 
 def accounting(n_particles: int = 10_000, n: int = 10_000) -> Result:
-    """What `memory()` says against how much the process has grown, after runs and updates."""
+    """`memory()` against the growth of the process, after runs and after updates."""
     text = load_text(n)
     mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=10).run(text[:100])
     before = resident()
@@ -164,7 +164,7 @@ def accounting(n_particles: int = 10_000, n: int = 10_000) -> Result:
 
 
 def profile(n_particles: int = 10_000, n: int = 20_000) -> Result:
-    """Live, allocated and resident bytes as a stream goes on; and what memray sees."""
+    """Live, allocated and resident bytes over a stream, and allocations seen by memray."""
     text = load_text(n)
     mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=10).run(text[:100])
     before = resident()
@@ -204,7 +204,7 @@ def _seen_by_memray(n_particles: int, text: np.ndarray) -> Result:
     where = f"K = {n_particles:,}, {len(text):,} characters"
     return [
         Figure(f"memray: most bytes requested, {where}", largest / MB, "MB",
-               note=f"allocated: {report.allocated / MB:.1f} MB, the rest is claimed, not written"),
+               note=f"allocated: {report.allocated / MB:.1f} MB; the rest is only reserved"),
         Figure("memray: allocations a character", n_allocations / len(text), ""),
     ]  # fmt: skip
 
@@ -238,7 +238,7 @@ def clicks(n_particles: int = 1000, n: int = 1_000_000) -> Result:
 
 
 def large(n_particles: int = 100_000, n: int = 100_000) -> Result:
-    """The largest run that is promised: half an hour or more."""
+    """The largest run with a target: half an hour or more."""
     pf = mdvpf.ParticleFilter(TEXT_MODEL, mdvpf.VPA(), n_particles=n_particles)
     feed(pf, load_text(n))
     live = pf.memory().live / n_particles
@@ -252,7 +252,7 @@ def large(n_particles: int = 100_000, n: int = 100_000) -> Result:
 
 
 def history(n_particles: int = 1000, n: int = 100_000, short: int = 3000) -> Result:
-    """Live nodes of the ancestry: of SMC against its bound, of the others, and with a lag."""
+    """Live nodes of the ancestry: of SMC against its bound, of other filters, and with a lag."""
     text = load_text(n)
 
     def nodes(algorithm, kept, length):
@@ -262,13 +262,13 @@ def history(n_particles: int = 1000, n: int = 100_000, short: int = 3000) -> Res
         feed(pf, text[:length])
         return pf.memory().history_nodes
 
-    spread = 20 * n_particles * math.log(n_particles)
+    bound = n + 20 * n_particles * math.log(n_particles)
     result: Result = [
         Figure(
             f"history nodes, SMC, K = {n_particles:,}, n = {n:,}",
             nodes(mdvpf.SMC(), "full", n),
             "",
-            at_most=n + spread,
+            at_most=bound,
             note="the bound is N + 20 K log K",
         )
     ]

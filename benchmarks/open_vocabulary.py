@@ -1,13 +1,13 @@
-"""Open alphabets: the time of a step with 10,000 labels against a closed alphabet of 10,000.
+"""Open alphabets: time of a step with 10,000 labels against a closed alphabet of 10,000.
 
     python -m benchmarks.open_vocabulary
     python -m benchmarks.open_vocabulary --particles 100 --labels 2000
 
-Both filters see the same stream, whose words are drawn by rank as in a text (Zipf) and come from
-one of several topics. First every label appears once or more, so that the open alphabet has all of
-them; then both take turns over windows of the stream, and the median of the ratios is printed with
-its target. All other settings are the same. What states know differs, as the models do: so does
-their number, which is printed too.
+Both filters see the same stream of words with Zipf frequencies, from one of several topics at a
+time. First every label appears at least once, so that the open alphabet has all of them. Then the
+filters take turns over windows of the stream, and the median of the ratios is printed with its
+target. All other settings are the same. The models differ, and so does the number of states, which
+is printed, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 def zipf_words(n_labels: int, n: int, seed: int = 0) -> NDArray[np.int64]:
-    """Return n words by rank, in stretches of a topic that has an order of its own."""
+    """Return n words by rank; every 50 words have a topic, which permutes the ranks."""
     rng = np.random.default_rng(seed)
     share = 1.0 / np.arange(1, n_labels + 1)
     ranks = rng.choice(n_labels, size=n, p=share / share.sum())
@@ -51,10 +51,10 @@ def numbered_by_appearance(words: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 def stream(n_labels: int, n_timed: int) -> tuple[NDArray[np.int32], int]:
-    """Return a stream that has shown all labels after as many symbols as are returned too."""
+    """Return a stream, and the number of symbols after which all labels have appeared."""
     words = zipf_words(n_labels, n_labels // 2 + n_timed)
-    shown = np.random.default_rng(1).permutation(n_labels)
-    first = np.concatenate([words[: n_labels // 2], shown])
+    every = np.random.default_rng(1).permutation(n_labels)
+    first = np.concatenate([words[: n_labels // 2], every])
     return numbered_by_appearance(np.concatenate([first, words[n_labels // 2 :]])), len(first)
 
 

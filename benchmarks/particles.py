@@ -1,4 +1,4 @@
-"""Looks into the particles of a filter: their tables, and how many candidates they offer."""
+"""Tables of the particles of a filter, and their number of candidates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import mdvpf
 def tables(pf: mdvpf.ParticleFilter) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the transition and emission counts of each particle; row 0 is the start state's.
 
-    `ParticleFilter.counts` describes all particles to find one, which is too slow for all.
+    Calling `ParticleFilter.counts` for every particle is too slow: each call describes all of them.
     """
     for k, m in enumerate(pf.n_states.tolist()):
         transition = np.zeros((m + 1, m), np.int64)
@@ -23,7 +23,7 @@ def tables(pf: mdvpf.ParticleFilter) -> Iterator[tuple[NDArray[np.int64], NDArra
 
 
 def n_candidates(pf: mdvpf.ParticleFilter) -> int:
-    """How many candidates the particles shown offer to the next symbol."""
+    """Return the number of candidates of the current particles for the next symbol."""
     n_states = pf.n_states
     most = pf.model.max_states
     new = len(n_states) if most is None else int(np.sum(n_states < most))

@@ -1,6 +1,6 @@
-"""Draws the kept results of the sweeps: ``python -m benchmarks.plots`` writes docs/images/*.svg.
+"""Plots of the sweeps: ``python -m benchmarks.plots`` writes docs/images/*.svg.
 
-The same results give the same bytes, so that a figure changes only when its numbers do.
+The same results give the same bytes, so a figure changes only if its numbers do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.figures import Point, load
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 
-# job: name of the x axis, and the prefixes of the curves that get a panel each
+# By job: the label of the x axis, and the prefix of the curves of each panel.
 PLOTS = {
     "sweep-particles": ("particles, K", ["ns a candidate", "bytes a particle"]),
     "sweep-stream": ("symbols seen, n", ["ns a candidate", "bytes a particle", "states"]),
@@ -28,7 +28,7 @@ LOGARITHMIC = {"bytes a particle"}
 
 
 def draw(job: str, points: list[Point]) -> None:
-    """Draw one panel a quantity, one line a curve."""
+    """Draw one panel for each quantity, and one line for each curve."""
     across, panels = PLOTS[job]
     figure, axes = plt.subplots(
         1, len(panels), figsize=(4.2 * len(panels), 3.2), squeeze=False, layout="constrained"
@@ -47,14 +47,14 @@ def draw(job: str, points: list[Point]) -> None:
         else:
             axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
-    # Above the panels: within one it would lie on a line.
+    # Above the panels, where the legend covers no line.
     lines, names = axes[0][0].get_legend_handles_labels()
     figure.legend(lines, names, fontsize="small", loc="outside upper center", ncols=len(names))
     save(figure, job)
 
 
 def draw_profile(points: list[Point]) -> None:
-    """Draw bytes a particle as a stream goes on, by what is counted."""
+    """Draw live, allocated and resident bytes a particle over the stream."""
     figure, axis = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
     curves: dict[str, list[Point]] = {}
     for point in points:
@@ -87,7 +87,7 @@ def main() -> int:
         else:
             draw_profile(points)
     if missing:
-        print(f"not drawn, since never run: {', '.join(missing)}")
+        print(f"no results, not drawn: {', '.join(missing)}")
     return len(missing)
 
 

@@ -1,16 +1,17 @@
-"""`SoftHMM`: its time against VPA's, and how far it is from the true automata of PAutomaC.
+"""`SoftHMM`: its time against VPA, and its distance from the true automata of PAutomaC.
 
     python -m benchmarks.full soft-hmm
     python -m benchmarks.soft_hmm --n-seeds 8
     python -m benchmarks.soft_hmm --n-seeds 8 --forget 0 --lag 0 --problems 24 39
     python -m benchmarks.soft_hmm --streams
 
-The first is a job among the others. The second learns every problem of PAutomaC in one pass over
-its training strings, each with an end symbol and a sequence of its own, freezes what it has learnt
-and scores the test strings: perplexity above that of the true automaton (the *gap*), its geometric
-mean over problems, and the divergence in bits a string. One configuration serves all problems; it
-was chosen on those of the part "choose". The data is in the folder `pautomac` of MDVPF_DATA. The
-last is the score of 20,000 characters and clicks beside those of a tree and a filter.
+The first command is a job of `benchmarks.full`. The second learns every problem of PAutomaC in one
+pass over its training strings, freezes the learner and scores the test strings. Each string is a
+sequence with an end symbol. The command prints the *gap* (the perplexity minus that of the true
+automaton), its geometric mean over problems, and the divergence in bits a string. All problems use
+one configuration, which was chosen on the problems of "choose". The data is in the folder
+`pautomac` of MDVPF_DATA. The last command compares the scores of 20,000 characters and clicks with
+those of a tree and a filter.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from benchmarks.figures import Figure, Result
 from benchmarks.timing import Contender, race, windows
 
 PARTS = {"choose": (1, 6, 14, 24, 33, 42), "report": (3, 9, 19, 28, 39, 45)}
-WARM_UP = 5000  # characters after which times are taken: the first states of SoftHMM are drawn
+WARM_UP = 5000  # characters before timing: SoftHMM samples its first states
 WINDOW = 500
 ROUNDS = 20
 
 
 def against_vpa() -> Result:
-    """Time of a symbol of text, 40 states and one seed, against VPA with 100 particles."""
+    """Time a symbol of text, with 40 states and one seed, against VPA with 100 particles."""
     text = load_text(WARM_UP + WINDOW * ROUNDS)
     figures: Result = []
     for machine in ("mealy", "moore"):
@@ -72,7 +73,7 @@ def against_vpa() -> Result:
 
 @dataclass(frozen=True)
 class Strings:
-    """Strings of one file, joined, each with its end symbol."""
+    """The concatenated strings of a file, each with an end symbol."""
 
     symbols: NDArray[np.int32]
     lengths: NDArray[np.int64]
@@ -93,7 +94,7 @@ def load_strings(problem: int, part: str) -> Strings:
 
 
 def gap_and_bits(problem: int, log_probability: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the official score above its floor, and the divergence in bits a string."""
+    """Return the official score minus its floor, and the divergence in bits a string."""
     with open_data(f"pautomac/{problem}.pautomac_solution.txt.gz") as file:
         true = np.array(file.read().split()[1:], dtype=np.float64)
     log2 = log_probability / math.log(2.0)
@@ -105,7 +106,7 @@ def gap_and_bits(problem: int, log_probability: NDArray[np.float64]) -> tuple[fl
 
 
 def pautomac(problem: int, **options: float | str) -> tuple[float, float, float]:
-    """Return gap, bits and microseconds a symbol of learning."""
+    """Return the gap, the bits a string and the learning time in microseconds a symbol."""
     train, test = load_strings(problem, "train"), load_strings(problem, "test")
     learner = mdvpf.SoftHMM(train.n_symbols, rng=0, **options)
     start = time.thread_time()
@@ -119,7 +120,7 @@ def pautomac(problem: int, **options: float | str) -> tuple[float, float, float]
 
 
 def streams() -> None:
-    """Print nats a symbol of the first 1,500, and of the second half of 20,000."""
+    """Print nats a symbol for the first 1,500 and for the second half of 20,000 symbols."""
     text, (clicks, sessions) = load_text(20_000), load_clicks(20_000)
     for name, n_symbols, symbols, lengths in (
         ("characters", N_SYMBOLS, text, None),

@@ -20,7 +20,7 @@ from benchmarks.peers.tuned_numpy import TunedVPA
 from benchmarks.timing import Contender, Race, race, windows
 from mdvpf.model.algorithms import Algorithm
 
-WARM_UP = 1000  # characters after which times are taken
+WARM_UP = 1000  # characters before timing
 ROUNDS = 20
 
 
@@ -31,7 +31,7 @@ def text_filter(algorithm: Algorithm, n_particles: int, n_threads: int = 1) -> m
 
 
 def window_length(n_particles: int) -> int:
-    """Characters in a window: some milliseconds of the fastest contender."""
+    """Return the characters in a window: some milliseconds of the fastest contender."""
     return max(4, min(100, 200_000 // n_particles))
 
 
@@ -173,7 +173,7 @@ def trees(n_particles: int = 1000) -> Result:
 
 
 def noise(n_particles: int = 10_000) -> Result:
-    """VPA against itself: what the method makes of no difference at all."""
+    """VPA against itself: the noise of the method."""
     text = stream_for(n_particles)
     figures: Result = []
     for name, clock in {"processor": time.thread_time, "wall": time.perf_counter}.items():
@@ -195,7 +195,7 @@ def noise(n_particles: int = 10_000) -> Result:
 
 
 def update_overhead() -> Result:
-    """Microseconds of `update` with one particle: what a call costs whatever it does."""
+    """Microseconds of `update` with one particle: the overhead of a call."""
     figures: Result = []
     for name, algorithm in {"VPA": mdvpf.VPA(), "MD-VPA": mdvpf.MDVPA()}.items():
         pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(2, beta=0.3), algorithm, n_particles=1)
@@ -213,7 +213,7 @@ def update_overhead() -> Result:
 
 
 def growth_in_k() -> Result:
-    """How much faster than K the cost of a step grows, from 10^3 to 10^5."""
+    """Growth of the cost of a step from K = 10^3 to 10^5, divided by the growth of K."""
     small, large = 1000, 100_000
     length, rounds = 20, 10
     text = load_text(WARM_UP + length * rounds)
@@ -227,7 +227,7 @@ def growth_in_k() -> Result:
 
 
 def threads(n_particles: int = 100_000) -> Result:
-    """Two threads against one in one filter, and that they find the same."""
+    """Two threads against one in one filter; both must give the same log predictives."""
     length, rounds = 10, 12
     text = load_text(WARM_UP + length * rounds)
     filters = {str(n): text_filter(mdvpf.VPA(), n_particles, n_threads=n) for n in (1, 2)}
@@ -241,7 +241,7 @@ def threads(n_particles: int = 100_000) -> Result:
 
 
 def two_filters(n_particles: int = 10_000) -> Result:
-    """Two filters in two Python threads against one after the other."""
+    """Two filters in two Python threads against the same filters in turn."""
     text = load_text(WARM_UP + 600)
     pair = [text_filter(mdvpf.VPA(), n_particles) for _ in range(2)]
     for pf in pair:
@@ -265,7 +265,7 @@ def two_filters(n_particles: int = 10_000) -> Result:
 
 
 def long_run(n_particles: int = 1000, n: int = 1_000_000, max_states: int = 12) -> Result:
-    """Cost of a step late in a stream against early, the number of states bounded."""
+    """Cost of a step late in a stream against an early one, with bounded states."""
     length, rounds, early_at = 200, 15, 10_000
     text = load_text(n + length * rounds)
     model = mdvpf.InfiniteHMM(N_SYMBOLS, beta=BETA, max_states=max_states)

@@ -1,6 +1,6 @@
-"""Jobs that show how cost grows: with particles, with the stream, with states, with symbols.
+"""Jobs on the growth of cost with particles, the stream, states and symbols.
 
-Each gives points for a plot (`benchmarks.plots`): time a candidate and a step, bytes a particle.
+Each job returns points for a plot (`benchmarks.plots`): time a candidate and bytes a particle.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ def particles(budgets: tuple[int, ...] = (100, 1000, 10_000, 100_000)) -> Result
     return result
 
 
-def stream(places: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)) -> Result:
-    """The stream from 10^2 to 10^6 characters, the number of states free and bounded."""
+def stream(times: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)) -> Result:
+    """The stream from 10^2 to 10^6 characters, with unbounded and with bounded states."""
     result: Result = []
     rounds = 10
-    text = load_text(places[-1] + 100 * rounds)
+    text = load_text(times[-1] + 100 * rounds)
     for name, most in {"any number of states": None, "12 states at most": 12}.items():
         model = mdvpf.InfiniteHMM(N_SYMBOLS, beta=BETA, max_states=most)
         pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles=1000)
         done = 0
-        for n in places:
+        for n in times:
             for start in range(done, n, 50_000):
                 pf.run(text[start : min(start + 50_000, n)])
-            length = min(100, n // 20)  # so that n hardly changes meanwhile
-            times = race({"it": Contender.of(pf)}, windows(text, n, length, rounds))
+            length = min(100, n // 20)  # the windows hardly change n
+            result_of_race = race({"it": Contender.of(pf)}, windows(text, n, length, rounds))
             done = n + length * rounds
             result += [
-                Point(f"{NANOSECONDS}: {name}", n, times.nanoseconds("it")),
+                Point(f"{NANOSECONDS}: {name}", n, result_of_race.nanoseconds("it")),
                 Point(f"{BYTES}: {name}", n, pf.memory().live / pf.n_particles),
                 Point(f"states: {name}", n, float(pf.n_states.mean())),
             ]
@@ -70,7 +70,7 @@ def stream(places: tuple[int, ...] = (100, 1000, 10_000, 100_000, 1_000_000)) ->
 
 
 def states() -> Result:
-    """From 5 states to 160, made many by a large gamma and bounded."""
+    """From 5 states to 160: a large gamma makes many states, and `max_states` bounds them."""
     result: Result = []
     length, rounds, warm_up = 100, 10, 5000
     text = load_text(warm_up + length * rounds)

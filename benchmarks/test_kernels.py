@@ -1,10 +1,9 @@
-"""Times of whole runs on text: the filters, and VPA's peers, under pytest-benchmark.
+"""Times of whole runs on text with pytest-benchmark: the filters, and the peers of VPA.
 
 All run on the opening of the same book with the same model and K. VPA is deterministic, so its
-peers must keep the same particles: their log predictives are compared, and a fast but wrong filter
-fails here. The reference is hundreds of times slower and runs on a short stretch only; VPA is timed
-on that stretch too. Ratios that stand comparison come from `benchmarks.full`, where contenders
-take turns.
+peers must keep the same particles. The log predictives are compared, so a fast but wrong filter
+fails here. The reference is hundreds of times slower and runs on a short text only; VPA is timed
+on that text, too. For reliable ratios use `benchmarks.full`, where contenders take turns.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Times that stand comparison on a noisy machine: contenders take turns, and medians are taken.
+"""Reliable ratios of times on a noisy machine: contenders take turns, and the median is reported.
 
-Contenders run in lockstep over windows of one stream, A B B A and so on. Whatever slows the
-machine for a while slows both, a ratio is taken window by window, and its median over the windows
-is what is reported. The clock is that of the thread's own processor time: it stands still while
-another process has the processor. Only where several threads work is it the clock on the wall.
+Contenders take turns over the windows of one stream, in the order A B B A and so on, so that a
+temporary slowdown affects all of them. The result is the median over windows of the ratio in each
+window. The clock is the processor time of the thread, which excludes other processes. With several
+threads it is wall-clock time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Advance = Callable[[Symbols], NDArray[np.float64] | None]
 
 @dataclass
 class Contender:
-    """Something that advances over symbols, and how many candidates it weighs in doing so."""
+    """A predictor that advances over symbols, with the number of its candidates."""
 
     advance: Advance
     candidates: Callable[[], int] | None = None  # of the next symbol; None: not counted
@@ -37,26 +37,26 @@ class Contender:
 
 @dataclass(frozen=True)
 class Race:
-    """Seconds and candidates of each contender in each window; log predictives of all windows."""
+    """Seconds and candidates of each contender in each window, and all log predictives."""
 
     seconds: dict[str, NDArray[np.float64]]
     candidates: dict[str, NDArray[np.float64]]
     log_predictive: dict[str, NDArray[np.float64]]
 
     def ratio(self, one: str, other: str, *, per_candidate: bool = False) -> float:
-        """Return how many times as long one took as the other: the median over windows."""
+        """Return the time of one contender divided by that of the other, median over windows."""
         ratios = self.seconds[one] / self.seconds[other]
         if per_candidate:
             ratios *= self.candidates[other] / self.candidates[one]
         return float(np.median(ratios))
 
     def nanoseconds(self, name: str) -> float:
-        """Return the time a candidate: the median over windows."""
+        """Return the nanoseconds a candidate, median over windows."""
         return float(np.median(1e9 * self.seconds[name] / self.candidates[name]))
 
 
 def windows(symbols: Symbols, start: int, length: int, rounds: int) -> Iterator[Symbols]:
-    """Yield consecutive stretches of a stream."""
+    """Yield consecutive windows of a stream."""
     if start + length * rounds > len(symbols):
         raise ValueError(f"symbols: expected at least {start + length * rounds}")
     for i in range(rounds):
@@ -68,7 +68,7 @@ def race(
     stretches: Iterator[Symbols],
     clock: Callable[[], float] = time.thread_time,
 ) -> Race:
-    """Let the contenders take turns over the stretches."""
+    """Let the contenders take turns over the windows."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     counts: dict[str, list[float]] = {name: [] for name in contenders}
     log_predictive: dict[str, list[NDArray[np.float64]]] = {name: [] for name in contenders}
@@ -76,14 +76,14 @@ def race(
     gc.disable()
     try:
         for i, stretch in enumerate(stretches):
-            # Whoever comes first in one window comes last in the next.
+            # The order is reversed in every other window.
             for name, contender in list(contenders.items())[:: -1 if i % 2 else 1]:
                 before = contender.candidates() if contender.candidates else 0
                 start = clock()
                 found = contender.advance(stretch)
                 times[name].append(clock() - start)
                 after = contender.candidates() if contender.candidates else 0
-                # The number drifts slowly, so the ends of a short stretch tell what lies between.
+                # The number changes slowly: use the mean of both ends of the window.
                 counts[name].append(len(stretch) * (before + after) / 2)
                 if found is not None:
                     log_predictive[name].append(found)

@@ -1,4 +1,4 @@
-"""What the peers with dense tables have in common: how they are made and run, and nothing timed."""
+"""`Dense`: base class of the peers with dense tables; it has no timed code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Dense(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Make the tables of one particle that has seen nothing."""
+        """Allocate the tables of one empty particle."""
 
     @abstractmethod
     def _step(self, symbol: int) -> float:

@@ -1,10 +1,9 @@
 """VPA in Numba: plain loops over dense int32 tables, a full copy of them for every survivor.
 
-What one gets from a compiler alone, without sharing, sparse rows or a selection that leaves
-candidates out. The mathematics is that of `mdvpf` with ``oracle="unvisited"``, no bound on the
-states, no missing symbols and one sequence. Scores are products of weights and probabilities.
-Survivors are the same, ties included: near the cut, scores are ordered by their keys on a grid
-of 2**-32.
+It shows what a compiler achieves alone, without sharing, sparse rows or a selection that skips
+candidates. The mathematics is that of `mdvpf` with ``oracle="unvisited"``, no bound on the states,
+no missing symbols and one sequence. Scores are products of weights and probabilities. Survivors
+are the same, ties included: near the cut, scores are ordered by their keys on a grid of 2**-32.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from benchmarks.peers.dense import Dense
 
 KEYS_PER_NAT = 2.0**32
 
-# Outside this band around the cut the order of the products is that of the keys.
+# Outside this band around the cut, products and keys have the same order.
 BAND = 2e-9
 
 SPARE_STATES = 2
@@ -28,7 +27,7 @@ SPARE_STATES = 2
 def score_candidates(
     symbol, transition, emission, into, state, n_states, weight, alpha, gamma, beta, scores
 ):
-    """Write the score of every candidate, particle by particle; return how many there are."""
+    """Write the score of every candidate, particle by particle; return their number."""
     n_symbols = emission.shape[1]
     n = 0
     for k in range(len(weight)):
@@ -85,7 +84,7 @@ def copy_survivors(
     n_states,
     weight,
 ):
-    """Write the survivors with their tables, each with its transition and emission added."""
+    """Copy the tables of each survivor and add its transition and emission."""
     total = 0.0
     for i in survivors:
         total += scores[i]
@@ -117,7 +116,7 @@ class NumbaVPA(Dense):
         self._tables[0][3][0] = -1  # the last row of the transitions: the start state's
 
     def _allocate(self, columns: int) -> None:
-        """Make two sets of empty tables: survivors are copied from the first to the second."""
+        """Allocate two sets of tables: survivors are copied from the first to the second."""
         k = self.budget
         self._tables = [
             (

@@ -1,6 +1,6 @@
-"""VPA in NumPy, as one would write it: dense int32 tables, `take` copies, `argpartition`.
+"""VPA in straightforward NumPy: dense int32 tables, `take` copies, `argpartition`.
 
-The pinned peer of the benchmarks. The mathematics is that of `mdvpf` with
+This is the reference peer of the benchmarks. The mathematics is that of `mdvpf` with
 ``oracle="unvisited"``, no bound on the states, no missing symbols and one sequence. Survivors are
 the same, ties included: scores are ordered by their keys on a grid of 2**-32. `tuned_numpy.py` is
 the same filter, tuned, with products in place of logs.
@@ -17,7 +17,7 @@ SPARE_STATES = 2
 
 
 class DenseVPA(Dense):
-    """Log scores, and tables that are made anew."""
+    """Log scores; every step allocates new tables."""
 
     def _start(self) -> None:
         columns = 1 + SPARE_STATES
@@ -36,7 +36,7 @@ class DenseVPA(Dense):
         return float(log_predictive)
 
     def _log_scores(self, symbol: int) -> NDArray[np.float64]:
-        """Log score of every candidate, one row a particle; -inf past the new state."""
+        """Return the log score of every candidate, a row for each particle; -inf elsewhere."""
         label = np.arange(self.into.shape[1])
         rows = self.transition[np.arange(len(self.state)), self.state]
         offered = np.where(rows == 0, self.into, 0)

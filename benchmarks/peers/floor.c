@@ -1,12 +1,12 @@
-/* The floor: what no filter can beat.
+/* The floor: a lower bound on the time of any filter.
 
-For each candidate it reads two counts that lie in place, one after the other, makes a score of
-them with one division, and it selects the K largest scores, ties to the earliest. It keeps no
-particles, copies and writes no counts, and takes no logarithm.
+For each candidate it reads two contiguous counts and computes a score with one division. Then it
+selects the K largest scores; the earliest win ties. It keeps no particles, copies or writes no
+counts, and takes no logarithm.
 
-The selection is as fast as was found, since a slow floor proves nothing: every 16th particle is
-scored first, for a bound that somewhat more than K scores reach; then all are scored into a small
-buffer, those that reach the bound are collected, and an exact selection is made among them. */
+A slow floor would prove nothing, so the selection is the fastest one known. It first scores every
+16th particle, for a bound that slightly more than K scores reach. Then it scores all particles into
+a small buffer, collects the scores that reach the bound, and selects exactly among these. */
 
 #include <stdint.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void score(const Counts* counts, int64_t particle, int64_t first, double*
         out[i] = weight * (transition[i] + alpha) / (emission[i] + prior);
 }
 
-/* The value that stands at `rank` (from 0) of the values in descending order, which are moved. */
+/* Return the value of the given rank (from 0) in descending order; reorders the values. */
 static double value_at_rank(double* values, int64_t n, int64_t rank)
 {
     int64_t low = 0, high = n - 1;
@@ -70,7 +70,7 @@ static double sampled_bound(const Counts* counts, int64_t budget, double* work)
         first += counts->n_candidates[k];
     }
     total = first;
-    /* A fifth more than the budget, in proportion. */
+    /* The rank in the sample of 1.2 times the budget. */
     int64_t rank = (int64_t)(1.2 * (double)budget * (double)n / (double)total) + 8;
     return rank < n ? value_at_rank(work, n, rank) : 0.0;
 }
@@ -92,8 +92,9 @@ static int64_t collect(
     return n;
 }
 
-/* Write the places of the K best candidates in order; return how many there are. The work arrays
-have one entry for every candidate and one more; `buffer` one for every candidate of a particle. */
+/* Write the indices of the K best candidates in ascending order; return their number. `work`,
+`values` and `places` have one entry for each candidate and one more; `buffer` has as many entries
+as a particle has candidates. */
 int64_t floor_step(
     const Counts* counts, int64_t budget, double* buffer, double* work, double* values,
     uint32_t* places, uint32_t* survivors)

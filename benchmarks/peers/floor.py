@@ -1,8 +1,7 @@
-"""The floor kernel: what no filter can beat (see `floor.c`).
+"""The floor kernel: a lower bound on the time of any filter (see `floor.c`).
 
-The C is compiled when it is first needed, with the options of the package's core, into a folder
-that lasts as long as the process. `FloorKernel` is fed with the counts that a filter is about to
-read, so that it works on the same candidates.
+The C code is compiled on first use, with the options of the package's core. `FloorKernel` works on
+the counts that the next step of a filter reads, and so on the same candidates.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ SHARED = ["-std=c99", "-Wall", "-Wextra", "-shared", "-fPIC"]
 
 
 class MissingCompiler(RuntimeError):
-    """There is no C compiler to make the floor with."""
+    """No C compiler was found."""
 
 
 class _Counts(ctypes.Structure):
@@ -52,14 +51,14 @@ def _compiled() -> ctypes.CDLL:
             [compiler, *OPTIONS, *SHARED, str(SOURCE), "-o", str(library)],
             check=True,
         )
-        loaded = ctypes.CDLL(str(library))  # stays when the file goes
+        loaded = ctypes.CDLL(str(library))  # remains loaded after the file is deleted
     loaded.floor_step.restype = ctypes.c_int64
     loaded.floor_step.argtypes = [ctypes.POINTER(_Counts), ctypes.c_int64] + [ctypes.c_void_p] * 5
     return loaded
 
 
 class FloorKernel:
-    """The floor on given counts; `step` returns the places of the best candidates."""
+    """The floor on given counts; `step` returns the indices of the best candidates."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class FloorKernel:
             np.empty(total + 1, np.uint32),
         )
         self.survivors = np.empty(budget + 1, np.uint32)
-        # Prepared once: to find an address takes NumPy a good part of a small step.
+        # Prepared once: NumPy's lookup of addresses is slow compared with a small step.
         self._step = _compiled().floor_step
         self._arguments = (
             ctypes.byref(self._counts),
@@ -97,10 +96,10 @@ class FloorKernel:
 
     @classmethod
     def of(cls, pf: mdvpf.ParticleFilter, symbol: int) -> FloorKernel:
-        """Make the floor of the step that a filter would make on a symbol."""
+        """Return the floor for the step of a filter on a symbol."""
         rows, columns = [], []
         for state, (transition, emission) in zip(pf.states.tolist(), tables(pf), strict=True):
-            # The new state has neither.
+            # The new state has no counts.
             rows.append(np.append(transition[state + 1], 0).astype(np.uint16))
             columns.append(np.append(emission[:, symbol], 0).astype(np.uint16))
         return cls(

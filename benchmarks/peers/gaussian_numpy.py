@@ -1,9 +1,9 @@
-"""VPA with Gaussian emissions in NumPy: dense tables a particle, whole arrays a step.
+"""VPA with Gaussian emissions in NumPy: dense tables and whole-array operations.
 
-The mathematics of ``InfiniteHMM(emission=Gaussian(...))`` with the oracle "unvisited", one
-dimension, one sequence, nothing missing. A step scores all candidates of all particles with a
-handful of array operations, partitions the scores, and copies the tables of the survivors' parents.
-Log gamma functions depend on the number of observations alone, and are looked up.
+The mathematics is that of ``InfiniteHMM(emission=Gaussian(...))`` with ``oracle="unvisited"``, one
+dimension, one sequence and no missing values. A step scores all candidates with a few array
+operations, partitions the scores, and copies the tables of the survivors' parents. Log gamma
+functions depend on the number of observations only, and are tabulated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST = 20_000  # observations of a state: the size of the table of gamma func
 
 
 class GaussianVPA:
-    """K particles, each with its own tables.
+    """K particles, each with separate tables.
 
     Parameters
     ----------

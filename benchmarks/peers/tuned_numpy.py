@@ -1,17 +1,17 @@
-"""VPA in NumPy: what a careful programmer gets without compiled code.
+"""VPA in tuned NumPy, without compiled code.
 
-Every particle has its own dense int32 tables and a step is a handful of operations on whole
-arrays. Survivors get copies of their parents' tables (`take` into a second buffer). The
-mathematics is that of `mdvpf` with ``oracle="unvisited"``, no bound on the states, no missing
-symbols and one sequence. What makes it fast for NumPy:
+Every particle has its own dense int32 tables, and a step is a few operations on whole arrays.
+Survivors get copies of their parents' tables (`take` into a second buffer). The mathematics is that
+of `mdvpf` with ``oracle="unvisited"``, no bound on the states, no missing symbols and one sequence.
+Reasons for its speed:
 
-- Scores are products of weights and probabilities: a logarithm is taken only of candidates
-  that tie at the cut.
-- Whatever a step reads of a particle lies together: the row of the state it stands in, the
-  column of the symbol seen. Columns reach one past the states that any particle has.
-- The column after a particle's last state stands for the new one: with gamma entries and no
-  emissions it needs no case of its own. Columns after that have no entries and score 0.
-- A partition of the scores yields the value at the cut, and one comparison the survivors, in
+- Scores are products of weights and probabilities. Logarithms are needed only for candidates that
+  tie at the cut.
+- The values that a step reads of a particle are contiguous: the row of its current state and the
+  column of the symbol. Tables have one column more than the largest number of states.
+- The column after a particle's last state is that of the new state. With gamma entries and no
+  emissions it needs no special case. Later columns have no entries and score 0.
+- A partition of the scores gives the value at the cut, and one comparison gives the survivors in
   order. `partition` is several times faster than `argpartition`.
 """
 
@@ -24,19 +24,19 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.dense import Dense
 
-# Scores are ordered by rint(2**32 * log score). Outside this band around the cut the order of
-# the products themselves is the same, with room for rounding.
+# Scores are ordered by the keys rint(2**32 * log score). Outside this band around the cut, which
+# allows for rounding, products and keys have the same order.
 BAND = 2e-9
 KEYS_PER_NAT = 2.0**32
 
-# Below this a product may have lost digits. It would take weights e**600 apart.
+# Smaller products may have lost digits; this needs weights that differ by a factor of e**600.
 SMALLEST_SCORE = 1e-280
 
 SPARE_STATES = 2
 
 
 class TunedVPA(Dense):
-    """Products, and buffers that are used again."""
+    """Products, and reused buffers."""
 
     def _start(self) -> None:
         self.n_candidates = 0
@@ -48,7 +48,7 @@ class TunedVPA(Dense):
         self.into[0, 0] = self.gamma
 
     def _allocate(self, columns: int) -> None:
-        """Make empty tables with this many columns, the one for the new state included."""
+        """Allocate tables with this many columns, including the one for the new state."""
         k, v = self.budget, self.n_symbols
         self.columns = columns
         # Two of each: survivors are copied from the first to the second, then they swap.
@@ -61,7 +61,7 @@ class TunedVPA(Dense):
 
     @property
     def into(self) -> NDArray[np.float64]:
-        """Times each state was entered; gamma for the one that would be new."""
+        """Number of times that each state was entered; gamma for the new state."""
         return self._into[0]
 
     def _grow(self) -> None:
@@ -84,7 +84,7 @@ class TunedVPA(Dense):
         return math.log(total)
 
     def _scores(self, symbol: int) -> NDArray[np.float64]:
-        """Weight times transition times emission of every candidate, one row a particle."""
+        """Return weight times transition times emission of every candidate, a row a particle."""
         n = len(self.weight)
         self.n_candidates += n + int(self.n_states.sum())
         scores, oracle, emission = self._work[:, :n]
@@ -92,7 +92,7 @@ class TunedVPA(Dense):
         rows = self._transition[0].reshape(-1, self.columns).take(flat_rows, axis=0)
         departures = self._departures[0].ravel().take(flat_rows)
 
-        # A transition was either seen, or it is the oracle's: one of the two terms is zero.
+        # A transition is either counted or from the oracle: one of the two terms is zero.
         np.multiply(self._into[0][:n], rows == 0, out=oracle)
         share = self.alpha / np.einsum("ij->i", oracle)
         np.multiply(oracle, share[:, None], out=scores)
@@ -117,7 +117,7 @@ class TunedVPA(Dense):
         if len(survivors) == self.budget:
             return survivors
 
-        # Ties, but for rounding. The largest keys win, and of equal keys the earliest.
+        # Candidates that tie up to rounding: the largest keys win, among equal keys the earliest.
         values = flat[survivors]
         tied = np.flatnonzero(values <= cut * (1 + BAND))
         keys = np.rint(np.log(values[tied] / flat.max()) * KEYS_PER_NAT)
@@ -160,7 +160,7 @@ class TunedVPA(Dense):
         times_entered[new] = 1  # not gamma + 1
         into.reshape(-1)[entry] = times_entered
 
-        # There are no missing symbols: a state has emitted once for every time it was entered.
+        # Without missing symbols, a state has emitted as often as it was entered.
         emission_scale.reshape(-1)[entry] = 1 / (times_entered + self.n_symbols * self.beta)
         self.weight = scores / scores.sum()
         self.state = entered + 1

@@ -1,16 +1,16 @@
-"""What a filter has to beat: the generator itself, Markov chains, context trees, Pitman-Yor trees.
+"""Baselines for filters: the generator itself, Markov chains, context trees, Pitman-Yor trees.
 
-They have the protocol of the filters, so that experiments and mixtures take any of them, and they
-are exact: each follows one hypothesis, or an average that can be computed in closed form, and
-nothing is drawn or discarded. A `Step` of theirs therefore has one particle, an effective sample
-size of 1 and nothing discarded; `mean_states` is the number of states of the HMM, of contexts of
-the chain, of nodes of the tree.
+Baselines are `Predictor` objects, so experiments and mixtures use them like filters. They are
+exact: a baseline follows a single hypothesis, or an average in closed form, and neither samples nor
+discards anything. In their `Step`, the number of particles and the effective sample size are 1, and
+nothing is discarded. `mean_states` is the number of states of the HMM, of contexts of the chain, or
+of nodes of the tree.
 
-Contexts are what came just before, in the same sequence. For chains and context trees a missing
-symbol in a context is a value like any other, and so is the start of the sequence; neither is ever
-predicted. For Pitman-Yor trees a context ends there. Only contexts that occurred take memory, which
-is that of a compiled tree (`_tree.pyx`): `_tables.pxd` has its structs and hash tables,
-`_storage.pxd` adds and forgets, `_rules.pxd` and `_pitman_yor.pxd` predict and count.
+A context is the previous symbols of the same sequence. In chains and context trees, a missing
+symbol and the start of the sequence are values like any other in a context; neither is ever
+predicted. In Pitman-Yor trees a context ends at them. Memory is allocated only for contexts that
+occurred. The compiled tree is in `_tree.pyx`: `_tables.pxd` has its structs and hash tables,
+`_storage.pxd` adds and evicts nodes, `_rules.pxd` and `_pitman_yor.pxd` predict and count.
 """
 
 from mdvpf.baselines.context_tree import ContextTree

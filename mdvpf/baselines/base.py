@@ -1,8 +1,6 @@
-"""The base of the simple predictors: the protocol, for those written in plain Python.
+"""`Baseline`: base class of baselines that are written in plain Python.
 
-They absorb one symbol after another in a method of their own, `_advance`; checking, reporting and
-copying are alike for all. They follow one hypothesis and discard nothing: a `Step` of theirs has
-one particle, an effective sample size of 1 and a share of 0 discarded.
+A subclass absorbs one symbol at a time in `_advance`. `Baseline` checks, reports and copies.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from mdvpf.predictor import NO_KEY, NONE_ENDS, Label, Predictor, Step, Stream, r
 
 
 class Baseline(Predictor):
-    """The protocol, for predictors that absorb one symbol after another in Python."""
+    """A predictor that absorbs one symbol at a time in Python."""
 
     def __init__(self, n_symbols: int) -> None:
         self._n_symbols = validate.integer("n_symbols", n_symbols, low=1)
@@ -32,11 +30,11 @@ class Baseline(Predictor):
 
     @abstractmethod
     def _advance(self, symbol: int, number: int) -> float:
-        """Absorb a symbol of a key, or `MISSING`, and return its log predictive."""
+        """Absorb a symbol of a key, which may be `MISSING`; return its log predictive."""
 
     @abstractmethod
     def _size(self) -> int:
-        """Return what is reported as the number of states."""
+        """Return the number of states for reports."""
 
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key."""

@@ -1,12 +1,12 @@
-"""The base of the predictors that look back: a compiled tree of counts, and the present context.
+"""`ContextPredictor`: base class of predictors that count symbols by their context.
 
-What they count is in a `CountTree`, which has their rule; what came before is in a `Context`. All
-of them absorb a chunk of symbols in one compiled call, and one symbol is a chunk of one. A frozen
-predictor reads its tree and never writes it, so its copies share the tree.
+A `CountTree` holds the counts and applies the rule of the predictor. A `Context` holds the previous
+symbols of each key. One compiled call absorbs a chunk of symbols; `update` is a chunk of one. A
+frozen predictor never writes its tree, so its copies share it.
 
-An open alphabet, n_symbols=None, is that of `OpenVocabulary` with its default strength and
-discount. A frozen predictor has it no longer: its symbols are those seen so far and one more, which
-stands for all that were never seen.
+An open alphabet (n_symbols=None) has the base distribution of `OpenVocabulary` with default
+strength and discount. Freezing closes it: the symbols are then those seen so far, and one more for
+all unseen symbols.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from mdvpf.model import OpenVocabulary
 from mdvpf.predictor import NO_KEY, Label, MemoryReport, Predictor, Step, Stream, read_symbol
 from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
-START = -2  # how the start of a sequence is written in a context, where MISSING is -1
+START = -2  # the start of a sequence in a context, where MISSING is -1
 LARGEST_COUNT = 2**53  # up to here, doubles hold every integer
 
 # The rules of a `CountTree`.
 CHAIN, WEIGHTING, PITMAN_YOR, GRID = range(4)
 
-_OPEN = OpenVocabulary()  # the base of open alphabets
+_OPEN = OpenVocabulary()  # base distribution of open alphabets
 
 
 class ContextPredictor(Predictor):
-    """The protocol, for predictors whose counts are in a compiled tree."""
+    """A predictor whose counts are in a compiled tree."""
 
     _rule: ClassVar[int]
 
@@ -45,7 +45,7 @@ class ContextPredictor(Predictor):
         numbers |= {"max_nodes": 0, "max_entries": 0}
         self._tree = CountTree(
             kind=self._rule,
-            n_symbols=self._n_symbols or 0,  # of an open alphabet none was seen
+            n_symbols=self._n_symbols or 0,  # an open alphabet starts empty
             depth=depth,
             pairs=np.array(rule.pop("pairs", ()), dtype=np.float64).reshape(-1, 2),
             depths=np.array(rule.pop("depths", ()), dtype=np.int64),
@@ -60,24 +60,24 @@ class ContextPredictor(Predictor):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
+        """Size of the alphabet; if it is open, the number of symbols seen so far."""
         if self._n_symbols is None:
             return self._tree.n_symbols + self.frozen
         return self._n_symbols
 
     @property
     def is_open(self) -> bool:
-        """Whether the alphabet is open: `n_symbols` stands for a symbol never seen."""
+        """Whether the alphabet is open: then `n_symbols` denotes an unseen symbol."""
         return self._n_symbols is None and self._learns
 
     @property
     def _n_outcomes(self) -> int:
-        """Symbols that can come next; those never seen count as one."""
+        """Number of possible next symbols; all unseen symbols count as one."""
         return self._tree.n_symbols + (self._n_symbols is None)
 
     @property
     def frozen(self) -> bool:
-        """Whether it no longer learns; see `freeze`."""
+        """Whether the predictor is frozen (`freeze`) and no longer learns."""
         return not self._learns
 
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
@@ -92,7 +92,7 @@ class ContextPredictor(Predictor):
     def update(self, symbol: int | None, key: Label | None = None) -> Step:
         """Absorb one symbol of a key; None is a missing one.
 
-        In an open alphabet, `n_symbols` is a symbol never seen.
+        In an open alphabet, `n_symbols` denotes an unseen symbol.
         """
         n = self._n_outcomes if self._n_symbols is None else self._n_symbols
         return Step._make(self._update(read_symbol(symbol, n), key))
@@ -120,11 +120,10 @@ class ContextPredictor(Predictor):
         return self.copy()
 
     def freeze(self) -> Self:
-        """Return a predictor that predicts as this one does now, and no longer learns.
+        """Return a copy that predicts as this predictor does now, and no longer learns.
 
-        It goes along with the sequence: what came before still tells what comes next. Of an open
-        alphabet it has the symbols seen and one more, for all that were never seen; it has no
-        `vocabulary` then.
+        The copy still updates its context with each symbol. An open alphabet becomes a closed one:
+        the symbols seen so far, and one more for all unseen symbols; it has no `vocabulary`.
 
         Examples
         --------
@@ -145,7 +144,7 @@ class ContextPredictor(Predictor):
         return other
 
     def memory(self) -> MemoryReport:
-        """Return where the memory goes: a row is a context.
+        """Return the memory in use; a row is a context.
 
         Examples
         --------
@@ -219,7 +218,7 @@ def read_n_symbols(n_symbols: Any) -> int | None:
 
 
 def read_beta(beta: Any, default: float, n_symbols: int | None) -> float:
-    """Return a pseudo-count, that of all symbols together if the alphabet is open, or raise."""
+    """Return a pseudo-count, or raise; for an open alphabet the total over all symbols."""
     if beta is None:
         return default if n_symbols is not None else _OPEN.concentration
     return validate.hyper_parameter("beta", beta)
@@ -229,19 +228,19 @@ def read_beta(beta: Any, default: float, n_symbols: int | None) -> float:
 
 
 class Dump(NamedTuple):
-    """What a tree has counted: its nodes, the root aside, and its entries.
+    """The nodes and entries of a tree as arrays.
 
     Attributes
     ----------
     parents, edges : ndarray
-        Number of the parent, and the symbol by which the context is longer than that of the parent.
-        The root is number 0 and is left out here.
+        For each node but the root, which is number 0: the number of its parent, and the symbol that
+        its context adds to the parent's.
     node_values : ndarray of shape (n_nodes, any)
-        Numbers of each node, the root included.
+        Values of each node, including the root.
     owners, symbols : ndarray
         Node and symbol of each entry.
     entry_values : ndarray of shape (n_entries, any)
-        Numbers of each entry.
+        Values of each entry.
     """
 
     parents: NDArray[np.uint32]
@@ -252,8 +251,8 @@ class Dump(NamedTuple):
     entry_values: NDArray[np.float64]
 
 
-def dumped(tree: CountTree, node_width: int, entry_width: int) -> Dump:
-    """Return what a tree has counted."""
+def dump_tree(tree: CountTree, node_width: int, entry_width: int) -> Dump:
+    """Return the nodes and entries of a tree."""
     n, n_entries = tree.n_nodes, tree.n_entries
     dump = Dump(
         np.empty(n - 1, dtype=np.uint32),
@@ -270,14 +269,14 @@ def dumped(tree: CountTree, node_width: int, entry_width: int) -> Dump:
 def counts_to_arrays(
     numbers: NDArray[Any], symbols: NDArray[Any], counts: NDArray[Any], n_symbols: int
 ) -> dict[str, NDArray[Any]]:
-    """Return entries as two arrays: the keys number * n_symbols + symbol, and the counts."""
+    """Return entries as two arrays: their keys, number * n_symbols + symbol, and their counts."""
     return {"keys": numbers.astype(np.int64) * n_symbols + symbols, "counts": counts}
 
 
 def counts_from_arrays(
     state: State, kind: str, totals: NDArray[Any], n_symbols: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    """Return the numbers, symbols and counts of entries; each number has its total as their sum."""
+    """Return the numbers, symbols and counts of entries; check that counts sum to the totals."""
     keys = taken(state, "keys", "<i8", (None,))
     counts = taken(state, "counts", kind, (len(keys),))
     size = max(n_symbols, 1)  # an open alphabet may have none
@@ -300,12 +299,12 @@ def read_context(context: Any, n_symbols: int, length: int, low: int = START) ->
     return found
 
 
-# Contexts of keys, key=None aside. Files of predictors that used none do not have these arrays.
+# The contexts of all keys except None. A file has these arrays only if such keys were used.
 _LENGTHS, _SYMBOLS = "key_lengths", "key_symbols"
 
 
 def positions_to_arrays(context: Context) -> dict[str, NDArray[Any]]:
-    """Return the contexts of keys, the latest symbol first, joined."""
+    """Return the concatenated contexts of keys, each with the latest symbol first."""
     numbers = context.numbers()
     if not numbers:
         return {}
@@ -320,7 +319,7 @@ def positions_to_arrays(context: Context) -> dict[str, NDArray[Any]]:
 def fill_positions(
     context: Context, state: State, n_symbols: int, lengths: range, low: int = START
 ) -> None:
-    """Fill a new context with what `positions_to_arrays` returned; raise if that makes no sense."""
+    """Restore what `positions_to_arrays` returned to a new context, or raise."""
     numbers = taken_numbers(state)
     if not numbers:
         return
@@ -337,10 +336,10 @@ def fill_positions(
 
 
 def read_frozen(values: dict[str, Any]) -> bool:
-    """Take away whether a predictor is frozen: only those that are say so."""
+    """Remove the entry `frozen` from the values and return it; only frozen predictors have one."""
     return validate.flag("frozen", values.pop("frozen", False))
 
 
 def frozen_value(predictor: ContextPredictor) -> dict[str, Any]:
-    """Return what `read_frozen` reads."""
+    """Return the values that `read_frozen` reads."""
     return {"frozen": True} if predictor.frozen else {}

@@ -1,8 +1,8 @@
 """Context-tree weighting (Willems, Shtarkov and Tjalkens 1995), for any alphabet.
 
-The probability of everything seen at a node is an even mixture of two: one estimate for the node
-as a leaf, and the product of what its children say. Of the two only the ratio has to be kept: with
-it, the predictions along one path are mixed from the deepest node up to the root.
+The probability of the symbols at a node is an even mixture of two terms: the estimate of the node
+as a leaf, and the product of the probabilities at its children. A node stores only the ratio of
+the two. This is enough to mix the predictions along a path, from the deepest node to the root.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdvpf.baselines.context_predictor import (
     ContextPredictor,
     counts_from_arrays,
     counts_to_arrays,
-    dumped,
+    dump_tree,
     fill_positions,
     frozen_value,
     positions_to_arrays,
@@ -33,28 +33,27 @@ from mdvpf.checkpoint import State, register, require, taken
 
 @register("ContextTree")
 class ContextTree(ContextPredictor):
-    """Context-tree weighting: chains of every variable order up to a depth, averaged exactly.
+    """Context-tree weighting: the exact average over all variable-order chains up to a depth.
 
-    A tree says for each context how far back to look. Each of its leaves has a Dirichlet prior over
-    the next symbol (the KT estimator with `beta` = 1/2), and a node that could be split is with
-    probability 1/2 in the prior over trees. The sum over all trees is taken along the path of
-    the present context, from its deepest node to the root, in time proportional to `depth`.
+    A tree defines for each context how many symbols it uses. Each leaf has a Dirichlet prior over
+    the next symbol (the KT estimator for `beta` = 1/2). In the prior over trees, a node that can be
+    split is split with probability 1/2. The sum over all trees is computed along the path of the
+    current context, from its deepest node to the root, in time proportional to `depth`.
 
-    A context that reaches back to the start of the sequence ends there, with the start as its last
-    symbol: the first `depth` symbols of a sequence are predicted by what followed other starts, as
-    far as the tree looks back that far.
+    Near the start of a sequence the context ends with the start itself as its last symbol. Counts
+    after other starts therefore predict the first `depth` symbols of a sequence.
 
     Parameters
     ----------
     n_symbols : int or None
-        Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
-        `n_symbols` is how many were seen.
+        Size of the alphabet; None for an open one: symbols are then numbered by first appearance,
+        and `n_symbols` is the number of symbols seen so far.
     depth : int, default 3
-        How many symbols a context has at the most.
+        Largest length of a context.
     beta : float, default 0.5, or 1 with an open alphabet
-        Pseudo-count of every symbol in every context. With an open alphabet it is that of all
-        symbols together, of which each has the share q(y) of an `OpenVocabulary` with its default
-        strength and discount: a leaf predicts y by ``(n[y] + beta * q(y)) / (n + beta)``.
+        Pseudo-count of every symbol in every context. With an open alphabet it is the total over
+        all symbols: a leaf predicts y with probability ``(n[y] + beta * q(y)) / (n + beta)``, where
+        q is the base distribution of an `OpenVocabulary` with default strength and discount.
 
     Examples
     --------
@@ -81,8 +80,8 @@ class ContextTree(ContextPredictor):
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    # A child is written as its parent * (n_symbols + 2) + its symbol + 2: two more for missing
-    # symbols and starts.
+    # A child is saved as parent * (n_symbols + 2) + symbol + 2; the two extra symbols are a
+    # missing symbol and the start.
 
     def _to_state(self) -> State:
         values = {
@@ -93,9 +92,9 @@ class ContextTree(ContextPredictor):
             **frozen_value(self),
         }
         n_symbols = self._tree.n_symbols
-        dump = dumped(self._tree, node_width=2, entry_width=1)
+        dump = dump_tree(self._tree, node_width=2, entry_width=1)
         arrays = {
-            # The root aside, nodes are in the order of their numbers.
+            # All nodes but the root, in the order of their numbers.
             "children": dump.parents.astype(np.int64) * (n_symbols + 2) + dump.edges + 2,
             "totals": dump.node_values[:, 0].astype(np.int64),
             "odds": dump.node_values[:, 1],

@@ -1,4 +1,4 @@
-"""`KnownHMM`: the generator of a stream as its own predictor, the best that anybody can do."""
+"""`KnownHMM`: the generator of a stream as its predictor, which is optimal."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ _MATRICES = ("start", "transition", "emission")
 class KnownHMM(Baseline):
     """Exact forward filter of given HMMs that switch at given times: the generator itself.
 
-    With an HMM the next state starts afresh from its start distribution, and so it does in a new
-    sequence. Each key has a state of its own; the HMM changes for all of them. A symbol of
-    probability zero has log predictive -inf; what it says about the state is contradictory, and is
-    ignored.
+    At a change point, and in a new sequence, the state is drawn from the start distribution of the
+    current HMM. Each key has its own state; a change of HMM applies to all keys. A symbol of
+    probability zero has log predictive -inf, and does not change the distribution of the state.
 
     Parameters
     ----------
     hmms : HMM or sequence of HMM
         The HMM of each segment.
     change_points : array_like of int, optional
-        Where the second and later segments start: before symbol so many of the life of the
-        predictor, counted from 0, missing symbols and all keys included.
+        Indices of the first symbols of the second and later segments. Symbols are counted from 0
+        over the life of the predictor, including missing symbols and all keys.
     n_symbols : int, optional
-        Size of the alphabet; that of the HMM with the largest by default. It is never open: what
-        is not in the alphabet of the HMM of a segment has probability zero.
+        Size of the alphabet, by default the largest one of the HMMs. It is never open: a symbol
+        that the HMM of a segment does not have gets probability zero.
 
     Examples
     --------
@@ -68,7 +67,7 @@ class KnownHMM(Baseline):
         if len(points) != len(self.hmms) - 1:
             raise ValueError(
                 f"change_points has {len(points)} entries: expected {len(self.hmms) - 1}, "
-                "one less than hmms"
+                "one less than hmms has"
             )
         if any(later <= earlier for earlier, later in pairwise(points)):
             raise ValueError(f"change_points={points}: expected increasing numbers")
@@ -79,8 +78,8 @@ class KnownHMM(Baseline):
         self.change_points = tuple(points)
         self._time = 0
         self._segment = 0
-        # By number, the distribution of the state that emits the next symbol of a key. What is not
-        # here stands at the start.
+        # The distribution of the state that emits the next symbol, by the number of the key. A key
+        # without an entry is at the start of a sequence.
         self._states: dict[int, NDArray[np.float64]] = {}
 
     def __repr__(self) -> str:
@@ -110,10 +109,7 @@ class KnownHMM(Baseline):
         return other
 
     def freeze(self) -> Self:
-        """Return a predictor that predicts as this one does now, and no longer learns.
-
-        It knows the present HMM only, and never switches.
-        """
+        """Return a copy that keeps the current HMM and never switches."""
         other = object.__new__(type(self))
         KnownHMM.__init__(other, self.hmms[self._segment], n_symbols=self._n_symbols)
         other._states = self._states.copy()
@@ -179,7 +175,7 @@ class KnownHMM(Baseline):
 
 
 def _exact_hmm(state: State, i: int) -> HMM:
-    """Return an HMM with the very numbers saved: its constructor would divide by sums again."""
+    """Return an HMM with exactly the saved numbers; its constructor would normalise them again."""
     start = taken(state, f"start {i}", "<f8", (None,))
     others = [taken(state, f"{name} {i}", "<f8", (len(start), None)) for name in _MATRICES[1:]]
     hmm = HMM(start, *others)

@@ -1,4 +1,4 @@
-"""`Markov`: chains of a fixed order, the plainest predictors with a memory."""
+"""`Markov`: Markov chains of a fixed order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mdvpf.baselines.context_predictor import (
     ContextPredictor,
     counts_from_arrays,
     counts_to_arrays,
-    dumped,
+    dump_tree,
     fill_positions,
     frozen_value,
     positions_to_arrays,
@@ -34,13 +34,13 @@ _LARGEST_UNIT = 1e100
 class Markov(ContextPredictor):
     """Markov chain of a fixed order, with a symmetric Dirichlet prior for every context.
 
-    After a context that was followed by y on ``n[y]`` of its ``n`` occasions, y has probability
-    ``(n[y] + beta) / (n + n_symbols * beta)``, or ``(n[y] + beta * q(y)) / (n + beta)`` if the
-    alphabet is open, with q of an `OpenVocabulary` that has its default strength and discount.
+    If y followed a context ``n[y]`` times out of ``n``, its probability after this context is
+    ``(n[y] + beta) / (n + n_symbols * beta)``. With an open alphabet it is
+    ``(n[y] + beta * q(y)) / (n + beta)``, where q is the base distribution of an `OpenVocabulary`
+    with default strength and discount.
 
-    With `decay` the counts of a context are multiplied by it whenever the context occurs again, so
-    that about its last ``1 / (1 - decay)`` occasions count; contexts that do not occur forget
-    nothing, and q never does.
+    Each occurrence of a context multiplies its counts by `decay`, so about its last
+    ``1 / (1 - decay)`` occurrences count. Counts of other contexts do not decay, nor does q.
 
     Parameters
     ----------
@@ -48,11 +48,12 @@ class Markov(ContextPredictor):
         Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
         `n_symbols` is how many were seen.
     order : int, default 1
-        How many symbols make a context; with 0 all symbols are independent.
+        Length of a context; with 0 the symbols are independent.
     beta : float, default 0.3, or 1 with an open alphabet
-        Pseudo-count of every symbol in every context; of all together if the alphabet is open.
+        Pseudo-count of every symbol in every context; with an open alphabet the total over all
+        symbols.
     decay : float, default 1.0
-        What is left of a count when its context occurs again, above 0 and up to 1.
+        Factor of the counts of a context when it occurs again, above 0 and at most 1.
 
     Examples
     --------
@@ -89,8 +90,8 @@ class Markov(ContextPredictor):
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    # Contexts are listed with their symbols, the latest last, in the order in which they appeared.
-    # In the tree they are the nodes of depth `order`, whose paths begin with the latest symbol.
+    # A file lists contexts in the order of first appearance, each with its latest symbol last. In
+    # the tree they are the nodes of depth `order`, whose paths begin with the latest symbol.
 
     def _to_state(self) -> State:
         values = {
@@ -101,10 +102,10 @@ class Markov(ContextPredictor):
             "context": self._context.symbols()[::-1],
             **frozen_value(self),
         }
-        dump = dumped(self._tree, node_width=2, entry_width=1)
+        dump = dump_tree(self._tree, node_width=2, entry_width=1)
         parents = np.concatenate([[0], dump.parents]).astype(np.int64)
         edges = np.concatenate([[0], dump.edges]).astype(np.int32)
-        numbers = np.unique(dump.owners)  # of the nodes that have counts
+        numbers = np.unique(dump.owners)  # nodes with counts
         contexts = np.empty((len(numbers), self.order), dtype=np.int32)
         node = numbers.astype(np.int64)
         for i in range(self.order):
@@ -125,7 +126,7 @@ class Markov(ContextPredictor):
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
         values = dict(state.values)
         context, is_frozen = values.pop("context"), read_frozen(values)
-        # Before anything is made of that length.
+        # Checked before anything of this length is allocated.
         require(len(context) == values["order"], "a context of another order")
         self = object.__new__(cls)
         Markov.__init__(self, **values)
@@ -158,7 +159,7 @@ class Markov(ContextPredictor):
 def _as_tree(
     contexts: NDArray[np.int32],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int32], list[int]]:
-    """Return parents and edges of the nodes that contexts have as paths, and the node of each."""
+    """Return the parents and edges of a tree whose paths are the contexts, and their nodes."""
     children: dict[tuple[int, int], int] = {}
     nodes = []
     for context in contexts.tolist():

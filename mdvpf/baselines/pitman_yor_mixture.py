@@ -1,6 +1,6 @@
-"""`PitmanYorMixture`: Pitman-Yor trees of many settings, mixed by evidence, on one tree of counts.
+"""`PitmanYorMixture`: Pitman-Yor trees with many settings, mixed by evidence, on shared counts.
 
-A mixture of separate trees would count every symbol once for each of them.
+A mixture of separate trees would count every symbol once for each tree.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEPTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8)
 DISCOUNTS = (0.5, 0.65, 0.8, 0.9)
 STRENGTHS = (0.3, 2.0)
 
-_FARTHEST = 1e300  # from 0, of a log weight
+_LARGEST_LOG_WEIGHT = 1e300  # in absolute value
 
 
 class Setting(NamedTuple):
@@ -53,11 +53,11 @@ class Setting(NamedTuple):
 
 @register("PitmanYorMixture")
 class PitmanYorMixture(ContextPredictor):
-    """Pitman-Yor trees of all combinations of depths, discounts and strengths, mixed by evidence.
+    """Pitman-Yor trees with all combinations of depths, discounts and strengths, mixed by evidence.
 
-    Each setting predicts exactly as a `PitmanYorTree` of its own would, but all of them share one
-    tree of counts, and a symbol is counted once. A setting is weighted by how well it has
-    predicted: Bayes' rule, from equal weights.
+    Each setting predicts exactly as a separate `PitmanYorTree` would. All settings share one tree
+    of counts, so a symbol is counted once. The weights of the settings start equal and follow
+    Bayes' rule.
 
     Parameters
     ----------
@@ -65,27 +65,28 @@ class PitmanYorMixture(ContextPredictor):
         Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
         `n_symbols` is how many were seen.
     depths : sequence of int, default 0 to 8
-        How many symbols a context has at the most.
+        Largest lengths of a context.
     discounts : sequence of float, default (0.5, 0.65, 0.8, 0.9)
         As for `PitmanYorTree`.
     strengths : sequence of float, default (0.3, 2.0)
         As for `PitmanYorTree`.
     share : float, default 0.0
-        Share of the weight that is spread evenly over the settings after each symbol that is not
-        missing, from 0 to 1. With more than 0 the mixture follows the setting that is best at
-        present: deep contexts pay off late, when shallow ones are far ahead.
+        Share of the weight, from 0 to 1, that is redistributed evenly over the settings after each
+        symbol that is not missing. A positive share lets the mixture switch to the setting that is
+        best now: deep contexts pay off late, when the weights of shallow ones are far ahead.
     max_nodes : int, optional
-        The most contexts that are kept; see `PitmanYorTree`. With it settings no longer predict
-        exactly as trees of their own: all forget what the deepest of them does.
+        Largest number of contexts; see `PitmanYorTree`. With it the settings no longer predict
+        exactly as separate trees, because all of them lose the contexts that the deepest one
+        evicts.
     max_entries : int, optional
-        The most pairs of a context and a symbol that was seen after it, only with `max_nodes`. The
-        contexts used longest ago are forgotten until there is room; those that end at the present
-        position are kept in any case.
+        Largest number of pairs of a context and a symbol seen after it; only with `max_nodes`.
+        Beyond it the least recently used contexts are evicted, except for those of the current
+        position.
 
     Attributes
     ----------
     depths, discounts, strengths : tuple
-        What is combined; depths in ascending order.
+        The settings to combine; depths in ascending order.
     share, max_nodes, max_entries
         As passed.
 
@@ -206,9 +207,9 @@ class PitmanYorMixture(ContextPredictor):
         values = dict(state.values)
         context, is_frozen = values.pop("context"), read_frozen(values)
         n_settings = math.prod(len(values[name]) for name in ("depths", "discounts", "strengths"))
-        # Before anything is made of that length.
+        # Checked before anything of this length is allocated.
         log_weights = taken(state, "log_weights", "<f8", (n_settings,))
-        require(np.all(np.abs(log_weights) <= _FARTHEST), "a weight is not a number")
+        require(np.all(np.abs(log_weights) <= _LARGEST_LOG_WEIGHT), "a weight is not a number")
         self = object.__new__(cls)
         PitmanYorMixture.__init__(self, **values)
         self._learns = not is_frozen

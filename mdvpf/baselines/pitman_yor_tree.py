@@ -1,4 +1,4 @@
-"""`PitmanYorTree`: contexts of every length up to a depth, each backing off to the one before."""
+"""`PitmanYorTree`: contexts up to a depth, each of which backs off to the next shorter one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdvpf.baselines.context_predictor import (
     LARGEST_COUNT,
     PITMAN_YOR,
     ContextPredictor,
-    dumped,
+    dump_tree,
     fill_positions,
     frozen_value,
     positions_to_arrays,
@@ -25,25 +25,25 @@ from mdvpf.baselines.context_predictor import (
 from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
 from mdvpf.checkpoint import State, narrowed, register, require, widened
 
-LARGEST_DISCOUNT = 1.0 - 2.0**-53  # the number below 1
+LARGEST_DISCOUNT = 1.0 - 2.0**-53  # the largest double below 1
 
 
 @register("PitmanYorTree")
 class PitmanYorTree(ContextPredictor):
-    """Hierarchical Pitman-Yor predictor with one table a type: interpolated Kneser-Ney.
+    """Hierarchical Pitman-Yor predictor with one table for each type: interpolated Kneser-Ney.
 
-    It is a Sequence Memoizer of bounded depth (Wood et al. 2011). For a context u, the last symbols
-    of this sequence, with counts ``c_u(y)``, their sum ``c_u`` and ``t_u`` distinct symbols, and v
-    the context one symbol shorter::
+    It is a Sequence Memoizer of bounded depth (Wood et al. 2011). Let u be a context (the last
+    symbols of the sequence) with counts ``c_u(y)``, their sum ``c_u`` and ``t_u`` distinct symbols,
+    and let v be the context that is one symbol shorter::
 
         P_u(y) = (max(c_u(y) - discount, 0) + (strength + discount * t_u) * P_v(y))
                  / (c_u + strength)
 
-    ``P_u = P_v`` where ``c_u = 0``, and the empty context falls back on ``1 / n_symbols``; if
-    the alphabet is open, on q(y) of an `OpenVocabulary` with strength 1 and discount 0.5. A symbol
-    adds one to its count in the longest context, of `depth` symbols or fewer at the start of a
-    sequence, and in each shorter one, up to the first that had seen it before. A missing symbol
-    adds nothing and empties the context.
+    ``P_u = P_v`` where ``c_u = 0``. The empty context backs off to ``1 / n_symbols``, or with an
+    open alphabet to q(y), the base distribution of an `OpenVocabulary` with strength 1 and discount
+    0.5. A symbol adds one to its count in the longest context, which has `depth` symbols or fewer
+    at the start of a sequence. It also adds one in each shorter context, down to the first one that
+    has already seen it. A missing symbol is not counted and empties the context.
 
     Parameters
     ----------
@@ -51,16 +51,17 @@ class PitmanYorTree(ContextPredictor):
         Size of the alphabet; None if it is open: symbols are numbered by first appearance, and
         `n_symbols` is how many were seen.
     depth : int, default 5
-        How many symbols a context has at the most.
+        Largest length of a context.
     discount : float, default 0.8
-        What every count is short of, from 0 up to but not including 1.
+        Amount that is subtracted from every count: at least 0 and below 1.
     strength : float, default 0.3
-        Pseudo-count of what the shorter context predicts, at least 0; not 0 if `discount` is.
+        Pseudo-count of the prediction of the shorter context: at least 0, and positive if
+        `discount` is 0.
     max_nodes : int, optional
-        The most contexts that are kept, at least ``depth + 1``. If there would be more, the context
-        that occurred longest ago is forgotten with its counts, which is always one that no longer
-        context extends; shorter ones keep what they counted (Bartlett, Pfau and Wood 2010). Nothing
-        is drawn, so that results are reproducible. Without it nothing is forgotten.
+        Largest number of contexts, at least ``depth + 1``. Beyond it the least recently used
+        context is evicted with its counts; it is always a leaf of the tree. Shorter contexts keep
+        their counts (Bartlett, Pfau and Wood 2010). Eviction is deterministic, so results are
+        reproducible. By default there is no limit.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class PitmanYorTree(ContextPredictor):
 
     See Also
     --------
-    PitmanYorMixture : many settings on one tree, mixed by their evidence.
+    PitmanYorMixture : many settings on one tree, mixed by evidence.
 
     References
     ----------
@@ -89,7 +90,7 @@ class PitmanYorTree(ContextPredictor):
     >>> tree.predict_proba().round(3).tolist()
     [0.949, 0.026, 0.026]
 
-    With an open alphabet the last entry is that of a symbol never seen:
+    With an open alphabet the last entry is the probability of an unseen symbol:
 
     >>> tree = mdvpf.PitmanYorTree(None, depth=2)
     >>> _ = tree.run([0, 1, 2] * 10)
@@ -157,7 +158,7 @@ class PitmanYorTree(ContextPredictor):
         is_open = self._n_symbols is None
         fill_seen(self._tree, state, is_open=is_open)
         _, owners, symbols, counts = tree_from_arrays(self._tree, state, ("counts",))
-        # What a context counted for a longer one was counted there as well.
+        # The first occurrence of a symbol in a context is counted in the next shorter one, too.
         own = counts[:, 0] - (owners > 0)
         is_exact = self.max_nodes is None
         check_seen(self._tree, symbols, own, is_open=is_open, is_exact=is_exact)
@@ -167,7 +168,7 @@ class PitmanYorTree(ContextPredictor):
         return self
 
 
-# -- what the Pitman-Yor trees share -------------------------------------------------------------
+# -- shared with PitmanYorMixture ----------------------------------------------------------------
 
 
 def read_discount(name: str, value: Any) -> float:
@@ -176,7 +177,7 @@ def read_discount(name: str, value: Any) -> float:
 
 
 def read_strength(name: str, value: Any, discount: float) -> float:
-    """Return a strength that goes with a discount, or raise."""
+    """Return a strength that is valid with the discount, or raise."""
     strength = validate.real(name, value, low=0.0, high=validate.LARGEST_PARAMETER)
     if discount == 0.0 and strength < validate.SMALLEST_PARAMETER:
         raise ValueError(
@@ -193,8 +194,8 @@ def read_max_nodes(max_nodes: Any, depth: int) -> int | None:
 
 
 def tree_to_arrays(tree: CountTree, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Return the contexts of a tree and its counts, which have the given names."""
-    dump = dumped(tree, node_width=len(names), entry_width=len(names))
+    """Return the contexts of a tree, and its counts under the given names."""
+    dump = dump_tree(tree, node_width=len(names), entry_width=len(names))
     arrays: dict[str, NDArray[Any]] = {
         "parents": dump.parents,
         "edges": dump.edges,
@@ -208,12 +209,11 @@ def tree_to_arrays(tree: CountTree, names: tuple[str, ...]) -> dict[str, NDArray
 def tree_from_arrays(
     tree: CountTree, state: State, names: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Fill a new tree with what `tree_to_arrays` returned.
+    """Restore what `tree_to_arrays` returned to a new tree, or raise.
 
-    Returns the parents of nodes, and the owners, symbols and counts of entries.
-
-    The last of the counts are those by which a context has counted, for each symbol, at least the
-    number of the contexts one symbol longer that have seen it.
+    Returns the parents of nodes, and the owners, symbols and counts of entries. In the last column
+    of the counts, a context must have counted each symbol at least once for every context that is
+    one symbol longer and has seen it.
     """
     n_symbols = tree.n_symbols
     shapes = ("parents", "edges", "owners", "symbols", *names)
@@ -256,14 +256,14 @@ def _check_types(
     values: NDArray[np.float64],
     n_symbols: int,
 ) -> None:
-    """Check that shorter contexts have counted what longer ones have seen."""
+    """Check that shorter contexts have counted the symbols that longer ones have seen."""
     order = np.lexsort((symbols, owners))
     keys = owners[order] * n_symbols + symbols[order]
     is_longer = owners > 0
     above = parents[owners[is_longer] - 1] * n_symbols + symbols[is_longer]
-    place = np.searchsorted(keys, above)
-    found = place < len(keys)
-    found[found] = keys[place[found]] == above[found]
+    index = np.searchsorted(keys, above)
+    found = index < len(keys)
+    found[found] = keys[index[found]] == above[found]
     require(np.all(found), "a shorter context has not seen a symbol")
-    seen = np.bincount(place, minlength=len(keys))
+    seen = np.bincount(index, minlength=len(keys))
     require(np.all(values[order, -1] >= seen), "a context has counted too little")

@@ -1,7 +1,6 @@
 """Open alphabets of chains and trees in checkpoints: how often each symbol was seen.
 
-Files of closed alphabets have nothing of it. What the counts of a tree say about the symbols must
-agree with it.
+Files with a closed alphabet do not have these numbers. They must agree with the counts of the tree.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 from mdvpf.baselines._tree import CountTree
 from mdvpf.checkpoint import State, narrowed, require, widened
 
-VERSION = 2  # of the format, the first that knows open alphabets
+VERSION = 2  # the first version of the format with open alphabets
 _NAME = "seen"
 
 
 def with_seen(state: State, tree: CountTree, *, is_open: bool) -> State:
-    """Return the state of a predictor, with how often each symbol was seen if that matters."""
+    """Add the number of times that each symbol was seen, if the alphabet is open."""
     if not is_open:
         return state
     seen = np.empty(tree.n_symbols, dtype=np.int64)
@@ -29,7 +28,7 @@ def with_seen(state: State, tree: CountTree, *, is_open: bool) -> State:
 
 
 def fill_seen(tree: CountTree, state: State, *, is_open: bool) -> None:
-    """Give a new tree the open alphabet of a state, before its counts."""
+    """Restore an open alphabet to a new tree, before its counts."""
     if is_open:
         seen = widened(state.arrays.pop(_NAME), "<u8")
         require(np.all(seen <= np.iinfo(np.int64).max), "a symbol was seen too often")
@@ -44,10 +43,10 @@ def check_seen(
     is_open: bool,
     is_exact: bool = True,
 ) -> None:
-    """Check that the symbols of an open alphabet were seen as often as counts say.
+    """Check that the symbols of an open alphabet were seen as often as they were counted.
 
-    If those are not exact, because counts fade or contexts were forgotten, all that is known is
-    that each symbol was counted, and no more often than it was seen.
+    Counts that decay, or a tree with evicted contexts, are not exact. Each symbol must then have a
+    count that is positive and at most the number of times it was seen.
     """
     if not is_open:
         return
@@ -57,6 +56,6 @@ def check_seen(
     counted = np.bincount(symbols, minlength=n)
     require(np.all(counted > 0), "a symbol was seen that was never counted")
     sums = np.bincount(symbols, weights=counts, minlength=n)
-    # Fading counts are rounded.
+    # Decayed counts have rounding errors.
     fits = sums == seen if is_exact else sums <= seen * (1.0 + 1e-6)
     require(np.all(fits), "a symbol was seen less often than it was counted, or more")

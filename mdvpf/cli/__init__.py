@@ -1,7 +1,7 @@
-"""The terminal: `mdvpf` and its commands, one file each.
+"""The command line: `mdvpf` and its commands, one file each.
 
-`entry_point` has `main`, `app` the application with all commands, `live` reads lines as they
-arrive, `shared` and `experiment_commands` have the options that several commands take.
+`entry_point` has `main`. `app` registers the commands. `live` is the loop of `mdvpf filter`.
+`shared`, `reading` and `experiment_commands` define options that several commands use.
 """
 
 from mdvpf.cli.entry_point import main

@@ -1,4 +1,4 @@
-"""Whether a standard stream can be used as it has to be: it may be closed."""
+"""Detect standard streams that were closed before the command began."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if sys.platform != "win32":
 def is_closed(stream: Any, needed: int) -> bool:
     """Tell whether a standard stream was closed before the command began.
 
-    One that was closed is None, or open in the other direction only, so that no file that is
-    opened later takes its number.
+    A closed stream is None, or a stand-in that `open_closed_streams` opened in the wrong
+    direction.
 
     Parameters
     ----------
     stream : file or None
         The stream.
     needed : int
-        `os.O_RDONLY` or `os.O_WRONLY`: what it is for.
+        `os.O_RDONLY` or `os.O_WRONLY`: the direction that the command uses.
     """
     if stream is None:
         return True
@@ -29,6 +29,6 @@ def is_closed(stream: Any, needed: int) -> bool:
         return False
     try:
         mode = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE
-    except (OSError, AttributeError, ValueError):  # none of the system's: whoever made it knows
+    except (OSError, AttributeError, ValueError):  # a Python object without a descriptor
         return False
     return mode not in (needed, os.O_RDWR)

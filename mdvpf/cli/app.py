@@ -1,4 +1,4 @@
-"""The application: its commands, and the one place where errors become lines and exit codes."""
+"""The application: its commands. Errors become messages and exit codes here and nowhere else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdvpf.cli.reproduce import reproduce
 from mdvpf.cli.serve import serve
 from mdvpf.cli.verify import verify
 
-# The base of the errors that a command line can contain: typer does not export it.
+# The base class of usage errors, which typer does not export.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
@@ -52,15 +52,20 @@ def top(
     context: typer.Context,
     show_version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. Works anywhere.")
+        bool,
+        typer.Option(
+            "--debug", help="Show the traceback of an error. Also accepted after a command."
+        ),
     ] = False,
 ) -> None:
     """Particle filters for the infinite hidden Markov model.
 
-    Exit codes: 0 done, 1 an error, 2 a wrong command line, 3 some runs failed, 130 interrupted.
+    Exit codes: 0 success, 1 error, 2 wrong usage, 3 some runs failed, 130 interrupted.
     """
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -69,10 +74,10 @@ def top(
 def run(arguments: list[str]) -> int:
     """Run the application; return its exit code."""
     code = _run(arguments)
-    error = standard_streams.written()
-    if error is None or code:  # an error has been told
+    error = standard_streams.flush_output()
+    if error is None or code:  # an error was already reported
         return code
-    if not isinstance(error, BrokenPipeError):  # which only says that the reader has seen enough
+    if not isinstance(error, BrokenPipeError):  # a reader such as `head` may close the pipe
         shared.complain(f"standard output: {error}")
     return shared.FAILED
 
@@ -92,15 +97,15 @@ def _run(arguments: list[str]) -> int:
             raise
         shared.complain(_one_line(str(error) or type(error).__name__))
         return shared.FAILED
-    if code == shared.INTERRUPTED:  # which is also how typer reports an interrupt
-        shared.complain("interrupted" + _what_is_kept(arguments))
+    if code == shared.INTERRUPTED:  # typer returns this code after Ctrl-C, too
+        shared.complain("interrupted" + _resume_hint(arguments))
     return code or shared.DONE
 
 
-def _what_is_kept(arguments: list[str]) -> str:
-    keeps = arguments[:1] in (["reproduce"], ["compare"])
-    keeps |= any(argument.startswith("--checkpoint") for argument in arguments)
-    return "; --resume goes on from what was kept" if keeps else ""
+def _resume_hint(arguments: list[str]) -> str:
+    can_resume = arguments[:1] in (["reproduce"], ["compare"])
+    can_resume |= any(argument.startswith("--checkpoint") for argument in arguments)
+    return "; pass --resume to continue" if can_resume else ""
 
 
 def _one_line(message: str) -> str:

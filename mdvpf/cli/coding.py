@@ -1,4 +1,4 @@
-"""`mdvpf compress` and `mdvpf decompress`: files in as few bits as the predictions allow."""
+"""`mdvpf compress` and `mdvpf decompress`: arithmetic coding of files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def compress(
     file: _Source,
     out: _Target = None,
     particles: Annotated[
-        int | None, typer.Option("--particles", "-K", help="Number of particles in all.")
+        int | None,
+        typer.Option("--particles", "-K", help="Total number of particles of the mixture."),
     ] = None,
 ) -> int:
-    """Compress a file of numbers, one a line or with spaces between them, or of any bytes.
+    """Compress a file: integers separated by white space, or any bytes.
 
     The default mixture predicts every symbol from those before it, and a symbol of probability p
-    takes -log2 p bits. That is slow, some milliseconds a symbol, and the file can be decompressed
-    only where numbers are computed in the same way: elsewhere it is refused.
+    takes -log2 p bits. This takes some milliseconds a symbol. Decompression needs the same platform
+    and the same version: another one refuses the file.
 
     For example:
 
@@ -41,18 +42,18 @@ def compress(
 
     mdvpf compress clicks.txt --out clicks.packed --particles 1000
     """
-    target = _free(out if out is not None else file.with_name(file.name + SUFFIX))
+    target = _require_new(out if out is not None else file.with_name(file.name + SUFFIX))
     content = file.read_bytes()
     with shared.usage():
         packed = pack(content, particles, progress=True)
-    atomic_write.replace(_free(target), [packed])
+    atomic_write.replace(_require_new(target), [packed])
     rate = 8 * len(packed) / len(content) if content else 0.0
     print(f"{target}: {len(content):,} bytes in {len(packed):,}, {rate:.3f} bits a byte")
     return 0
 
 
 def decompress(file: _Source, out: _Target = None) -> int:
-    """Decompress what `mdvpf compress` wrote, on the same platform and version.
+    """Decompress a file that `mdvpf compress` wrote on the same platform and version.
 
     For example:
 
@@ -62,17 +63,17 @@ def decompress(file: _Source, out: _Target = None) -> int:
         if file.suffix != SUFFIX:
             raise typer.BadParameter(f"{str(file)!r} does not end in {SUFFIX}: expected --out")
         out = file.with_suffix("")
-    target = _free(out)
+    target = _require_new(out)
     try:
         content = unpack(file.read_bytes(), progress=True)
     except CodingError as error:
         raise CodingError(f"{file}: {str(error).removeprefix('data: ')}") from error
-    atomic_write.replace(_free(target), [content])
+    atomic_write.replace(_require_new(target), [content])
     print(f"{target}: {len(content):,} bytes")
     return 0
 
 
-def _free(target: Path) -> Path:
+def _require_new(target: Path) -> Path:
     if target.exists():
         raise typer.BadParameter(f"{str(target)!r} exists: expected another name for --out")
     return target

@@ -1,4 +1,4 @@
-"""`mdvpf compare`: the filters and their comparators on a file of one's own."""
+"""`mdvpf compare`: the filters and their baselines on a file of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from mdvpf.streams.readers import read_file
 Beta = Annotated[
     float | None,
     typer.Option(
-        help="Filters: weight of each symbol in an emission. \\[default: 1 / number of symbols]"
+        help="Filters: pseudocount of each symbol in the emissions. "
+        "\\[default: 1 / number of symbols]"
     ),
 ]
 
@@ -56,8 +57,8 @@ def compare(
 ) -> int:
     """Compare the filters, Markov chains and context trees on a file of your own.
 
-    It holds one symbol a line and blank lines between sequences, or see --format, --column and
-    --text. With --key every key is a sequence, and they come one after the other.
+    The file has one symbol a line and blank lines between sequences. --format, --column and --text
+    read other files. With --key the symbols of each key form one sequence.
 
     For example:
 
@@ -90,7 +91,7 @@ def compare(
             seed=seed,
         )
         options = experiments.DEFAULTS.changed(**given)
-    with reading.told():
+    with reading.show_warnings():
         stream = read_file(
             file,
             column=column,
@@ -102,7 +103,7 @@ def compare(
             delimiter=delimiter,
         ).grouped()
     if np.ma.is_masked(stream.symbols):
-        raise ValueError(f"{file}: some symbols are missing; expected none, to compare methods")
+        raise ValueError(f"{file}: some symbols are missing; compare expects none")
     data = Data(stream.name, stream.symbols, stream.n_symbols, stream.lengths)
     options = experiments.completed(options, data)
     experiment = experiments.compare(data)

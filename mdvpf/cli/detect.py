@@ -204,7 +204,7 @@ def detect(
             raise ValueError(f"max_keys={max_keys}: expected only with --each-key")
         if (words or picture) and (per is not None or "false_incidents" not in alarms):
             raise ValueError("--words and --picture: expected only where there are incidents")
-    with reading.told():
+    with reading.show_warnings():
         data, others = read_data(
             file,
             background,

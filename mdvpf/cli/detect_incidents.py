@@ -1,4 +1,4 @@
-"""The incidents of `mdvpf detect`: collected with their reasons, and written at the end."""
+"""The incidents of `mdvpf detect`: explained when they are found, written at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdvpf.streams.records import plain
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """An incident, its explanation, and the positions of its symbols in the file.
+    """An incident, its explanation, and its positions in the file.
 
     Attributes
     ----------
@@ -39,12 +39,12 @@ class IncidentLine:
     def write(
         self, data: FileStream, strange: NDArray[np.bool_] | None, *, words: bool, first: int
     ) -> None:
-        """Print one JSON object, or a paragraph in words; `first` is the number of time 0."""
+        """Print a JSON object or, with `words`, a paragraph; `first` is the number of time 0."""
         origin = _origin(data, self.peak)
         if words:
             key = origin.get("key")
-            shown = "" if key is None else f"key {key!s}: "
-            print(shown + self.explanation.text(first))
+            prefix = "" if key is None else f"key {key!s}: "
+            print(prefix + self.explanation.text(first))
             return
         line: dict[str, Any] = {
             "incident": self.incident.number,
@@ -61,15 +61,15 @@ class IncidentLine:
 
 
 class IncidentList:
-    """The incidents of a run, each explained while the trace still has its symbols.
+    """The incidents of a run, explained at once: the trace of the detector is bounded.
 
     Attributes
     ----------
     detector : SurpriseDetector
     train : int
-        Number of symbols before the first that was judged.
+        Number of symbols before the first judged one.
     found : dict of int to IncidentLine
-        The incidents by their numbers.
+        Lines by the number of the incident.
     """
 
     def __init__(self, detector: SurpriseDetector, train: int) -> None:
@@ -79,28 +79,29 @@ class IncidentList:
         self._figure: tuple[float, Any] | None = None
 
     def add(self, result: DetectionResult, picture: bool) -> None:
-        """Add the incidents of a result."""
+        """Add the incidents of a chunk; with `picture` draw the strangest one so far."""
         for incident in result.incidents:
             explanation = self.detector.explain(incident)
-            places = (self.train + each for each in (incident.start, incident.end, incident.peak))
-            self.found[incident.number] = IncidentLine(incident, explanation, *places)
+            times = (incident.start, incident.end, incident.peak)
+            positions = (self.train + time for time in times)
+            self.found[incident.number] = IncidentLine(incident, explanation, *positions)
             if picture and (self._figure is None or incident.p_value <= self._figure[0]):
                 figure = incident_figure(self.detector.trace, explanation, first=self.train + 1)
                 self._figure = incident.p_value, figure
 
     def save_picture(self, path: Path) -> None:
-        """Write the picture of the strangest incident, if there is one."""
+        """Save the picture of the strangest incident, or complain that there is none."""
         if self._figure is None:
-            complain(f"no incident, so no picture was written to {path}")
+            complain(f"{path}: no picture was written, as there is no incident")
         else:
             self._figure[1].savefig(path, dpi=150, bbox_inches="tight")
 
 
-def _origin(data: FileStream, place: int) -> dict[str, Any]:
-    """Return the key and the time of a symbol, if there are any."""
+def _origin(data: FileStream, position: int) -> dict[str, Any]:
+    """Return the key and the time of a symbol, where the file has them."""
     found: dict[str, Any] = {}
     if data.keys is not None:
-        found["key"] = plain(data.keys[place])
+        found["key"] = plain(data.keys[position])
     if data.times is not None:
-        found["time"] = float(data.times[place])
+        found["time"] = float(data.times[position])
     return found

@@ -29,7 +29,7 @@ def read_data(
         is_checkpoint = start.read(len(MAGIC)) == MAGIC
     if not is_checkpoint:
         passed = {**options, "pass_fields": None}
-        if options.get("pass_fields"):  # the file of the background need not have these fields
+        if options.get("pass_fields"):  # the background may lack these fields
             data = read_file(file, **options)
             own, other = read_files([file, background], **passed)
             return replace(own, fields=data.fields), other
@@ -41,7 +41,7 @@ def read_data(
 
 
 def _renumbered(data: FileStream, predictor: Predictor, path: Path) -> FileStream:
-    """Return a stream with its labels numbered as in the predictor, or raise."""
+    """Encode the labels of a stream by the vocabulary of a predictor, or raise."""
     vocabulary = predictor.vocabulary
     if vocabulary is None:
         texts = [label_text(label) for label in data.labels]

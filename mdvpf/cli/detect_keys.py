@@ -1,4 +1,4 @@
-"""`mdvpf detect --each-key`: a detector for each key, over one shared background."""
+"""`mdvpf detect --each-key`: a detector for each key, and one background for all."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mdvpf.streams.readers import FileStream
 def detect_each_key(
     template: SurpriseDetector, max_keys: int, data: FileStream
 ) -> tuple[list[IncidentLine], dict[str, int]]:
-    """Judge every symbol by the detector of its key; return the incidents and the counts.
+    """Judge every symbol by the detector of its key; return the incidents and the totals.
 
-    The times of a detector count the symbols of its key, but the lines have positions in the file.
-    A key that was dropped and comes again has a new detector, whose times start from 0.
+    A detector counts the symbols of its key; incidents are given as positions in the file. A key
+    that was dropped and comes back gets a new detector, whose count starts at 0.
     """
     assert data.keys is not None
     users = KeyedDetector(template, max_keys=max_keys)

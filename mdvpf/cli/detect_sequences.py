@@ -84,7 +84,7 @@ def _names(data: FileStream, n_train: int) -> list[object]:
 def _strange(
     data: FileStream, strange: NDArray[np.bool_], lengths: NDArray[np.int64], n_train: int
 ) -> NDArray[np.bool_]:
-    """Return whether each of the scored sequences has a strange symbol."""
+    """Tell for each scored sequence whether one of its symbols is labelled strange."""
     if data.keys is None:
         which = np.repeat(np.arange(len(lengths)), lengths)
     else:

@@ -1,4 +1,4 @@
-"""`main`, the entry point of `mdvpf`: it needs only Python, and says what else to install."""
+"""`main`, the entry point of `mdvpf`: it reports missing packages before it imports the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mdvpf evaluate`: learn the sequences of one file, score those of another."""
+"""`mdvpf evaluate`: learn one file, score another."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _FILE = {"exists": True, "dir_okay": False}
 
 
 def evaluate(
-    train: Annotated[Path, typer.Argument(metavar="TRAIN", help="What is learnt.", **_FILE)],
-    test: Annotated[Path, typer.Argument(metavar="TEST", help="What is scored.", **_FILE)],
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help="The file to learn from.", **_FILE)
+    ],
+    test: Annotated[Path, typer.Argument(metavar="TEST", help="The file to score.", **_FILE)],
     column: reading.Column = None,
     breaks: reading.Breaks = None,
     file_format: reading.Format = None,
@@ -35,13 +37,18 @@ def evaluate(
     delimiter: reading.Delimiter = None,
     method: shared.Method = None,
     learning: Annotated[
-        bool, typer.Option("--learning", help="Go on learning from the test file as it is scored.")
+        bool, typer.Option("--learning", help="Learn each symbol of TEST after it is scored.")
     ] = False,
     top_k: Annotated[
-        str, typer.Option(help="How many of the likeliest symbols count, with commas.")
+        str,
+        typer.Option(
+            help="Sizes k of the top-k accuracy, separated by commas: the share of symbols that "
+            "are among the k likeliest."
+        ),
     ] = "1,3",
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object, with the score of every sequence.")
+        bool,
+        typer.Option("--json", help="Print one JSON object, with the score of every sequence."),
     ] = False,
     particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
@@ -59,11 +66,12 @@ def evaluate(
     selection: shared.Selection = None,
     seed: shared.Seed = None,
 ) -> int:
-    """Learn the sequences of one file and score those of another, which nothing is learnt from.
+    """Learn the sequences of TRAIN, then score those of TEST with the learnt model.
 
-    The files are as for detect: one symbol a line and blank lines between sequences, or any other
-    --format. They share one alphabet: all symbols that occur in either. With --key every key is a
-    sequence, and they may be interleaved.
+    The model stays frozen while TEST is scored, unless --learning is given. Each file has one
+    symbol a line and blank lines between sequences, or another --format. The alphabet is the union
+    of the symbols of both files. With --key the symbols of each key form one sequence; keys may be
+    interleaved.
 
     For example:
 
@@ -75,7 +83,7 @@ def evaluate(
     """
     with shared.usage():
         name = AUTO if method is None else resolve_method(method)
-        wanted = _read_top_k(top_k)
+        sizes = _read_top_k(top_k)
         settings = shared.given(
             alpha=alpha,
             gamma=gamma,
@@ -91,7 +99,7 @@ def evaluate(
             carry_weights=carry_weights,
             selection=selection,
         )
-    with reading.told():
+    with reading.show_warnings():
         streams = read_files(
             [train, test],
             column=column,
@@ -115,7 +123,7 @@ def evaluate(
         _sequences(scored),
         **{name: each for name, each in keys.items() if each is not None},
         frozen=not learning,
-        top_k=wanted,
+        top_k=sizes,
         copy=False,
         progress=True,
     )
@@ -130,7 +138,7 @@ def _read_top_k(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise ValueError(f"top_k={text!r}: expected integers with commas between them") from None
+        raise ValueError(f"top_k={text!r}: expected integers separated by commas") from None
 
 
 def _sequences(stream: FileStream) -> Any:
@@ -159,7 +167,7 @@ def _values(found: Evaluation, method: str, frozen: bool, learnt: FileStream) ->
 
 
 def _number(value: float) -> float | None:
-    """Return a number that JSON knows: infinite values are written as null."""
+    """Return the value as JSON can hold it: infinite values are written as null."""
     return value if math.isfinite(value) else None
 
 

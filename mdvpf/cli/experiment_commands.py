@@ -1,4 +1,4 @@
-"""What `reproduce` and `compare` share: options, and how they show a finished experiment."""
+"""Options that `reproduce` and `compare` share, and the output of a finished experiment."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ Methods = Annotated[
     list[str] | None,
     typer.Option(
         "--method",
-        help="What to compare, besides MD-VPA; several with commas, or the option again: "
+        help="Methods to compare with MD-VPA. Separate them by commas or repeat the option: "
         f"{', '.join(ALL_NAMES)}.",
     ),
 ]
-OldMethods = Annotated[str | None, typer.Option("--methods", hidden=True)]  # the former spelling
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1: one a core.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the output.")]
-Backend = Annotated[str, typer.Option(help=f"Where to run: {' or '.join(BACKENDS)}.")]
+OldMethods = Annotated[str | None, typer.Option("--methods", hidden=True)]  # name in version 0.1
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", help="Number of processes; -1 starts one per core.")
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Output folder.")]
+Backend = Annotated[str, typer.Option(help=f"Where tasks run: {' or '.join(BACKENDS)}.")]
 Scheduler = Annotated[
     str | None, typer.Option(help="Address of the Dask scheduler, such as tcp://host:8786.")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Do not repeat runs that finished before.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Skip runs that are already finished.")]
 
 
 def read_methods(methods: list[str] | None, old: str | None) -> tuple[str, ...] | None:
-    """Return the names that were given, with --method or its former spelling; None if none were."""
+    """Return the names of --method and of its old spelling, or None without any."""
     found = [
         resolve_method(name.strip(), ALL_NAMES, argument=option)
         for option, texts in (("method", methods or []), ("methods", [old] if old else []))

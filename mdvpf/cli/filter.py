@@ -1,4 +1,4 @@
-"""`mdvpf filter`: a stream, as it arrives, through filters."""
+"""`mdvpf filter`: predict the symbols of a live stream and raise alarms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdvpf.checkpoint import FileLock, Generations
 from mdvpf.cli import live, live_options, shared
 from mdvpf.cli.lag import Lag
 from mdvpf.cli.resume import STDIN, open_source
-from mdvpf.cli.sink import FileSink, Sink, encoded
+from mdvpf.cli.sink import FileSink, Sink, encode_line
 from mdvpf.cli.stop import Stop
 from mdvpf.detect import SurpriseDetector
 from mdvpf.filter import ParticleFilter
@@ -44,17 +44,17 @@ UNKNOWN = "OTHER"  # with --max-labels, unless --unknown is given
 def filter_stream(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", dir_okay=False, help="The input; - is standard input."),
+        typer.Argument(metavar="FILE", dir_okay=False, help="Input file; - is standard input."),
     ] = STDIN,
     symbols: Annotated[
-        int | None, typer.Option(help="The symbols are the numbers from 0 to one less than this.")
+        int | None, typer.Option(help="Number of symbols: they are the integers from 0 to N - 1.")
     ] = None,
     vocabulary: Annotated[
         Path | None,
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="The symbols are the lines of this file, each as often as you like.",
+            help="The symbols are the distinct lines of this file.",
         ),
     ] = None,
     emission: Annotated[
@@ -75,8 +75,7 @@ def filter_stream(
     unknown: Annotated[
         str | None,
         typer.Option(
-            help="With --vocabulary or --max-labels: one more symbol, for whatever is not among "
-            "them."
+            help="With --vocabulary or --max-labels: an extra symbol for all other labels."
         ),
     ] = None,
     line_format: live_options.Format = None,
@@ -92,7 +91,7 @@ def filter_stream(
     max_keys: live_options.MaxKeys = None,
     key_ttl: live_options.KeyTtl = None,
     method: shared.Method = None,
-    algorithm: Annotated[str | None, typer.Option(hidden=True)] = None,  # as --method, formerly
+    algorithm: Annotated[str | None, typer.Option(hidden=True)] = None,  # old name of --method
     particles: shared.ParticlesInAll = None,
     alpha: shared.Alpha = None,
     gamma: shared.Gamma = None,
@@ -107,15 +106,15 @@ def filter_stream(
     normalizer: shared.Normalizer = None,
     carry_weights: shared.CarryWeights = None,
     selection: shared.Selection = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the filters that draw.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random filters.")] = None,
     background: Annotated[
         Path | None,
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="What everybody does: a checkpoint of a predictor over the same symbols. What is "
-            "judged is by how much it explains the stream better. Without --symbols and "
-            "--vocabulary the symbols are those of the background.",
+            help="Checkpoint of a predictor of usual behaviour, over the same symbols. The score "
+            "is then how much better the background predicts the stream than the method does. "
+            "Without --symbols and --vocabulary the background defines the symbols.",
         ),
     ] = None,
     false_incidents: shared.FalseIncidents = None,
@@ -124,7 +123,7 @@ def filter_stream(
     smoothing: Annotated[
         float | None,
         typer.Option(
-            help="With --false-alarms: judge the mean surprise of about so many symbols. "
+            help="With --false-alarms: judge the mean surprise of about this many symbols. "
             "\\[default: 1]"
         ),
     ] = None,
@@ -133,37 +132,37 @@ def filter_stream(
     expected: live_options.Expected = None,
     output: live_options.Output = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Where to keep the filter.")
+        Path | None, typer.Option(dir_okay=False, help="File that the state is saved to.")
     ] = None,
-    every: Annotated[int, typer.Option(help="Lines between two checkpoints.")] = 1000,
+    every: Annotated[int, typer.Option(help="Number of lines between two checkpoints.")] = 1000,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on from the checkpoint, if there is one already."),
+        typer.Option("--resume", help="Continue from the checkpoint, if it exists."),
     ] = False,
     from_start: live_options.FromStart = False,
     take_unfinished: live_options.TakeUnfinished = False,
     lag_every: live_options.LagEvery = 10.0,
     skip_malformed: Annotated[
         bool,
-        typer.Option("--skip-malformed", help="Report malformed lines and go on after them."),
+        typer.Option("--skip-malformed", help="Skip malformed lines, with a message for each."),
     ] = False,
 ) -> int:
-    """Filter a stream: one symbol a line in, one JSON object a line out, as they arrive.
+    """Filter a live stream: read one symbol a line, write one JSON report a line.
 
-    An empty line ends a sequence; other formats than plain lines have fields for the symbol, the
-    key of its sequence and its time. Each object has the number of the line, the symbol, its log
+    An empty line ends a sequence. Formats other than plain lines have fields for the symbol, the
+    key of its sequence and its time. A report has the number of the line, the symbol, its log
     predictive, its surprise, whether that is an alarm and why, the mean number of states, and the
-    three symbols that were likeliest in its place, as seen before it came.
+    three symbols that were predicted to be likeliest.
 
-    By default the symbols go through auto, the mixture of many filters, chains and trees for which
-    nothing has to be chosen; it takes some milliseconds a symbol. --method names a single
-    filter, which takes the hyper-parameters and the options of its algorithm, or a chain or a
-    tree, which take --beta.
+    The default method is auto, a mixture of many filters, chains and trees without settings to
+    choose. It takes some milliseconds a symbol. --method names a single method: a filter takes the
+    hyper-parameters and the options of its algorithm; a chain or a tree takes --beta.
 
-    SIGTERM, SIGHUP and Ctrl-C end after the lines that were read, with a checkpoint. --resume needs
-    nothing else than what began the run: a FILE goes on after the last line that the checkpoint has
-    seen, also if it was rotated since, a pipe with the next line that comes. A run that was killed
-    repeats what it wrote after its last checkpoint; with --output no report is there twice.
+    After SIGTERM, SIGHUP or Ctrl-C the command absorbs the lines that it has read, writes a
+    checkpoint and exits. To continue, add --resume to the same command. A FILE continues after the
+    last line of the checkpoint, even if it was rotated in between; a pipe continues with the next
+    line that arrives. After a kill, reports since the last checkpoint are written again; with
+    --output no report appears twice.
 
     For example:
 
@@ -181,7 +180,7 @@ def filter_stream(
         validate.integer("every", every, low=1)
         validate.choice("report", report, REPORT_FORMATS)
         if file != STDIN and not file.exists() and not resume:
-            raise ValueError(f"{file}: there is no such file")
+            raise ValueError(f"{file}: no such file")
         if checkpoint is None and (resume or take_unfinished):
             option = "--resume" if resume else "--take-unfinished"
             raise ValueError(f"{option}: expected only with --checkpoint")
@@ -233,7 +232,10 @@ def filter_stream(
             lock = FileLock(checkpoint)
             cleanup.callback(lock.release)
             if not lock.acquire().is_held:
-                shared.complain(f"{checkpoint}: no locks there; mind that no other process uses it")
+                shared.complain(
+                    f"{checkpoint}: the file system has no locks; make sure that no other process "
+                    "uses this checkpoint"
+                )
             generations = Generations(checkpoint)
         run, is_new = _open_run(generations, resume, given, lines, seed)
         stop = Stop()
@@ -250,8 +252,8 @@ def filter_stream(
         fields = run.monitor.format.options.get("pass_fields", ())
         if report == "csv" and (sink.is_empty if isinstance(sink, FileSink) else is_new):
             header = csv_header(fields)
-            # After a kill it may be among the reports that were not written yet.
-            if not run.outbox.lines.startswith(encoded(header)):
+            # After a kill the header may be among the reports that are still to be written.
+            if not run.outbox.lines.startswith(encode_line(header)):
                 sink.put(header)
         sink.put_back(run.outbox)
         follower = live.Follower(
@@ -268,7 +270,7 @@ def filter_stream(
             lag=Lag(lag_every, shared.complain),
         )
         if generations is not None and (is_new or source.is_pipe):
-            _keep_start(generations, follower, is_new)
+            _save_first(generations, follower, is_new)
         with stop.listening():
             return live.run_to_the_end(follower)
 
@@ -280,7 +282,7 @@ def _open_run(
     lines: dict[str, Any],
     seed: int | None,
 ) -> tuple[FilterRun, bool]:
-    """Return the run that the checkpoint holds or the options describe, and whether it is new."""
+    """Load the run from the checkpoint, or make it from the options; tell whether it is new."""
     if generations is None or not generations.exists:
         with shared.usage():
             return FilterRun(_new_monitor(given, lines, seed)), True
@@ -295,25 +297,26 @@ def _open_run(
     if not isinstance(found, FilterRun):
         found = FilterRun(found if isinstance(found, Monitor) else Monitor(found))
     if generations.fell_back:
-        found.has_ended = False  # lines were read after it, and of a pipe they do not come again
+        found.has_ended = False  # lines were read after this checkpoint; a pipe cannot repeat them
     with shared.usage():
         _compare(found.monitor, given, lines)
     return found, False
 
 
-def _keep_start(generations: Generations, follower: live.Follower, is_new: bool) -> None:
+def _save_first(generations: Generations, follower: live.Follower, is_new: bool) -> None:
     """Write a checkpoint before anything is read.
 
-    What a run took from a pipe is lost if it is killed before its next checkpoint, and only a
-    checkpoint that is not of an end tells the run after it. If that of a new run cannot be written
-    at all, better now than later; an old one goes on, as with a disk that is full on the way.
+    If the run is killed before its next checkpoint, the lines that it read from a pipe are lost.
+    The next run can report this only if the checkpoint says that its run has not ended. A new run
+    fails at once if its checkpoint cannot be written. A resumed run continues, as it does when the
+    disk fills up later.
     """
     try:
         generations.save(follower.snapshot())
     except OSError as error:
         if is_new:
             raise
-        shared.complain(f"no checkpoint was written, the last one stays: {error}")
+        shared.complain(f"no checkpoint was written, the previous one remains: {error}")
 
 
 def _open_sink(output: Path | None, stop: Stop, run: FilterRun) -> Sink:
@@ -322,7 +325,7 @@ def _open_sink(output: Path | None, stop: Stop, run: FilterRun) -> Sink:
     return FileSink(stop, output, run.output)
 
 
-# --- What the options describe
+# --- From options to a monitor
 
 
 def _read_vocabulary(
@@ -338,7 +341,8 @@ def _read_vocabulary(
             text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
-        labels = [line.strip() for line in text.split("\n") if line.strip()]  # as in the stream
+        # Lines of the stream are split and stripped in the same way.
+        labels = [line.strip() for line in text.split("\n") if line.strip()]
     if max_labels is None:
         return {"vocabulary": Vocabulary.from_data(labels, unknown)}
     unknown = UNKNOWN if unknown is None else unknown
@@ -354,7 +358,7 @@ def _read_emission(emission: str | None, prior: str | None) -> Gaussian | Poisso
 
 
 def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
-    """Return the name of the method, under that of the option which was used."""
+    """Return the name of the method, keyed by the option that named it."""
     given = shared.given(method=method, algorithm=algorithm)
     if len(given) == 2:
         raise ValueError(f"algorithm={algorithm!r}: expected only --method, its new name")
@@ -372,9 +376,7 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
             if vocabulary is None:
                 given = given | {"symbols": background.n_symbols}
     if (vocabulary is None) == ("symbols" not in given):
-        raise ValueError(
-            "expected --symbols or --vocabulary or --max-labels or --emission, one of them"
-        )
+        raise ValueError("expected one of --symbols, --vocabulary, --max-labels and --emission")
     predictor = make_predictor(
         given.get("method") or given.get("algorithm") or AUTO,
         given["symbols"] if vocabulary is None else vocabulary.capacity,
@@ -417,7 +419,7 @@ def _monitor_of(
     half_life = given.get("half_life")
     if isinstance(half_life, timedelta) and monitor.format.fields.time is None:
         raise ValueError(
-            f"half_life={str(half_life)!r}: a time span, and lines have no time; expected --time, "
+            f"half_life={str(half_life)!r}: a time span needs events with times; expected --time, "
             "or a number of symbols"
         )
     return monitor
@@ -434,7 +436,7 @@ def _alarm_settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> None:
-    """Raise if an option contradicts the checkpoint: a filter cannot change on the way."""
+    """Raise if an option contradicts the checkpoint: a run keeps its settings."""
     predictor = monitor.predictor
     found: dict[str, Any] = {
         "vocabulary": predictor.vocabulary,
@@ -448,21 +450,22 @@ def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> 
         **monitor.format.options,
     }
     if monitor.detector.background is not None:
-        found["background"] = given.get("background")  # the checkpoint has what was read from it
+        # The checkpoint holds the background itself, and not the path of its file.
+        found["background"] = given.get("background")
     if lines and monitor.format.name == lines.get("format", "lines"):
         options = {name: value for name, value in lines.items() if name != "format"}
         lines = {**lines, **make_format(monitor.format.name, options).options}
     for name, value in {**given, **lines}.items():
         if found.get(name) != value and not _has_grown(value, found.get(name)):
-            shown = _shown_method(predictor) if name in METHOD_OPTIONS else repr(found.get(name))
+            own = _method_text(predictor) if name in METHOD_OPTIONS else repr(found.get(name))
             option = "column" if name == "symbol" else name
             raise ValueError(
-                f"{option}={value!r}: the checkpoint has {shown}; expected the same, or none"
+                f"{option}={value!r}: the checkpoint has {own}; expected the same, or none"
             )
 
 
 def _has_grown(first: Any, now: Any) -> bool:
-    """Tell whether one open vocabulary is what became of another."""
+    """Tell whether the second vocabulary is the first, open one with labels added."""
     if not (isinstance(first, Vocabulary) and isinstance(now, Vocabulary) and first.is_open):
         return False
     return (now.max_labels, now.unknown) == (first.max_labels, first.unknown) and now.labels[
@@ -470,7 +473,7 @@ def _has_grown(first: Any, now: Any) -> bool:
     ] == first.labels
 
 
-def _shown_method(predictor: Predictor) -> str:
+def _method_text(predictor: Predictor) -> str:
     if isinstance(predictor, ParticleFilter):
         return repr(predictor.algorithm)
     return repr(method_of(predictor))

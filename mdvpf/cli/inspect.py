@@ -1,4 +1,4 @@
-"""`mdvpf inspect`: what is in a checkpoint."""
+"""`mdvpf inspect`: show the content of a checkpoint."""
 
 from __future__ import annotations
 
@@ -28,28 +28,31 @@ from mdvpf.streams.position import Position
 
 NEWLINE = b"\n"
 
-_LONGEST_NAME = 60  # of a member, so that its weight has room beside it
-_MOST_ENTRIES = 20_000_000  # of the tables of counts, which are dense
+_LONGEST_NAME = 60  # characters of a member's name, to leave room for its weight
+_MOST_ENTRIES = 20_000_000  # of the dense tables of counts
 
 
 def inspect(
     checkpoint: Annotated[
         Path,
-        typer.Argument(metavar="CHECKPOINT", exists=True, dir_okay=False, help="The file."),
+        typer.Argument(
+            metavar="CHECKPOINT", exists=True, dir_okay=False, help="The checkpoint file."
+        ),
     ],
     top: Annotated[
         int,
         typer.Option(
-            min=1, help="How many columns, or members, to show, the fullest or heaviest first."
+            min=1,
+            help="How many columns of counts, or members of a mixture, to show. The largest ones "
+            "are chosen.",
         ),
     ] = 12,
 ) -> int:
-    """Show what is in a checkpoint: configuration, particles, states, memory, and the tables.
+    """Show the content of a checkpoint: configuration, particles, states, memory and counts.
 
-    The tables are the counts of the heaviest particle: how often each state followed each, and how
-    often each state emitted each symbol; of numbers, the statistics of each state. Of a mixture,
-    which has many such, they are the members and their weights in the next prediction, the heaviest
-    first.
+    For a filter, two tables show the counts of the heaviest particle: transitions between states,
+    and symbols emitted in each state (over numbers, the statistics of each state). For a mixture,
+    the tables show its members and their weights in the next prediction, the heaviest first.
 
     For example:
 
@@ -66,11 +69,11 @@ def inspect(
 
 
 def load_run(file: Path) -> FilterRun:
-    """Read a checkpoint of whatever kind, as the run of a command."""
+    """Load a checkpoint of any kind as a run of `mdvpf filter`."""
     wanted = (FilterRun, Monitor, SurpriseDetector, Predictor)
     try:
         found = load(file, wanted)
-    except CallableNeeded:  # for a discount, of which nothing is shown
+    except CallableNeeded:  # the file has no custom discount, and nothing here calls it
         found = load(file, wanted, _not_in_the_file)
     if isinstance(found, FilterRun):
         return found
@@ -78,7 +81,7 @@ def load_run(file: Path) -> FilterRun:
 
 
 def _not_in_the_file(n: int) -> float:
-    """Stand for a discount that files do not hold: what is shown does not ask for it."""
+    """Replace a custom discount, which files do not hold; tables show the name of this function."""
     raise LookupError("the discount is not in the file")
 
 
@@ -99,11 +102,11 @@ def _tables(run: FilterRun, file: Path, top: int) -> list[Table]:
 
 
 def _stream(run: FilterRun, position: Position) -> list[tuple[Cell, ...]]:
-    """Return where the run stands in its input and its output."""
+    """Return the positions of the run in its input and its output."""
     rows: list[tuple[Cell, ...]] = [
         ("input", position.path or "a pipe"),
         ("bytes read", f"{position.n_bytes:,}"),
-        ("lines of it", f"{position.n_lines:,}"),
+        ("lines read from it", f"{position.n_lines:,}"),
         ("bytes still to be absorbed", f"{len(run.inbox):,}"),
         ("reports still to be written", f"{run.outbox.lines.count(NEWLINE):,}"),
         ("format", run.monitor.format.name),
@@ -156,7 +159,7 @@ def _configuration(monitor: Monitor, file: Path) -> list[tuple[Cell, ...]]:
         name = recipe["name"]
         what = f"{AUTO}, the default mixture" if name == AUTO else f"{name}, a mixture"
         rows[0] = ("predictor", what)
-        if isinstance(predictor, Mixture):  # its members have shares and restarts of their own
+        if isinstance(predictor, Mixture):  # the members have shares and restarts of their own
             options = []
         elif "budget" in recipe:
             options.insert(0, ("budget", str(recipe["budget"])))
@@ -176,17 +179,17 @@ def _filters(mixture: MixtureBase) -> list[tuple[Cell, ...]]:
 
 
 def _members(mixture: MixtureBase, top: int) -> list[Table]:
-    """Return the weights of the kinds of members, and of the heaviest ones."""
+    """Return two tables of weights: by kind of member, and of the heaviest members."""
     kinds: dict[str, list[float]] = {}
     members: dict[str, list[float]] = {}
     for weight, leaf in mixture.flatten():
         kinds.setdefault(_kind(leaf), []).append(weight)
         members.setdefault(_name(leaf), []).append(weight)
-    shown = sorted(members.items(), key=lambda item: -sum(item[1]))
-    rows = [(name, str(len(w)), f"{sum(w):.4f}") for name, w in shown[:top]]
-    if len(shown) > top:
-        rest = [weight for _, found in shown[top:] for weight in found]
-        rows.append((f"{len(shown) - top} others", str(len(rest)), f"{sum(rest):.4f}"))
+    heaviest = sorted(members.items(), key=lambda item: -sum(item[1]))
+    rows = [(name, str(len(w)), f"{sum(w):.4f}") for name, w in heaviest[:top]]
+    if len(heaviest) > top:
+        rest = [weight for _, weights in heaviest[top:] for weight in weights]
+        rows.append((f"{len(heaviest) - top} others", str(len(rest)), f"{sum(rest):.4f}"))
     columns = (Column("member"), Column("living"), Column("weight"))
     by_kind = [(kind, str(len(w)), f"{sum(w):.4f}") for kind, w in kinds.items()]
     return [
@@ -237,7 +240,7 @@ def _counts(pf: ParticleFilter, top: int) -> list[Table]:
     counts = pf.counts()
     states = [str(i) for i in range(len(counts.transition))]
     moves = counts.transition
-    if moves.ndim == 3:  # a Mealy machine: of all symbols together
+    if moves.ndim == 3:  # a Mealy machine: add up the symbols
         moves = moves.sum(axis=1)
     rows = np.vstack([counts.start[np.newaxis], moves])
     transition = _matrix("transition", "to state", ["start", *states], states, rows, top)
@@ -258,27 +261,28 @@ def _labels(predictor: Predictor) -> list[str]:
     if predictor.vocabulary is None:
         return [str(i) for i in range(predictor.n_symbols)]
     texts = [label_text(label) for label in predictor.vocabulary]
-    texts += [f"symbol {i}" for i in range(len(texts), predictor.n_symbols)]  # without a label yet
+    # An open vocabulary may have symbols without a label yet.
+    texts += [f"symbol {i}" for i in range(len(texts), predictor.n_symbols)]
     return [text if text.strip() else repr(text) for text in texts]
 
 
 def _number(count: Any) -> str:
-    """Return a count as text: those that fade are no integers."""
+    """Return a count as text; with forgetting, counts are not integers."""
     return f"{count:.2f}" if isinstance(count, np.floating) else str(count)
 
 
 def _matrix(
     name: str, what: str, rows: list[str], columns: list[str], counts: NDArray[Any], top: int
 ) -> Table:
-    """Return a table of counts: the `top` fullest columns, in order, and the sum of the others."""
-    fullest = np.argsort(-counts.sum(axis=0), kind="stable")
-    shown = np.sort(fullest[:top])
-    rest = counts[:, np.sort(fullest[top:])].sum(axis=1)
-    headings = [Column("state"), *(Column(columns[i]) for i in shown)]
+    """Return a table of counts: the `top` largest columns, in order, and the sum of the others."""
+    largest = np.argsort(-counts.sum(axis=0), kind="stable")
+    chosen = np.sort(largest[:top])
+    rest = counts[:, np.sort(largest[top:])].sum(axis=1)
+    headings = [Column("state"), *(Column(columns[i]) for i in chosen)]
     if len(columns) > top:
         headings.append(Column(f"{len(columns) - top} others"))
     cells = [
-        (label, *map(_number, row[shown]), *([_number(other)] if len(columns) > top else []))
+        (label, *map(_number, row[chosen]), *([_number(other)] if len(columns) > top else []))
         for label, row, other in zip(rows, counts, rest, strict=True)
     ]
     title = f"{name} counts of the heaviest particle: state by {what}"

@@ -1,8 +1,8 @@
-"""The loop of `mdvpf filter`: lines in, reports out, and a checkpoint that holds both ends.
+"""The loop of `mdvpf filter`: lines in, reports out, checkpoints in between.
 
-A line counts as read when the monitor has absorbed it and its report is with the sink. A checkpoint
-holds the monitor, the position after the last such line, and the reports that the sink could not
-write; so whatever ends the process, no line is left out and no report is lost.
+A line counts as read when the monitor has absorbed it and the sink has its report. A checkpoint
+holds the monitor, the position after the last such line, and the reports that the sink has not
+written. Resuming from it therefore skips no line and loses no report.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class Follower:
     sink : Sink
     stop : Stop
     write : callable
-        Turns reports into lines.
+        Turns a report into a line.
     generations : Generations or None
-        Where checkpoints go.
+        Writes the checkpoints.
     every : int
-        Lines between two checkpoints.
+        Number of lines between two checkpoints.
     skip_malformed : bool
-        Whether malformed lines are passed over.
+        Whether to skip malformed lines.
     alarms_only : bool
-        Whether only alarms and change points are reported.
+        Whether to report only alarms and change points.
     take_unfinished : bool
-        Whether the last line counts although it has no end.
+        Whether to accept a last line without a newline.
     lag : Lag
     """
 
@@ -63,7 +63,7 @@ class Follower:
     alarms_only: bool
     take_unfinished: bool
     lag: Lag
-    _kept_at: int = 0  # line of the last checkpoint on the way
+    _saved_at: int = 0  # line of the last periodic checkpoint
 
     def follow(self) -> None:
         """Absorb lines until the input ends or a signal comes; write a checkpoint at the end."""
@@ -75,11 +75,11 @@ class Follower:
                     self.sink.flush()
         finally:
             if self.generations is not None:
-                self._keep_last(self.generations)
-        self.lag.sum_up(self.monitor.n_lines)
+                self._save_last(self.generations)
+        self.lag.summarise(self.monitor.n_lines)
 
     def snapshot(self, *, has_ended: bool = False) -> FilterRun:
-        """Return what a checkpoint holds; the monitor is not copied."""
+        """Return the content of a checkpoint; the monitor is not copied."""
         return FilterRun(
             self.monitor,
             self.source.progress.position(),
@@ -91,11 +91,11 @@ class Follower:
 
     def _follow(self) -> None:
         self.sink.flush()
-        passed = _Passed(self.monitor, self.source)
+        repeated = _RepeatedEntries(self.monitor, self.source)
         while not self._is_over():
             line = self.source.buffer.next()
             if line is not None:
-                if not passed.skips(line):
+                if not repeated.includes(line):
                     self._absorb(line)
                 continue
             self.sink.flush()
@@ -107,22 +107,22 @@ class Follower:
             self._warn_of_repetition()
 
     def _is_over(self) -> bool:
-        """Tell whether a signal leaves no time for the lines that were read."""
+        """Tell whether a signal ends the run before all buffered lines are absorbed."""
         if self.stop.signal is None:
             return False
         if not self.source.is_pipe:
-            return True  # they will be read again
+            return True  # the next run reads the buffered lines again
         if self.stop.n_signals > 1:
             return True
         return self.generations is not None and self.stop.seconds > DRAIN_SECONDS
 
     def _has_last_line(self) -> bool:
-        """Take the last line although it has no end, or say that it is held back."""
+        """Accept a last line without a newline, or report that it is held back."""
         n_bytes = len(self.source.buffer.unfinished)
         if n_bytes and self.generations is not None and not self.take_unfinished:
             shared.complain(
                 f"{self.source.name}: line {self.monitor.n_lines + 1} has no end ({n_bytes} bytes) "
-                "and is held back until that comes; --take-unfinished takes it as it is"
+                "and is held back until its end arrives; --take-unfinished accepts it as it is"
             )
             return False
         self.source.buffer.finish()
@@ -132,8 +132,8 @@ class Follower:
         if isinstance(self.source, PipeSource) and self.source.comes_again:
             self.source.comes_again = False
             shared.complain(
-                f"{self.source.name}: it begins as it did when the checkpoint was new; lines that "
-                "come again count again"
+                f"{self.source.name}: it begins as it did when the checkpoint was new; repeated "
+                "lines are counted again"
             )
 
     def _absorb(self, line: RawLine) -> None:
@@ -153,11 +153,11 @@ class Follower:
         ):
             self.sink.put(self.write(report))
         self.sink.flush_if_due()
-        self.lag.look(
+        self.lag.update(
             self.monitor.n_lines, self.source.waiting, None if report is None else report.time
         )
         if self.generations is not None and self.monitor.n_lines % self.every == 0:
-            self._keep(self.generations)
+            self._save(self.generations)
 
     def _read(self, line: RawLine) -> Report | None:
         try:
@@ -171,29 +171,30 @@ class Follower:
                 raise
             raise ValueError(f"{self.source.name}: {error}") from error
 
-    def _keep_last(self, generations: Generations) -> None:
-        """Write the last checkpoint; if that fails, say what is lost."""
+    def _save_last(self, generations: Generations) -> None:
+        """Write the last checkpoint; if that fails, report what is lost."""
         try:
             self.sink.sync()
             generations.save(self.snapshot(has_ended=True))
         except OSError:
             if self.source.is_pipe:
                 shared.complain(
-                    f"{generations.path}: the last checkpoint could not be written; what was read "
-                    "from the pipe since the one before it is lost"
+                    f"{generations.path}: the last checkpoint could not be written; lines read "
+                    "from the pipe since the previous one are lost"
                 )
             raise
 
-    def _keep(self, generations: Generations) -> None:
-        """Write a checkpoint on the way. A full disk is no reason to stop: there is a next time."""
+    def _save(self, generations: Generations) -> None:
+        """Start a periodic checkpoint. If the last one failed, as on a full disk, only complain."""
         self.sink.flush()
         try:
             generations.wait()
         except OSError as error:
             shared.complain(
-                f"line {self._kept_at}: no checkpoint was written, the last one stays: {error}"
+                f"line {self._saved_at}: no checkpoint was written, the previous one remains: "
+                f"{error}"
             )
-        self._kept_at = self.monitor.n_lines
+        self._saved_at = self.monitor.n_lines
         generations.save_in_background(self.snapshot().copy(), self.sink.sync)
 
 
@@ -204,34 +205,34 @@ def run_to_the_end(follower: Follower) -> int:
     except OutputError as error:
         if not error.is_gone:
             raise
-        # Whoever read the output has seen enough. What they did not see is in the checkpoint.
+        # The reader closed the pipe, as `head` does. The checkpoint has the remaining reports.
     return shared.INTERRUPTED if follower.stop.is_interrupt else shared.DONE
 
 
-class _Passed:
-    """Entries of a journal that a pipe brings again after a restart, up to where it stood."""
+class _RepeatedEntries:
+    """Journal entries that a pipe repeats after a restart, up to the cursor of the checkpoint."""
 
     def __init__(self, monitor: Monitor, source: Source) -> None:
         form = monitor.format
         self._last: tuple[str, int] | None = None
         if source.is_pipe and isinstance(form, Journal) and form.cursor is not None:
-            self._last = _place(form.cursor)
+            self._last = _journal_position(form.cursor)
 
-    def skips(self, line: RawLine) -> bool:
+    def includes(self, line: RawLine) -> bool:
         """Tell whether a line was absorbed before the restart."""
         if self._last is None:
             return False
         try:
-            found = _place(json.loads(line.content)[CURSOR])
+            found = _journal_position(json.loads(line.content)[CURSOR])
         except (ValueError, LookupError, TypeError):
             return False
         if found is not None and found[0] == self._last[0] and found[1] <= self._last[1]:
             return True
-        self._last = None  # here begins what is new
+        self._last = None  # the first new entry: all later ones are new
         return False
 
 
-def _place(cursor: str) -> tuple[str, int] | None:
-    """Return the sequence of a journal that a cursor is of, and its number in it."""
+def _journal_position(cursor: str) -> tuple[str, int] | None:
+    """Return the sequence id and the sequence number of a journal cursor."""
     found = re.fullmatch(r"s=([0-9a-f]{1,64});i=([0-9a-f]{1,16});.*", cursor)
     return None if found is None else (found[1], int(found[2], 16))

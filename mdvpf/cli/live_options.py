@@ -1,4 +1,4 @@
-"""Options of `mdvpf filter` about its two ends: what lines say, and what becomes of reports."""
+"""Options of `mdvpf filter`: the format of its input, its reports, and resuming."""
 
 from __future__ import annotations
 
@@ -9,54 +9,42 @@ from typing import Annotated
 
 import typer
 
+from mdvpf.cli.reading import Delimiter as Delimiter
+from mdvpf.cli.reading import Key as Key
+from mdvpf.cli.reading import Missing as Missing
+from mdvpf.cli.reading import Time as Time
+from mdvpf.cli.reading import TimeUnit as TimeUnit
 from mdvpf.streams.formats import FORMATS
 from mdvpf.streams.report import REPORT_FORMATS
-from mdvpf.streams.times import TIME_UNITS
 
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
-# --- What lines say: options of `mdvpf.streams.formats.make_format`
+# --- Input: options of `mdvpf.streams.formats.make_format` and of the monitor
 
 Format = Annotated[
     str | None,
-    typer.Option("--format", help=f"What a line is: {', '.join(FORMATS)}. \\[default: lines]"),
+    typer.Option("--format", help=f"Format of a line: {', '.join(FORMATS)}. \\[default: lines]"),
 ]
 Column = Annotated[
     str | None,
-    typer.Option(help="The field of the symbol: a column, or a path such as request.path in JSON."),
-]
-Key = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="The field that says which of the interleaved sequences a symbol belongs to; again "
-        "for a key of several fields."
-    ),
-]
-Time = Annotated[str | None, typer.Option("--time", help="The field of the time.")]
-TimeUnit = Annotated[
-    str | None,
-    typer.Option(help=f"How the time is written: {', '.join(TIME_UNITS)}. \\[default: iso]"),
+    typer.Option(help="Field of the symbol: a column, or a path such as request.path in JSON."),
 ]
 End = Annotated[
     list[str] | None,
-    typer.Option(help="The sequence of a key ends after this symbol; again for several."),
+    typer.Option(help="The sequence of a key ends after this symbol. Repeat for several symbols."),
 ]
 Pass = Annotated[
     list[str] | None,
-    typer.Option("--pass", help="A field that goes through to the reports; again for several."),
+    typer.Option("--pass", help="Copy this field to the reports. Repeat for several fields."),
 ]
-Missing = Annotated[
-    str | None, typer.Option(help="How a line or a field says that its symbol is missing.")
-]
-Delimiter = Annotated[str | None, typer.Option(help="What separates cells, such as ';'.")]
 Pattern = Annotated[
     str | None,
-    typer.Option(help="Of text: a regular expression whose named groups are the fields."),
+    typer.Option(help="For --format text: a regular expression whose named groups are the fields."),
 ]
 MaxKeys = Annotated[
     int | None,
     typer.Option(
-        help="The most keys in use; another one ends that which was used longest ago. "
+        help="Largest number of keys in use. A new key beyond it ends the least recently used one. "
         "\\[default: 10,000]"
     ),
 ]
@@ -64,71 +52,75 @@ KeyTtl = Annotated[
     float | None,
     typer.Option(
         "--key-ttl",
-        help="A key ends that was not used for so many seconds of the events' times, or lines "
-        "where they have no time.",
+        help="End a key that was not used for this many seconds of the events' times; lines "
+        "instead of seconds if events have no time.",
     ),
 ]
 HalfLife = Annotated[
     str | None,
     typer.Option(
-        help="Counts fade to half of them in so many symbols, or in a time span such as 30s, 10m, "
-        "6h or 2d of the events' times; not together with --forget. \\[default: never]"
+        help="Counts decay by half in this many symbols, or in a time span of the events' times "
+        "such as 30s, 10m, 6h or 2d. Not with --forget. \\[default: no decay]"
     ),
 ]
 MaxLabels = Annotated[
     int | None,
     typer.Option(
-        help="Labels are taken as they come, so many of them at most; later ones are --unknown."
+        help="Open alphabet: each new label becomes a symbol, up to this many; later labels are "
+        "--unknown."
     ),
 ]
 
-# --- What becomes of reports
+# --- Reports
 
 ReportFormat = Annotated[
-    str, typer.Option("--report", help=f"How reports are written: {', '.join(REPORT_FORMATS)}.")
+    str, typer.Option("--report", help=f"Format of the reports: {', '.join(REPORT_FORMATS)}.")
 ]
 AlarmsOnly = Annotated[
-    bool, typer.Option("--alarms-only", help="Report alarms and change points, and no other line.")
+    bool, typer.Option("--alarms-only", help="Report only alarms and change points.")
 ]
 Expected = Annotated[
     int | None,
     typer.Option(
-        help="How many of the likeliest symbols a report names, up to 3. \\[default: 3; 0 if there "
-        "are more than 1,000 symbols, where it takes most of the time]"
+        help="How many of the likeliest symbols a report names, at most 3. \\[default: 3; 0 for "
+        "more than 1,000 symbols, where finding them takes most of the time]"
     ),
 ]
 Output = Annotated[
     Path | None,
     typer.Option(
         dir_okay=False,
-        help="Add the reports to this file; with --checkpoint each is there exactly once, whatever "
-        "happens. \\[default: standard output]",
+        help="Append the reports to this file. With --checkpoint the file has each report exactly "
+        "once, even after a crash. \\[default: standard output]",
     ),
 ]
 LagEvery = Annotated[
     float,
-    typer.Option(min=0.0, help="Seconds between two lines that say how much input waits; 0: none."),
+    typer.Option(
+        min=0.0, help="Seconds between two messages about input that waits; 0 prints none."
+    ),
 ]
 
-# --- Going on
+# --- Resuming
 
 FromStart = Annotated[
     bool,
     typer.Option(
         "--from-start",
-        help="With --resume: read all of the input, as what follows on everything before it.",
+        help="With --resume: read the input from its start, as new data after the old.",
     ),
 ]
 TakeUnfinished = Annotated[
     bool,
     typer.Option(
-        "--take-unfinished", help="With --checkpoint: take the last line although it has no end."
+        "--take-unfinished",
+        help="With --checkpoint: accept a last line that does not end with a newline.",
     ),
 ]
 
 
 def read_half_life(text: str | None) -> float | timedelta | None:
-    """Return a half-life in symbols, or the time span that it is, or raise."""
+    """Return a half-life in symbols or as a time span, or raise."""
     if text is None:
         return None
     wrong = ValueError(

@@ -1,4 +1,4 @@
-"""Options of the commands that read whole files, and how they read."""
+"""Options of the commands that read whole files."""
 
 from __future__ import annotations
 
@@ -16,54 +16,53 @@ from mdvpf.streams.times import TIME_UNITS
 Column = Annotated[
     str | None,
     typer.Option(
-        help="The field of the symbol: a column of a table, or a path such as request.path in JSON "
-        "lines. A file without a telling name is CSV then."
+        help="Field of the symbol: a column of a table, or a path such as request.path in JSON "
+        "lines. With this option a file of unknown suffix is read as CSV."
     ),
 ]
 Breaks = Annotated[
     str | None,
     typer.Option(
-        help="With --column: a new sequence where the value of this field changes. For sequences "
-        "that are interleaved there is --key."
+        help="With --column: a new sequence starts where the value of this field changes. Use "
+        "--key for interleaved sequences."
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help=f"What the file has: {', '.join(FILE_FORMATS)}. \\[default: as its name says; lines]",
+        help=f"Format of the file: {', '.join(FILE_FORMATS)}. "
+        "\\[default: by the suffix, else lines]",
     ),
 ]
 Key = Annotated[
     list[str] | None,
     typer.Option(
-        help="The field that says which of the interleaved sequences a symbol belongs to; again "
+        help="Field with the key of the symbol's sequence, where sequences are interleaved. Repeat "
         "for a key of several fields."
     ),
 ]
-Time = Annotated[str | None, typer.Option("--time", help="The field of the time.")]
+Time = Annotated[str | None, typer.Option("--time", help="Field of the time.")]
 TimeUnit = Annotated[
     str | None,
-    typer.Option(help=f"How the time is written: {', '.join(TIME_UNITS)}. \\[default: iso]"),
+    typer.Option(help=f"Unit or format of the time: {', '.join(TIME_UNITS)}. \\[default: iso]"),
 ]
-ByTime = Annotated[
-    bool, typer.Option("--by-time", help="Sort by time before anything else; see --time.")
-]
+ByTime = Annotated[bool, typer.Option("--by-time", help="Sort the events by --time first.")]
 End = Annotated[
     list[str] | None,
-    typer.Option(help="The sequence ends after this symbol; again for several such symbols."),
+    typer.Option(help="A sequence ends after this symbol. Repeat for several symbols."),
 ]
 Missing = Annotated[
-    str | None, typer.Option(help="How a line or a field says that its symbol is missing.")
+    str | None, typer.Option(help="Text of a line or a field that marks a missing symbol.")
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help="What separates the cells of a table, such as ';'.")
+    str | None, typer.Option(help="Separator of the cells of a table, such as ';'.")
 ]
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Print the warnings of the readers as lines for whoever runs the command."""
+def show_warnings() -> Iterator[None]:
+    """Print the warnings of the readers on standard error, without Python's source lines."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", UserWarning)
         yield

@@ -1,4 +1,4 @@
-"""`mdvpf reproduce`: the experiments of the paper, and our own."""
+"""`mdvpf reproduce`: run the experiments of the paper and of this project."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ _LIST = "; ".join(f"{name}: {experiment.summary}" for name, experiment in EXPERI
 Beta = Annotated[
     float | None,
     typer.Option(
-        help="Weight of each symbol in an emission. \\[default: the experiment's; 0.3 where it has "
-        "none of its own]"
+        help="Pseudocount of each symbol in the emissions. \\[default: the experiment's, else 0.3]"
     ),
 ]
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL} of them.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL}: every experiment.")],
     particles: experiment_commands.Particles = None,
     seeds: Annotated[
         int | None, typer.Option(help="Number of streams: data seeds, windows, blocks or users.")
@@ -53,14 +52,18 @@ def reproduce(
     length: Annotated[
         int | None,
         typer.Option(
-            help="Symbols: of a segment (artificial), of a book, of a block of clicks (webclick, "
-            "efficiency), of the longest stream (adversarial), learnt of a user (masquerade), of a "
-            "stream of numbers (regimes). The most training strings of a problem (pautomac)."
+            help="Number of symbols: of a segment (artificial), a book (books), a block of clicks "
+            "(webclick, efficiency), the longest stream (adversarial), a user's training data "
+            "(masquerade), a stream of numbers (regimes). For pautomac: the largest number of "
+            "training strings of a problem."
         ),
     ] = None,
     most_particles: Annotated[
         int | None,
-        typer.Option(help="The largest K: of the reference (artificial) or the grid (efficiency)."),
+        typer.Option(
+            help="Number of particles of the reference filter (artificial), or the largest one of "
+            "the grid (efficiency)."
+        ),
     ] = None,
     method: experiment_commands.Methods = None,
     methods: experiment_commands.OldMethods = None,
@@ -68,8 +71,8 @@ def reproduce(
         bool,
         typer.Option(
             "--literal",
-            help="Add the literal readings of the paper's Algorithm 1 (artificial; they are in "
-            "plain Python, and take some 20 seconds a stream).",
+            help="For artificial: add the literal readings of the paper's Algorithm 1. They are in "
+            "plain Python and take about 20 seconds a stream.",
         ),
     ] = False,
     alpha: shared.Alpha = None,
@@ -92,7 +95,7 @@ def reproduce(
     scheduler: experiment_commands.Scheduler = None,
     resume: experiment_commands.Resume = False,
 ) -> int:
-    """Redo an experiment: table, figures, arrays and configuration in one folder.
+    """Run an experiment; write its tables, figures, arrays and configuration to a folder.
 
     For example:
 

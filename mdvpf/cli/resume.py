@@ -1,4 +1,4 @@
-"""Where reading goes on: the same file after what was read, a file that was rotated, or a pipe."""
+"""Open the input of a run at its position: the same file, a rotated file, or a pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdvpf.cli.source import (
     Source,
     identify,
     open_file,
-    unpacked,
+    unpack_gzip,
 )
 from mdvpf.streams.filter_run import FilterRun
 from mdvpf.streams.line_buffer import raw_lines
@@ -27,7 +27,7 @@ from mdvpf.streams.position import Position, Progress
 STDIN = Path("-")
 _EVERYTHING = 2**62
 _CHUNK = 1 << 20
-_MOST_CANDIDATES = 1000  # files beside the input that are looked at
+_MOST_CANDIDATES = 1000  # files in the input's folder to check for a rotation
 
 
 def open_source(
@@ -38,20 +38,20 @@ def open_source(
     is_resumable: bool = True,
     note: Callable[[str], None] = print,
 ) -> Source:
-    """Open the input of a run where that stands.
+    """Open the input of a run at the run's position.
 
     Parameters
     ----------
     path : Path
         The input; `STDIN` is standard input.
     run : FilterRun
-        The run, which has its position and what was read after it.
+        The run, with its position and the bytes that were read after it.
     from_start : bool, default False
-        Read the input from its start, as what follows on everything before it.
+        Read the input from its start, as new data after all that was read.
     is_resumable : bool, default True
-        Whether a checkpoint is kept.
+        Whether the run writes checkpoints.
     note : callable
-        Told if the input was rotated.
+        Called with messages, such as that the input was rotated.
     """
     if path == STDIN:
         if is_closed(sys.stdin, os.O_RDONLY):
@@ -60,7 +60,7 @@ def open_source(
         name = "standard input"
         if not _is_regular(stream):
             return _pipe(stream, name, run, from_start, is_resumable, note)
-        file = unpacked(os.fdopen(os.dup(stream.fileno()), "rb"))
+        file = unpack_gzip(os.fdopen(os.dup(stream.fileno()), "rb"))
         return _file(file, STDIN, name, run, from_start, note)
     if path.exists() and not path.is_file():
         pipe = open(path, "rb", buffering=0)  # noqa: SIM115 - the source closes it
@@ -75,11 +75,11 @@ def open_source(
 
 
 def _is_regular(stream: IO[bytes]) -> bool:
-    """Tell whether a stream is a file, at its start."""
+    """Tell whether a stream is a regular file at offset 0."""
     try:
         descriptor = stream.fileno()
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        # Whoever has read some of it already meant the rest, as that of a pipe.
+        # At another offset the caller has read a part, and the rest is treated as a pipe.
         return is_file and os.lseek(descriptor, 0, os.SEEK_CUR) == 0
     except (OSError, AttributeError):
         return False
@@ -93,7 +93,7 @@ def _pipe(
     is_resumable: bool,
     note: Callable[[str], None],
 ) -> Source:
-    """Return a pipe, which goes on with what comes next."""
+    """Return the source of a pipe, which continues with the next bytes that arrive."""
     position = run.position
     if position is None or from_start:
         progress = Progress(None if position is None else position.next_input())
@@ -101,7 +101,7 @@ def _pipe(
         progress = Progress(position)
     progress.path, progress.device, progress.inode = None, 0, 0
     inbox = run.inbox
-    if not run.has_ended:  # the end of an unfinished line is lost with it
+    if not run.has_ended:  # an unfinished line is dropped, because its end was lost
         inbox = inbox[: inbox.rfind(b"\n") + 1]
         note(
             f"{name}: the last run was killed; what it took from a pipe after its last checkpoint, "
@@ -122,7 +122,7 @@ def _file(
     from_start: bool,
     note: Callable[[str], None],
 ) -> Source:
-    """Return a file at the position of the run."""
+    """Return the source of a file, at the position of the run."""
     position = run.position
     progress = Progress()
     if position is None:
@@ -144,14 +144,14 @@ def _file(
     identify(progress, path, file)
     file.seek(progress.n_bytes)
     source = FileSource(file, progress, name)
-    if from_start and run.inbox:  # of a pipe, which is given up for this file
+    if from_start and run.inbox:  # bytes of a pipe, which this file replaces
         source.buffer.feed(run.inbox)
         source.buffer.finish()
     return source
 
 
 def _count_lines(file: IO[bytes], name: str, n_lines: int) -> Progress:
-    """Return the position after so many lines, for a checkpoint that has no position."""
+    """Return the position after `n_lines` lines, for a checkpoint without a position."""
     progress = Progress()
     lines = raw_lines(file, _EVERYTHING)
     for i in range(n_lines):
@@ -159,27 +159,27 @@ def _count_lines(file: IO[bytes], name: str, n_lines: int) -> Progress:
         if line is None:
             raise ValueError(
                 f"{name}: {i} lines, and the checkpoint was made after {n_lines}; expected the "
-                "same file, or a longer one, or --from-start"
+                "same file, a longer one, or --from-start"
             )
         progress.add(*line)
     return progress
 
 
 def _why_not(name: str, file: IO[bytes], position: Position) -> str:
-    """Return the message for an input that does not begin with what was read."""
+    """Return the error message for an input that does not begin with the bytes that were read."""
     size = _size(file)
     where = f"the checkpoint was made after {position.n_bytes} ({position.n_lines} lines)"
-    accept = "expected the same file, or a longer one, or --from-start to read all of this one"
+    accept = "expected the same file, a longer one, or --from-start to read all of this one"
     if size < position.n_bytes:
         return f"{name}: {size} bytes, and {where}: it was truncated, or replaced; {accept}"
     head_only = Position(position.head_bytes, 0, position.head_bytes, position.head)
     if head_only.is_in(file):
-        return f"{name}: what stands before that place has changed: {where}; {accept}"
+        return f"{name}: the content before that position has changed: {where}; {accept}"
     return f"{name}: another stream, or a new file after a rotation: {where}; {accept}"
 
 
 def _size(file: IO[bytes]) -> int:
-    """Return the length of a file, unpacked if it is packed."""
+    """Return the length of a file's content, decompressed if gzip packed it."""
     file.seek(0)
     return sum(len(data) for data in iter(lambda: file.read(_CHUNK), b""))
 
@@ -195,7 +195,7 @@ def _rotated(
     *,
     missing: bool = False,
 ) -> Source:
-    """Return the file that was at the path before, and after it the ones that followed."""
+    """Return the source that reads the rotated file first, then the files that followed it."""
     beside = _beside(path, position)
     old = next((each for each in beside if _holds(each, position)), None)
     if old is None:
@@ -214,9 +214,9 @@ def _rotated(
 
 
 def _was_renamed(path: Path, file: IO[bytes], position: Position) -> bool:
-    """Tell whether what was read is a rotated file, although the new one begins in the same way.
+    """Tell whether the input was rotated although the new file begins with the same bytes.
 
-    Bytes do not tell them apart if the stream repeats itself; the inode and the name do.
+    In a stream that repeats itself the bytes cannot show this, but the inode and the name can.
     """
     known = position.device, position.inode
     found = os.fstat(file.fileno())
@@ -233,7 +233,7 @@ def _was_renamed(path: Path, file: IO[bytes], position: Position) -> bool:
 
 
 def _beside(path: Path, position: Position) -> list[Path]:
-    """Return the files that may be what the path was: by inode, or by name."""
+    """Return the files that may have been at the path: the same inode first, then by name."""
     found = []
     for entry in os.scandir(path.parent):
         if entry.name == path.name or not entry.is_file():
@@ -253,9 +253,9 @@ def _holds(path: Path, position: Position) -> bool:
 
 
 def _after(old: Path, path: Path, beside: list[Path]) -> list[Path]:
-    """Return the rotated files that are younger than one, the oldest of them first.
+    """Return the rotated files that are younger than `old`, the oldest first.
 
-    Rotated files have numbers, of which the youngest has the smallest, or dates.
+    The suffixes of rotated files are numbers, the smallest for the youngest file, or dates.
     """
     ages = {each: _age(each.name[len(path.name) :]) for each in beside}
     own = ages.get(old)
@@ -266,7 +266,7 @@ def _after(old: Path, path: Path, beside: list[Path]) -> list[Path]:
 
 
 def _age(suffix: str) -> tuple[int, str] | None:
-    """Return what the suffix of a rotated file is sorted by, the youngest last."""
+    """Return the sort key of a rotated file's suffix: larger is younger; None if it is neither."""
     suffix = suffix.removesuffix(".gz")
     if re.fullmatch(r"\.\d{1,6}", suffix):
         return -int(suffix[1:]), ""

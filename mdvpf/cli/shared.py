@@ -1,4 +1,4 @@
-"""What the commands share: options, exit codes, and the console."""
+"""Options, exit codes and output that several commands share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdvpf.model.algorithms import NAMED_DISCOUNTS, NORMALIZERS, SELECTIONS
 from mdvpf.streams.methods import AUTO, METHODS
 
 DONE, FAILED, WRONG_USAGE, SOME_RUNS_FAILED, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
-WIDTH_OF_FILES = 180  # characters, where the output is not a terminal
+WIDTH_OF_FILES = 180  # characters a line if the output is not a terminal
 
 
 def _choices(names: Sequence[str]) -> str:
@@ -27,11 +27,11 @@ def _choices(names: Sequence[str]) -> str:
 File = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file, in UTF-8.")
 ]
-# What predicts. `mdvpf.streams.methods` says which method has which of the settings.
+# The predictor. `mdvpf.streams.methods` defines which method accepts which of these settings.
 Method = Annotated[
     str | None,
     typer.Option(
-        "--method", help=f"What predicts, one of: {', '.join(METHODS)}. \\[default: {AUTO}]"
+        "--method", help=f"The predictor, one of: {', '.join(METHODS)}. \\[default: {AUTO}]"
     ),
 ]
 ParticlesInAll = Annotated[
@@ -39,8 +39,8 @@ ParticlesInAll = Annotated[
     typer.Option(
         "--particles",
         "-K",
-        help="Number of particles: of auto in all its filters together, 84 or more, by default "
-        "8,400; of a single filter 1,000.",
+        help="Number of particles. auto divides them among its filters and needs 84 or more. "
+        "\\[default: 8,400 for auto, 1,000 for a single filter]",
     ),
 ]
 Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
@@ -48,24 +48,24 @@ Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the 
 Beta = Annotated[
     float | None,
     typer.Option(
-        help="Weight of each symbol in an emission. \\[default: of filters 1 / number of symbols; "
-        "of chains 0.3, of trees 0.5]"
+        help="Pseudocount of each symbol in the emissions. \\[default: filters 1 / number of "
+        "symbols, chains 0.3, trees 0.5]"
     ),
 ]
 Oracle = Annotated[
     str | None,
     typer.Option(
-        help=f"States that the oracle offers, rows by how many states lead there: "
-        f"{_choices(ORACLES)}"
+        help="States that the oracle offers (unvisited, any), or any state, weighted by the "
+        f"number of rows that reach it (rows): {_choices(ORACLES)}"
     ),
 ]
 MaxStates = Annotated[
-    int | None, typer.Option(help="The most states of a particle. \\[default: no limit]")
+    int | None, typer.Option(help="Largest number of states of a particle. \\[default: no limit]")
 ]
 Machine = Annotated[
     str | None,
     typer.Option(
-        help="What the next state depends on: the state (moore), or its symbol too (mealy): "
+        help="The next state depends on the state (moore), or on the state and its symbol (mealy): "
         f"{_choices(MACHINES)}"
     ),
 ]
@@ -75,33 +75,31 @@ Kappa = Annotated[
 Forget = Annotated[
     float | None,
     typer.Option(
-        help="Counts fade by this power of the time: at step n, step i counts (i / n)**FORGET. "
-        "\\[default: 0]"
+        help="Decay of counts as a power: at step n, step i counts (i / n)**FORGET. \\[default: 0]"
     ),
 ]
 HalfLife = Annotated[
     float | None,
     typer.Option(
-        help="Counts fade to half of them in so many symbols; not together with --forget. "
-        "\\[default: never]"
+        help="Counts decay by half in this many symbols. Not with --forget. \\[default: no decay]"
     ),
 ]
 Discount = Annotated[
     str | None,
     typer.Option(
         help="MD-VPA: weight of the look-ahead in step n: "
-        f"{', '.join(NAMED_DISCOUNTS)} or a number. \\[default: {NAMED_DISCOUNTS[0]}]"
+        f"{', '.join(NAMED_DISCOUNTS)}, or a number. \\[default: {NAMED_DISCOUNTS[0]}]"
     ),
 ]
 Normalizer = Annotated[
     str | None,
-    typer.Option(help=f"MD-VPA: what the look-ahead is compared with: {_choices(NORMALIZERS)}"),
+    typer.Option(help=f"MD-VPA: normalizer of the look-ahead: {_choices(NORMALIZERS)}"),
 ]
 CarryWeights = Annotated[
     bool | None,
     typer.Option(
         "--carry-weights/--no-carry-weights",
-        help="MD-VPA, VPA: scores include the weight of the parent. \\[default: they do]",
+        help="MD-VPA, VPA: include the weight of the parent in scores. \\[default: include it]",
     ),
 ]
 Selection = Annotated[
@@ -110,27 +108,27 @@ Selection = Annotated[
 FalseAlarms = Annotated[
     float | None,
     typer.Option(
-        help="A fixed share of alarms among judgements, instead of incidents at a wanted rate."
+        help="Raise alarms at this false-alarm rate, instead of incidents at a target rate."
     ),
 ]
 FalseIncidents = Annotated[
     str | None,
     typer.Option(
-        help="The wanted number of false incidents per 10,000 symbols, or per day as in 2/day of "
-        "the events' times. \\[default: 1]"
+        help="Target number of false incidents per 10,000 symbols, or per day of the events' "
+        "times, as in 2/day. \\[default: 1]"
     ),
 ]
 Cooldown = Annotated[
     int | None,
     typer.Option(
-        help="Alarms at most so many symbols apart are one incident. \\[default: 8 blocks]"
+        help="Alarms at most this many symbols apart form one incident. \\[default: 8 blocks]"
     ),
 ]
-Seed = Annotated[int | None, typer.Option(help="The seed that all others come from.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of all random numbers.")]
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Return the options that were given; a discount is a number if it looks like one."""
+    """Return the options that are not None; a numeric discount becomes a float."""
     found = {name: value for name, value in options.items() if value is not None}
     if "discount" in found:
         found["discount"] = _read_discount(found["discount"])
@@ -138,7 +136,7 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def read_rate(text: str | None) -> dict[str, Any]:
-    """Return the settings of a detector that --false-incidents stands for, or raise."""
+    """Parse --false-incidents into settings of a detector, or raise."""
     if text is None:
         return {}
     number, slash, unit = text.partition("/")
@@ -155,9 +153,10 @@ def read_rate(text: str | None) -> dict[str, Any]:
 
 
 def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a detector that say when it raises alarms, or raise.
+    """Return the settings of a detector's alarms, or raise if they conflict.
 
-    Incidents at a wanted rate are the default; --false-alarms and --smoothing ask for a share.
+    The default is incidents at a target rate; --false-alarms and --smoothing select a fixed share
+    of alarms.
     """
     rate: dict[str, Any] = {
         name: options[name] for name in ("false_incidents", "per", "cooldown") if name in options
@@ -187,23 +186,22 @@ def _read_discount(text: str) -> str | float:
         name = "".join(text.split()).lower()
     if name not in NAMED_DISCOUNTS:
         raise ValueError(
-            f"discount={text!r}: expected {', '.join(NAMED_DISCOUNTS)}, or a number that is not "
-            "negative"
+            f"discount={text!r}: expected {', '.join(NAMED_DISCOUNTS)}, or a non-negative number"
         )
     return name
 
 
 def complain(message: str) -> None:
-    """Print a line for whoever runs the command, beside its output."""
+    """Print a message to standard error."""
     if sys.stderr is None:
         return
-    with suppress(OSError):  # a terminal that is gone: there is nobody to tell
+    with suppress(OSError):  # the terminal may be closed
         print(f"mdvpf: {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """Turn what is wrong with a value of an option into an error of the command line."""
+    """Turn errors of option values into usage errors."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -211,6 +209,6 @@ def usage() -> Iterator[None]:
 
 
 def console() -> Console:
-    """Return the console: as wide as the terminal, or wide enough for tables in a file."""
+    """Return a console as wide as the terminal, or `WIDTH_OF_FILES` if there is none."""
     found = Console()
     return found if found.is_terminal else Console(width=WIDTH_OF_FILES)

@@ -1,7 +1,7 @@
-"""Where reports go: standard output, or a file that every report is in exactly once.
+"""Destinations of reports: standard output, or a file that gets each report exactly once.
 
-Reports are collected and written together when there is nothing else to do, after a moment, or
-before a checkpoint. What cannot be written stays here, and goes to the checkpoint.
+A sink collects reports. It writes them together when no input waits, after a short time, or before
+a checkpoint. Reports that cannot be written stay in the sink, and the checkpoint stores them.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from mdvpf.cli.stop import Stop
 from mdvpf.streams.filter_run import Outbox, OutputEnd
 from mdvpf.streams.position import SPAN, digest
 
-_MOMENT = 0.05  # seconds that a report waits at most while others are made
-_PATIENCE = 2.0  # seconds that a signal leaves to a reader who does not read
-_AT_ONCE = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe takes without blocking, if any
+_LONGEST_WAIT = 0.05  # seconds that a report may wait while other lines are absorbed
+_GRACE = 2.0  # seconds that a stalled reader has after a signal
+_AT_ONCE = getattr(select, "PIPE_BUF", 512)  # bytes that a writable pipe takes without blocking
 
 
 class OutputError(OSError):
-    """The output takes no more; what was not written is in the sink."""
+    """Writing failed; the sink keeps the remaining reports."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether whoever read the output went away."""
+        """Whether the reader closed the pipe or the socket."""
         return self.errno in (errno.EPIPE, errno.ECONNRESET)
 
 
 class Sink:
-    """Reports on their way out.
+    """A buffered destination of reports.
 
     Parameters
     ----------
     stop : Stop
-        What ends the wait for a reader who does not read.
+        Its signals end the wait for a stalled reader.
 
     Attributes
     ----------
     name : str
-        For messages.
+        Name of the output in messages.
     has_failed : bool
-        Whether something could not be written.
+        Whether a write has failed.
     """
 
     name = "standard output"
@@ -64,29 +64,29 @@ class Sink:
 
     @classmethod
     def standard_output(cls, stop: Stop) -> Sink:
-        """Return the sink that writes to standard output, or raise if that is closed."""
+        """Return a sink that writes to standard output, or raise if that is closed."""
         if is_closed(sys.stdout, os.O_WRONLY):
             raise OSError("standard output is closed; expected an open one, or --output")
         sink = cls(stop)
         try:
             sys.stdout.flush()
             sink._descriptor = sys.stdout.fileno()
-        except (io.UnsupportedOperation, AttributeError):  # a stream that is none of the system's
+        except (io.UnsupportedOperation, AttributeError):  # a Python object without a descriptor
             sink._stream = sys.stdout
         return sink
 
     def put(self, line: str) -> None:
-        """Take a report; it is written by and by."""
-        self._lines.append(encoded(line))
+        """Add a report to the buffer."""
+        self._lines.append(encode_line(line))
 
     def put_back(self, outbox: Outbox) -> None:
-        """Take reports of an earlier run that were not written then."""
+        """Add the reports that an earlier run could not write."""
         self._lines += [line + b"\n" for line in outbox.lines.split(b"\n")[:-1]]
         if outbox.n_sent and self._is_where(outbox):
             self._n_sent = outbox.n_sent
 
     def _is_where(self, outbox: Outbox) -> bool:
-        """Tell whether the output is the file that has a part of the first report already."""
+        """Tell whether the output is the file that holds a part of the first report."""
         found = self._regular()
         if found is None:
             return False
@@ -97,14 +97,14 @@ class Sink:
         )
 
     def _regular(self) -> os.stat_result | None:
-        """Return what is known of the output if it is a file."""
+        """Return the status of the output if it is a regular file, else None."""
         if self._descriptor is None:
             return None
         found = os.fstat(self._descriptor)
         return found if stat.S_ISREG(found.st_mode) else None
 
     def outbox(self) -> Outbox:
-        """Return what was not written."""
+        """Return the reports that are not written yet."""
         lines = b"".join(self._lines)
         found = self._regular()
         if found is None or not self._n_sent:
@@ -112,19 +112,19 @@ class Sink:
         return Outbox(lines, self._n_sent, found.st_dev, found.st_ino, found.st_size)
 
     def end(self) -> OutputEnd | None:
-        """Return how far the output was written, if it is a file of its own."""
+        """Return the end of the output, if --output names it."""
         return None
 
     def sync(self) -> None:
-        """Make what was written last."""
+        """Make written reports durable."""
 
     def flush_if_due(self) -> None:
-        """Write the reports if the first of them has waited for a moment."""
-        if self._lines and time.monotonic() - self._flushed > _MOMENT:
+        """Write the reports if the last flush was `_LONGEST_WAIT` ago."""
+        if self._lines and time.monotonic() - self._flushed > _LONGEST_WAIT:
             self.flush()
 
     def flush(self) -> None:
-        """Write the reports; raise `OutputError` if that is not possible, and keep the rest."""
+        """Write the reports; on failure keep the rest and raise `OutputError`."""
         if not self._lines:
             return
         data = b"".join(self._lines)[self._n_sent :]
@@ -140,7 +140,7 @@ class Sink:
             self._flushed = time.monotonic()
 
     def _forget(self, n_written: int) -> None:
-        """Drop what was written; of a report that was written in part, all of it stays."""
+        """Drop the reports that were written; one that was written in part stays whole."""
         n = self._n_sent + n_written
         n_whole = 0
         for line in self._lines:
@@ -158,30 +158,30 @@ class Sink:
             return len(data)
         if self._regular() is not None:
             return os.write(self._descriptor, data)
-        while not self._stop.wait_for(writing=self._descriptor, most=_PATIENCE):
-            if self._stop.seconds > _PATIENCE:
+        while not self._stop.wait_for(writing=self._descriptor, most=_GRACE):
+            if self._stop.seconds > _GRACE:
                 raise OSError(errno.ETIMEDOUT, "nobody reads it")
         try:
             return os.write(self._descriptor, data[:_AT_ONCE])
-        except BlockingIOError:  # it does not block, and somebody else filled it
+        except BlockingIOError:  # a non-blocking pipe that another process filled
             return 0
 
     def close(self) -> None:
-        """Let go of the output."""
+        """Release the output."""
 
 
 class FileSink(Sink):
-    """A file at whose end reports are added, such that after a restart each is there once.
+    """A file that reports are appended to. After a restart it still has each report once.
 
     Parameters
     ----------
     stop : Stop
         As for `Sink`.
     path : Path
-        The file, which is made if there is none.
+        The file, which is created if it does not exist.
     end : OutputEnd, optional
-        How far it was written when the checkpoint was made: what came after that is removed, and
-        will be written again.
+        End of the file when the checkpoint was made. Later reports are removed: the resumed run
+        writes them again.
     """
 
     def __init__(self, stop: Stop, path: Path, end: OutputEnd | None) -> None:
@@ -189,44 +189,45 @@ class FileSink(Sink):
         self.name = str(path)
         self._path = os.path.abspath(path)
         if end is not None and end.path != self._path:
-            end = None  # another file than before: it is added to
+            end = None  # a file that the checkpoint does not know: append to it
         if end is not None and end.n_bytes and not os.path.exists(path):
             raise ValueError(f"{path}: it is missing, {_expected(end)}")
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._descriptor = os.open(path, flags, 0o666)
         try:
             if self._regular() is None:
-                raise ValueError(f"{path}: expected a file, as it is to be gone back in")
+                raise ValueError(f"{path}: expected a regular file, which can be truncated")
             if end is not None:
-                self._go_back(end)
+                self._truncate(end)
         except BaseException:
             os.close(self._descriptor)
             raise
 
-    def _go_back(self, end: OutputEnd) -> None:
+    def _truncate(self, end: OutputEnd) -> None:
+        """Cut the file at the end that the checkpoint knows, or raise if it does not fit."""
         assert self._descriptor is not None
         size = os.fstat(self._descriptor).st_size
         if size < end.n_bytes:
             raise ValueError(f"{self.name}: it has {size} bytes, {_expected(end)}")
         if _tail(self._descriptor, end.n_bytes) != end.tail:
-            raise ValueError(f"{self.name}: its content is not what was written, {_expected(end)}")
+            raise ValueError(f"{self.name}: its content was changed, {_expected(end)}")
         if size > end.n_bytes:
             os.ftruncate(self._descriptor, end.n_bytes)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written yet."""
+        """Whether the file has no bytes."""
         assert self._descriptor is not None
         return os.fstat(self._descriptor).st_size == 0
 
     def end(self) -> OutputEnd:
-        """Return how far the file was written."""
+        """Return the end of the file: its length and the digest of its last bytes."""
         assert self._descriptor is not None
         n_bytes = os.fstat(self._descriptor).st_size
         return OutputEnd(self._path, n_bytes, _tail(self._descriptor, n_bytes))
 
     def flush(self) -> None:
-        """Write the reports; a report that was written in part is taken back."""
+        """Write the reports; on failure remove a report that was written in part."""
         try:
             super().flush()
         except OutputError:
@@ -238,7 +239,7 @@ class FileSink(Sink):
             raise
 
     def sync(self) -> None:
-        """Make what was written last."""
+        """Make written reports durable."""
         assert self._descriptor is not None
         os.fsync(self._descriptor)
 
@@ -248,13 +249,13 @@ class FileSink(Sink):
         os.close(self._descriptor)
 
 
-def encoded(line: str) -> bytes:
-    """Return a report as it is written."""
+def encode_line(line: str) -> bytes:
+    """Return the bytes of a report, with a newline."""
     return line.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _tail(descriptor: int, n_bytes: int) -> bytes:
-    """Return the digest of the last bytes before a place."""
+    """Return the digest of the last bytes before an offset."""
     start = max(0, n_bytes - SPAN)
     os.lseek(descriptor, start, os.SEEK_SET)
     return digest(os.read(descriptor, n_bytes - start))

@@ -1,7 +1,7 @@
-"""Where lines come from: a file, whose position is known, or a pipe, which gives bytes only once.
+"""Sources of lines: a file, which can be read again, or a pipe, which cannot.
 
-Input is read a little at a time and by hand, so that at every moment it is known what was read and
-not yet absorbed: of a file that is read again, of a pipe it goes to the checkpoint.
+A source reads small pieces and does its own buffering. The bytes that are read and not yet absorbed
+are known at any time: a file is read again from there, and a checkpoint stores those of a pipe.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if sys.platform != "win32":
     import fcntl
     import termios
 
-_PIPE_BYTES = 4096  # read at a time
-_FILE_BYTES = 1 << 16
-_LEAST_HEAD = 256  # bytes at the start of a stream that say whether it comes again
+_PIPE_BYTES = 4096  # per read
+_FILE_BYTES = 1 << 16  # per read
+_LEAST_HEAD = 256  # bytes at the start of a stream that suffice to recognise it
 
 
 class Filled(Enum):
-    """What came of an attempt to read."""
+    """Result of an attempt to read."""
 
     DATA = 1
     END = 2
-    WOKEN = 3  # a signal came
+    WOKEN = 3  # a signal arrived
 
 
 class Source:
@@ -43,15 +43,15 @@ class Source:
     Attributes
     ----------
     name : str
-        For messages.
+        Name of the input in messages.
     buffer : LineBuffer
-        What was read and not absorbed.
+        Bytes that were read and not absorbed.
     progress : Progress
-        How far the input was absorbed.
+        Position up to which the input was absorbed.
     is_pipe : bool
-        Whether bytes come only once.
+        Whether bytes cannot be read again.
     may_be_cut : bool
-        Whether the next line may be the end of one whose start is lost.
+        Whether the start of the next line may be lost.
     """
 
     name: str
@@ -63,34 +63,34 @@ class Source:
         self.may_be_cut = False
 
     def fill(self, stop: Stop) -> Filled:
-        """Read some bytes, once there are no complete lines any more; wait for them if need be."""
+        """Read some bytes into the buffer, which has no complete line; wait if there are none."""
         raise NotImplementedError
 
     def waiting(self) -> int:
-        """Return how many bytes are known to wait, those in the buffer aside."""
+        """Return how many bytes are known to wait outside the buffer."""
         raise NotImplementedError
 
     def inbox(self) -> bytes:
-        """Return what has to be kept, as it cannot be read again."""
+        """Return the bytes that a checkpoint must store because they cannot be read again."""
         return self.buffer.content() if self.is_pipe else b""
 
     def close(self) -> None:
-        """Let go of the input."""
+        """Release the input."""
 
 
 class FileSource(Source):
-    """A file, and the files that follow it if it was rotated.
+    """A file, and the files that follow it after a rotation.
 
     Parameters
     ----------
     file : binary file
-        The file, at the position.
+        The file, already at the position of `progress`.
     progress : Progress
-        That position.
+        Position to read from.
     name : str
-        The name of the file.
+        Name of the file in messages.
     later : list of Path
-        The files that follow, in order.
+        Files to read after it, in order.
     """
 
     is_pipe = False
@@ -110,11 +110,11 @@ class FileSource(Source):
         return isinstance(file, gzip.GzipFile)
 
     def fill(self, stop: Stop) -> Filled:
-        """Read some bytes, of the next file at the end of the present one."""
+        """Read some bytes; at the end of the file continue with the next one."""
         data = read_some(self._file, self.name, _FILE_BYTES)
         while not data and self._later:
             if self.buffer.unfinished:
-                self.buffer.finish()  # nobody writes to the old file any more
+                self.buffer.finish()  # a rotated file does not grow
                 return Filled.DATA
             self._next_file()
             data = read_some(self._file, self.name, _FILE_BYTES)
@@ -133,7 +133,7 @@ class FileSource(Source):
         identify(self.progress, path, file)
 
     def waiting(self) -> int:
-        """Return the bytes after those that were read; of a packed file 0."""
+        """Return the number of unread bytes; 0 for a packed file, where it is unknown."""
         if self._is_packed:
             return 0
         return max(0, os.fstat(self._file.fileno()).st_size - self._n_read)
@@ -144,20 +144,21 @@ class FileSource(Source):
 
 
 class PipeSource(Source):
-    """A pipe, a terminal, a socket, or a stream of Python.
+    """A pipe, a terminal, a socket, or a Python stream.
 
     Parameters
     ----------
     stream : binary file
         The input.
     progress : Progress
-        Where it goes on.
+        Position of the next byte.
     name : str
-        For messages.
+        Name of the input in messages.
     inbox : bytes
-        What an earlier run has read of it and not absorbed.
+        Bytes that an earlier run read and did not absorb.
     is_resumable : bool
-        Whether a checkpoint is kept, which packed bytes in the middle of a stream do not allow.
+        Whether the run writes checkpoints. Packed input is then refused: decompression cannot
+        resume in the middle of a pipe.
     """
 
     is_pipe = True
@@ -178,23 +179,23 @@ class PipeSource(Source):
         start = progress.position()
         self._start = start if start.head_bytes >= _LEAST_HEAD else None
         self._head = b""
-        self.comes_again = False  # whether the input began as the stream did at its very start
+        self.comes_again = False  # whether the input repeats the start of the stream
         self.buffer.feed(inbox)
 
     def fill(self, stop: Stop) -> Filled:
-        """Read what is there, or wait for it."""
+        """Read some bytes, or wait for them."""
         if self._descriptor is None:
             data = self._stream.read1(_PIPE_BYTES)
         elif stop.wait_for(reading=self._descriptor):
             try:
                 data = os.read(self._descriptor, _PIPE_BYTES)
-            except BlockingIOError:  # somebody else took it
+            except BlockingIOError:  # another process took the bytes
                 return Filled.WOKEN
         else:
             return Filled.WOKEN
         if not data:
             if self._packed is not None and not self._packed.eof:
-                raise ValueError(f"{self.name}: expected the whole of what gzip packed")
+                raise ValueError(f"{self.name}: expected complete gzip data")
             return Filled.END
         data = self._unpacked(data)
         self._watch(data)
@@ -207,8 +208,8 @@ class PipeSource(Source):
             if data.startswith(GZIP):
                 if self._is_resumable:
                     raise ValueError(
-                        f"{self.name}: packed by gzip, where a checkpoint cannot go on; expected "
-                        "zcat before it, or the name of the file"
+                        f"{self.name}: packed by gzip, and a checkpoint cannot resume inside it; "
+                        "expected zcat before it, or the name of the file"
                     )
                 self._packed = zlib.decompressobj(wbits=31)
         if self._packed is None:
@@ -221,11 +222,11 @@ class PipeSource(Source):
                 parts.append(self._packed.decompress(data))
                 data = self._packed.unused_data
         except zlib.error as error:
-            raise ValueError(f"{self.name}: expected what gzip packed ({error})") from error
+            raise ValueError(f"{self.name}: expected gzip data ({error})") from error
         return b"".join(parts)
 
     def _watch(self, data: bytes) -> None:
-        """Compare the first bytes with those at the very start of the stream."""
+        """Compare the first bytes with the recorded start of the stream."""
         if self._start is None:
             return
         self._head += data
@@ -246,13 +247,12 @@ class PipeSource(Source):
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """Open a file for reading, unpacked if it is packed by gzip."""
-    file = path.open("rb")
-    return unpacked(file)
+    """Open a file for reading, and decompress it if gzip packed it."""
+    return unpack_gzip(path.open("rb"))
 
 
-def unpacked(file: Any) -> IO[bytes]:
-    """Return what reads the content of an open file, which may be packed by gzip."""
+def unpack_gzip(file: Any) -> IO[bytes]:
+    """Return a reader of an open file's content; wrap the file if gzip packed it."""
     start = file.tell()
     packed = file.read(2) == GZIP
     file.seek(start)
@@ -260,7 +260,7 @@ def unpacked(file: Any) -> IO[bytes]:
 
 
 class _Unpacked(gzip.GzipFile):
-    """What gzip packed, which closes the file that it is in."""
+    """A gzip reader that also closes the file below it."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(fileobj=file)
@@ -272,15 +272,15 @@ class _Unpacked(gzip.GzipFile):
 
 
 def read_some(file: IO[bytes], name: str, n_bytes: int) -> bytes:
-    """Read from a file; what is wrong with a packed one is a ValueError that names it."""
+    """Read from a file; damaged gzip data is a ValueError that names the file."""
     try:
         return file.read(n_bytes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{name}: expected a whole file of gzip ({error})") from error
+        raise ValueError(f"{name}: expected a complete gzip file ({error})") from error
 
 
 def identify(progress: Progress, path: Path, file: IO[bytes]) -> None:
-    """Note in a position which file it is of."""
+    """Record the path, device and inode of the file in its position."""
     found = os.fstat(file.fileno())
     progress.path, progress.device, progress.inode = (
         os.path.abspath(path),

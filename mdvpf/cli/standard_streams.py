@@ -1,9 +1,9 @@
-"""Standard input, output and errors, also where whoever started the command has closed them.
+"""Make standard input, output and error safe when the caller closed them.
 
-A file that is opened gets the lowest free number. So without these three open, a checkpoint could
-become standard output, and whatever is printed would go into it. What was closed is opened to the
-null device, in the direction in which it cannot be used: then reading and writing fail as they
-should, and no result is lost without a word. Messages on standard error just go nowhere.
+The system gives a new file the lowest free descriptor. If standard output is closed, a checkpoint
+could get its descriptor, and printed text would overwrite it. Each closed stream is therefore
+opened on the null device in the wrong direction: reading and writing then fail with an error, and
+no result is lost silently. Messages on standard error are dropped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ STDIN, STDOUT, STDERR = range(3)
 
 
 def open_closed_streams() -> None:
-    """Give every standard stream that is closed a place to fail at."""
-    if sys.platform == "win32":  # where numbers are not inherited like that
+    """Open each closed standard stream on the null device, in the wrong direction."""
+    if sys.platform == "win32":  # a child does not inherit descriptors there
         return
-    wrong_ways = {STDIN: os.O_WRONLY, STDOUT: os.O_RDONLY, STDERR: os.O_WRONLY}
-    for number, flags in wrong_ways.items():  # in this order: the lowest free one is taken
+    wrong_directions = {STDIN: os.O_WRONLY, STDOUT: os.O_RDONLY, STDERR: os.O_WRONLY}
+    # Ascending order: `os.open` takes the lowest free descriptor.
+    for number, flags in wrong_directions.items():
         try:
             os.fstat(number)
         except OSError:
@@ -32,10 +33,11 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
-def written() -> OSError | None:
-    """Write what is left in the buffer of standard output; return why that failed, if it did.
+def flush_output() -> OSError | None:
+    """Flush standard output; return the error if that fails.
 
-    After a failure the buffer is given up: the interpreter would only fail at it again.
+    After a failure standard output goes to the null device. Otherwise the interpreter would try to
+    flush the same buffer at exit, and fail again.
     """
     if sys.stdout is None:
         return None
@@ -43,8 +45,8 @@ def written() -> OSError | None:
         sys.stdout.flush()
     except OSError as error:
         with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
         return error
     return None

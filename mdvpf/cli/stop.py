@@ -1,8 +1,8 @@
-"""`Stop`: whether a signal asked for the end, and waiting that such a signal ends.
+"""`Stop`: record signals that end a run, and wait for input or output interruptibly.
 
-Handlers only note the signal. Whoever waits does so with `wait_for`, which also waits for a byte
-that Python writes to a pipe when a signal comes: so no signal is missed, and none comes between
-reading some bytes and keeping them.
+Handlers only record the signal. `wait_for` polls a descriptor together with a wake-up pipe, to
+which Python writes a byte when a signal arrives. This misses no signal, and no signal interrupts
+the code between reading bytes and storing them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Stop:
-    """Whether a signal asked for the end: SIGTERM, SIGHUP or Ctrl-C.
+    """Records SIGTERM, SIGHUP and Ctrl-C.
 
     Attributes
     ----------
     signal : int or None
-        The first signal that came.
+        The first signal.
     n_signals : int
-        How many came.
+        Number of signals so far.
     since : float
-        When the first one came, by `time.monotonic`.
+        Time of the first one, by `time.monotonic`.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Stop:
 
     @property
     def is_interrupt(self) -> bool:
-        """Whether Ctrl-C asked for the end."""
+        """Whether the first signal was Ctrl-C."""
         return self.signal == signal.SIGINT
 
     @property
@@ -57,9 +57,9 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Note signals while the stream is followed; one that was ignored before stays ignored."""
+        """Record signals inside the block; a signal that was ignored before stays ignored."""
         if threading.current_thread() is not threading.main_thread():
-            yield  # no signals there: whoever started the thread ends it in other ways
+            yield  # only the main thread may set handlers
             return
         numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
         numbers = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
@@ -82,10 +82,10 @@ class Stop:
     def wait_for(
         self, *, reading: int | None = None, writing: int | None = None, most: float | None = None
     ) -> bool:
-        """Wait until a descriptor is ready, a signal comes, or so many seconds are over.
+        """Wait until a descriptor is ready, a signal arrives, or `most` seconds are over.
 
-        Returns whether the descriptor is ready. Where descriptors cannot be waited for (Windows)
-        it says so at once, and the call that follows waits, without regard to signals.
+        Returns whether the descriptor is ready. Windows has no `poll`: there the result is True at
+        once, and the read or write that follows blocks, whatever signals arrive.
         """
         if not _IS_POSIX:
             return True

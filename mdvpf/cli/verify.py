@@ -1,4 +1,4 @@
-"""`mdvpf verify`: whether a checkpoint can be relied on."""
+"""`mdvpf verify`: check a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdvpf.streams.position import Position, Progress
 def verify(
     checkpoint: Annotated[
         Path,
-        typer.Argument(metavar="CHECKPOINT", dir_okay=False, help="The file."),
+        typer.Argument(metavar="CHECKPOINT", dir_okay=False, help="The checkpoint file."),
     ],
     stream: Annotated[
         Path | None,
@@ -27,14 +27,14 @@ def verify(
             "--input",
             exists=True,
             dir_okay=False,
-            help="Compare every line that was read with this file, packed by gzip or not.",
+            help="Compare every line that was read with this file, which gzip may have packed.",
         ),
     ] = None,
 ) -> int:
-    """Check a checkpoint, and the one before it: every checksum, and that all of it fits together.
+    """Check a checkpoint and the previous one: all checksums and the consistency of the content.
 
-    It is loaded as --resume would, and nothing is changed. The exit code is 0 if --resume could go
-    on, and 1 if not, or if the input is not the one that was read.
+    The command loads them as --resume does, and changes nothing. The exit code is 0 if --resume can
+    continue, and 1 if it cannot or if --input is not the file that was read.
 
     For example:
 
@@ -47,7 +47,7 @@ def verify(
     if previous.exists():
         older = _check(previous)
         if run is None and older is not None:
-            print(f"{checkpoint}: --resume would go on from {previous}")
+            print(f"{checkpoint}: --resume would continue from {previous}")
         run = run or older
     if run is None:
         return shared.FAILED
@@ -55,7 +55,7 @@ def verify(
 
 
 def _check(path: Path) -> FilterRun | None:
-    """Load a checkpoint, and say what is in it or what is wrong with it."""
+    """Load a checkpoint; print a summary of it, or the error."""
     try:
         run = load_run(path)
     except (CheckpointError, OSError) as error:
@@ -74,7 +74,7 @@ def _check(path: Path) -> FilterRun | None:
 
 
 def _compare(run: FilterRun, stream: Path) -> bool:
-    """Compare all lines that were read with a file."""
+    """Tell whether a file begins with the lines that were read, and print the result."""
     if run.position is None:
         print(f"{stream}: the checkpoint has no position to compare it with")
         return False
@@ -84,10 +84,10 @@ def _compare(run: FilterRun, stream: Path) -> bool:
             start.add(*line)
     found = start.position()
     if (found.n_bytes, found.chain) == (run.position.n_bytes, run.position.chain):
-        print(f"{stream}: its first {found.n_lines:,} lines are those that were read")
+        print(f"{stream}: its first {found.n_lines:,} lines match the checkpoint")
         return True
     print(
-        f"{stream}: not what was read; the checkpoint has {run.position.n_lines:,} lines, "
+        f"{stream}: does not match the checkpoint, which has read {run.position.n_lines:,} lines, "
         f"{run.position.n_bytes:,} bytes"
     )
     return False

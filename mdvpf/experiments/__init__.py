@@ -1,1 +1,1 @@
-"""The paper's experiments and our own: lists of independent runs, and what is made of them."""
+"""Experiments of the paper and of this project: lists of independent runs, tables and figures."""

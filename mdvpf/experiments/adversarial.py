@@ -1,9 +1,9 @@
-"""Sources that come back: how the regret grows with the length of the stream.
+"""Recurring sources: growth of the regret with the length of the stream.
 
-A pool of random HMMs, from which the source switches a fixed number of times, about sqrt(N) times,
-or every 100 symbols. For each length N there are streams of their own, since the number of
-switches belongs to the whole stream. The regret is against the generator, which knows the matrices
-and the times; the paper's claim is that it grows like sqrt(N).
+The source switches between the random HMMs of a pool: a fixed number of times, about sqrt(N) times,
+or every 100 symbols. Each length N has its own streams, because the number of switches depends on
+N. The regret is against the generator, which knows the matrices and the change points. The paper
+claims that it grows like sqrt(N).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from mdvpf.regret import growth_exponent
 
 POOL = 5
 N_STATES, N_SYMBOLS = 4, 8
-CONCENTRATION = 0.3  # of all rows: at 1 the sources are so flat that nothing can be told apart
+CONCENTRATION = 0.3  # of all rows; at 1 the sources are too flat to be distinguished
 FIXED_SWITCHES = 10
-SEGMENT = 100  # symbols between switches, where their number grows like N
+SEGMENT = 100  # symbols between switches, if their number grows like N
 LENGTHS = 5  # two to a decade
-BLOCK = 100  # symbols whose log predictives are summed in what is kept of the long streams
+BLOCK = 100  # long streams keep sums of log predictives over blocks of this many symbols
 
 SWITCHES: dict[str, Callable[[int], int]] = {
     f"{FIXED_SWITCHES} switches": lambda n: FIXED_SWITCHES,
@@ -62,7 +62,7 @@ def lengths(longest: int) -> list[int]:
 
 
 def stream(regime: str, n: int, i: int, seed: np.random.SeedSequence) -> Data:
-    """Return a stream of `n` symbols from a pool of HMMs that come back."""
+    """Return a stream of `n` symbols whose source switches within a pool of HMMs."""
     rng = np.random.default_rng(seed)
     pool = [_source(rng) for _ in range(POOL)]
     n_segments = min(SWITCHES[regime](n), n - 1) + 1
@@ -107,7 +107,7 @@ def plan(options: Options) -> list[Run]:
                             measure_memory=i == 0 and n == sizes[-1],
                         )
                     )
-    # The longest first: no process is left with one of them at the end.
+    # The longest first, for an even load of the processes.
     return sorted(runs, key=lambda run: len(run.data), reverse=True)
 
 
@@ -151,7 +151,7 @@ def report(options: Options, groups: Groups) -> Report:
     )
     title = (
         f"Regret against the generator: mean of {counted(options.seeds, 'stream')}, "
-        f"{POOL} HMMs that come back, K = {options.particles}"
+        f"{POOL} recurring HMMs, K = {options.particles}"
     )
     return Report([table, *tables], [Drawing("adversarial", title, [*growth, *courses])])
 
@@ -171,10 +171,10 @@ def _growth_row(regime: str, label: str, by_size: dict[int, Group]) -> tuple[Cel
 
 
 def _exponent(regrets: NDArray[np.float64], sizes: NDArray[np.int64]) -> tuple[float, float, float]:
-    """Return the exponent of the growth and its interval; NaN where there is none."""
+    """Return the exponent of the growth and its interval; NaN if it is undefined."""
     if len(regrets) < 2 or len(sizes) < 2 or (regrets.mean(axis=0) <= 0).any():
         return math.nan, math.nan, math.nan
-    # `growth_exponent` looks up the lengths in curves: only those entries are filled.
+    # `growth_exponent` expects curves; it reads only the entries at the lengths.
     curves = np.ones((len(regrets), int(sizes[-1])))
     curves[:, sizes - 1] = regrets
     growth = growth_exponent(curves, sizes)
@@ -224,7 +224,7 @@ def _course_panel(regime: str, labels: list[str], group: Group) -> Panel:
 
 ADVERSARIAL = Experiment(
     "adversarial",
-    "a pool of sources that come back: how the regret grows",
+    "recurring sources from a pool of HMMs: growth of the regret",
     Options(particles=100, seeds=5, length=100_000),
     plan,
     report,

@@ -1,9 +1,9 @@
 """The paper's switching HMM: 3 states and 3 symbols, then 4 states and 8 symbols.
 
-Every stream comes from a data seed of its own. VPA and MD-VPA draw nothing: run again with another
-filter seed they give the same numbers, so a comparison of variances over filter seeds says nothing
-about their error. It is measured in two other ways: against OptimalResampling with many particles
-on the same stream, and by the variance within the particle set.
+Every stream has its own data seed. VPA and MD-VPA are deterministic: they give the same numbers for
+every filter seed, so their variance over filter seeds does not measure their error. The error is
+measured in two other ways: against OptimalResampling with many particles on the same stream, and by
+the variance within the particle set.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mdvpf.parallel import spawn
 from mdvpf.plots import Panel, with_band
 from mdvpf.streams.methods import ALGORITHMS, BASE
 
-FILTER_SEEDS = 5  # runs on a stream of each filter that draws
+FILTER_SEEDS = 5  # runs of each random filter on a stream
 VARIANCE_EVERY = 10  # symbols
 SMOOTHING = 15  # symbols
 REFERENCE = "reference"
@@ -56,7 +56,7 @@ ABLATION: dict[str, Algorithm] = {
 
 
 def streams(n: int, length: int, seed: int) -> list[Data]:
-    """Return the streams of the experiment: two segments each, from a seed of its own."""
+    """Return the streams of the experiment: two segments each, with separate seeds."""
     (seeds,) = spawn(seed, n)
     found = []
     for i, data_seed in enumerate(seeds):
@@ -70,7 +70,7 @@ def streams(n: int, length: int, seed: int) -> list[Data]:
 def plan(options: Options) -> list[Run]:
     """Return the runs of the experiment on the switching HMM."""
     n = options.seeds
-    # The first list is that of `streams`.
+    # The first list of seeds is used by `streams`.
     _, *filter_seeds = spawn(options.seed, n, *[n] * FILTER_SEEDS)
     runs = []
     data_of = streams(n, options.length, options.seed)
@@ -83,7 +83,7 @@ def plan(options: Options) -> list[Run]:
                     entry,
                     data,
                     seeds[0],
-                    # It is slow: every particle is asked for its counts.
+                    # Measuring the variance is slow: it reads the counts of every particle.
                     variance_every=0 if entry.label.startswith("SMC,") else VARIANCE_EVERY,
                     measure_memory=i == 0,
                 )
@@ -210,15 +210,15 @@ def _rmse(group: Group, reference: Group, label: str) -> Cell:
 
 
 def _seed_rates(groups: Groups, label: str) -> list[dict[str, float]]:
-    """Return the mean log predictives by stream, of each of the filter seeds."""
+    """Return, for each filter seed, the mean log predictives by stream."""
     others = [groups[name] for name in (f"filter seed {j}" for j in _others()) if name in groups]
     return [group.rates(label) for group in [groups["methods"], *others] if label in group.labels]
 
 
 def _seed_deviation(groups: Groups, label: str) -> Cell:
-    """Return the standard deviation over filter seeds, a mean over streams of variances."""
+    """Return the standard deviation over filter seeds, from the mean variance over streams."""
     rates = _seed_rates(groups, label)
-    if label in ("VPA", BASE) and len(rates) == 1:  # MD-VPA draws with selection="optimal"
+    if label in ("VPA", BASE) and len(rates) == 1:  # MD-VPA is random with selection="optimal"
         return 0.0
     if len(rates) < FILTER_SEEDS:
         return None
@@ -228,7 +228,7 @@ def _seed_deviation(groups: Groups, label: str) -> Cell:
 
 
 def _behind(groups: Groups, label: str) -> Cell:
-    """Return the difference to MD-VPA, of means over the filter seeds of each stream."""
+    """Return the difference to MD-VPA; each stream counts with its mean over filter seeds."""
     if label == BASE:
         return None
     rates = _seed_rates(groups, label)
@@ -256,7 +256,7 @@ def _panels(group: Group, length: int) -> list[Panel]:
         ]
         title = f"cumulative regret against the generator{band}"
         panels.append(Panel(title, "time (symbols)", "regret (nats)", lines, points))
-    # Curves that can hardly be told apart there: here the differences are all that is drawn.
+    # In the panel above the curves of the filters nearly coincide; this one shows differences.
     others = [name for name in drawn if name in ALGORITHMS and name != BASE]
     if others:
         lines = [with_band(name, time, _regrets(group, name, BASE)) for name in others]

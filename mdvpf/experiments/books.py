@@ -1,8 +1,8 @@
 """Three books by characters: the source changes twice, from one author to the next.
 
-The paper starts from 50 random initial states. Labels go by first appearance, so 50 states that
-nobody visited are one new state with gamma = 50. At gamma = 1 and a beta that is not small the
-deterministic filters keep to one or two states: the table of settings shows it.
+The paper starts from 50 random initial states. Labels are given by first appearance, so 50
+unvisited states are equivalent to one new state with gamma = 50. With gamma = 1, unless beta is
+small, the deterministic filters collapse to one or two states, as the table of settings shows.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ VARIANCE_EVERY = 20  # characters
 
 
 def streams(n: int, length: int, seed: int) -> list[Data]:
-    """Return the streams of the experiment: openings of the books, then windows at random.
+    """Return the streams of the experiment: the openings of the books, then random windows.
 
-    The offsets are within as many characters of each book as the shortest has.
+    Windows lie within the first characters of each book, as many as the shortest book has.
     """
     shortest = min(books(n_characters=1).available)
     text = books(n_characters=shortest)

@@ -1,7 +1,7 @@
-"""The comparison on one stream of a user's own.
+"""Comparison of methods on a single stream of the user.
 
-There is one stream, so the standard errors are over consecutive blocks of it: they say how evenly
-a difference is spread over the stream, not what another stream would give.
+The standard errors are over consecutive blocks of this stream. They measure how evenly a difference
+is spread over the stream, and not how it would vary between streams.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mdvpf.parallel import spawn
 from mdvpf.streams.methods import AUTO, BASE
 
 BLOCKS = 20
-MOST_BREAKS = 20  # marked in the figure
+MOST_BREAKS = 20  # with more sequences the figure marks none
 DEFAULTS = Options(particles=100, seeds=1, length=20, methods=NAMES)
 
 
 def completed(options: Options, data: Data) -> Options:
-    """Return the options with the default beta of the model, unless one was given.
+    """Return the options with the model's default beta, unless the user gave one.
 
-    It depends on the alphabet, so it is not known before the stream is read.
+    The default depends on the alphabet, which is known only after the stream is read.
     """
     if "beta" in options.given:
         return options
@@ -62,7 +62,7 @@ def compare(data: Data) -> Experiment:
             notes=(
                 f"Differences to {BASE} are over {n} consecutive blocks of the stream: mean ± "
                 "standard error. The Markov chains have the beta of their grid that was best in "
-                "hindsight; auto chooses nothing, and has a budget of its own.",
+                "hindsight; auto chooses nothing in hindsight, and has its own budget.",
             ),
         )
         panels = course(
@@ -74,11 +74,11 @@ def compare(data: Data) -> Experiment:
         )
         return Report([table], [Drawing("compare", size, panels)])
 
-    return Experiment("compare", "a stream of one's own", DEFAULTS, plan, report)
+    return Experiment("compare", "a stream of the user", DEFAULTS, plan, report)
 
 
 def in_blocks(group: Group, n_blocks: int) -> Group:
-    """Return the outcomes on one stream as those on consecutive blocks of it."""
+    """Split the outcomes on one stream into outcomes on consecutive blocks."""
     [(name, data)] = group.streams.items()
     edges = np.linspace(0, len(data), min(n_blocks, len(data)) + 1).round().astype(int)
     parts = {f"block {i}": slice(*edges[i : i + 2]) for i in range(len(edges) - 1)}

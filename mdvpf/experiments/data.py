@@ -1,6 +1,6 @@
-"""A stream as the runs take it: symbols, and what is known about where they come from.
+"""`Data`: the stream of a run: its symbols, and its sources where they are known.
 
-The symbols travel with the run, so that a worker of a cluster needs no files.
+The symbols are part of the run, so that a worker of a cluster needs no files.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Data:
     Attributes
     ----------
     name : str
-        Tells the streams of an experiment apart.
-    symbols : ndarray of int, or of float
+        Name that is unique within an experiment.
+    symbols : ndarray of int or float
         The symbols, or the numbers.
     n_symbols : int
         Size of the alphabet; 0 of numbers.
     lengths : ndarray of int, optional
-        Lengths of the sequences that `symbols` joins.
+        Lengths of the concatenated sequences.
     change_points : tuple of int
         Indices of the first symbols of new sources.
     hmms : tuple of HMM
-        The source of each segment, where it is known.
+        The source of each segment, if it is known.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Data:
 
 
 def _feed(digest: Any, value: Any) -> None:
-    """Add a value to a hash, in a form that no other value has."""
+    """Add a value to a hash, in an unambiguous encoding."""
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).tobytes())

@@ -1,6 +1,6 @@
-"""How many particles the other filters need to predict as well as MD-VPA with K = 100.
+"""Number of particles that other filters need to predict as well as MD-VPA with K = 100.
 
-The three data sets of the other experiments, with their hyper-parameters unless others are given.
+The data sets and their default hyper-parameters are those of three other experiments.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def streams(name: str, options: Options) -> list[Data]:
 
 
 def settings(name: str, options: Options) -> Options:
-    """Return the options with the hyper-parameters of a data set, where none were given."""
+    """Return the options with the hyper-parameters of a data set that the user did not set."""
     usual = {key: getattr(DEFAULTS[name], key) for key in ("alpha", "gamma", "beta")}
     return options.changed(**{k: v for k, v in usual.items() if k not in options.given})
 
@@ -71,7 +71,7 @@ def plan(options: Options) -> list[Run]:
                 for label in options.filters:
                     method = chosen.filter(chosen.algorithm(label), k)
                     runs.append(Run(f"{name}, K = {k}", Entry(label, method), data, seed))
-    # The longest first: no process is left with one of them at the end.
+    # The longest first, for an even load of the processes.
     return sorted(runs, key=_work, reverse=True)
 
 
@@ -160,7 +160,7 @@ def _methods(name: str, options: Options, group: Group) -> Table:
 
 EFFICIENCY = Experiment(
     "efficiency",
-    "how many particles each filter needs to match MD-VPA with K = 100",
+    "number of particles that each filter needs to match MD-VPA with K = 100",
     Options(particles=100, seeds=10, length=1500),
     plan,
     report,

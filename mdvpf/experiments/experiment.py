@@ -1,6 +1,6 @@
-"""An experiment: options in, a list of runs, and tables and figures made of their outcomes.
+"""`Experiment`: a function that plans runs, and one that turns their outcomes into a report.
 
-`carry_out` does the rest, for all of them alike: it runs what is not yet there, and writes one
+`carry_out` executes any experiment: it carries out the runs that are not finished yet, and writes a
 folder with the tables, the figures, the arrays and the configuration.
 """
 
@@ -31,7 +31,7 @@ Groups = dict[str, Group]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """A figure to be drawn: the name of its files, its title, its panels and how many a row."""
+    """A figure to draw: the name of its files, its title, its panels and their number a row."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """What is made of the outcomes: tables and figures, the most important first."""
+    """Tables and figures of an experiment, the most important first."""
 
     tables: Sequence[Table]
     drawings: Sequence[Drawing] = ()
@@ -49,20 +49,20 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A name, default options, and the two functions that make it up.
+    """The definition of an experiment.
 
     Attributes
     ----------
     name : str
-        What the command line calls it.
+        Name on the command line.
     summary : str
-        One line.
+        Description in one line.
     defaults : Options
-        Its size.
+        Default options.
     plan : callable
-        Takes options, returns runs.
+        Returns the runs for some options.
     report : callable
-        Takes options and the groups of outcomes, returns a `Report`.
+        Returns the `Report` for some options and the groups of outcomes.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finished:
-    """A finished experiment: where its files are, its report, and the runs that failed."""
+    """A finished experiment: its folder, its report, its pictures, and the runs that failed."""
 
     folder: Path
     report: Report
@@ -83,7 +83,7 @@ class Finished:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what computes the numbers."""
+    """Return the versions of the software that computes the numbers."""
     return {"python": platform.python_version(), **{p: version(p) for p in ("mdvpf", "numpy")}}
 
 
@@ -95,7 +95,7 @@ def run_all(
     progress: bool = False,
     label: str = "runs",
 ) -> tuple[Groups, list[Failure]]:
-    """Carry out runs, those that are not in the store already; gather their outcomes in groups."""
+    """Carry out runs and group their outcomes; with `resume`, recall finished runs."""
     results = executor.map(
         execute,
         runs,
@@ -128,19 +128,19 @@ def carry_out(
     Parameters
     ----------
     experiment : Experiment
-        What to do.
+        The experiment.
     options : Options
         Its options.
     folder : Path
-        Where to write.
+        Output folder.
     executor : Executor
-        Where to run.
+        Executes the runs.
     resume : bool, default False
-        Take runs that finished before from the folder.
+        Reuse runs in the folder that are already finished.
     progress : bool, default False
-        Show a progress bar, if the output is a terminal.
+        Show a progress bar on a terminal.
     """
-    plots.require()  # before the long work, not after it
+    plots.require()  # fail before the long work, not after it
     with progress_bar(progress, 1, f"{experiment.name}: data", "steps"):
         runs = experiment.plan(options)
     store = Store(folder / "runs", versions())
@@ -153,7 +153,7 @@ def carry_out(
     except (KeyError, ValueError, ZeroDivisionError):
         if not failures:
             raise
-        report = Report(())  # too little is left to compare
+        report = Report(())  # the failed runs leave too little to compare
     if options.note:
         tables = [replace(table, notes=(*table.notes, options.note)) for table in report.tables]
         report = replace(report, tables=tables)
@@ -186,7 +186,7 @@ def _write_configuration(
 
 
 def _arrays(groups: Groups) -> dict[str, NDArray[np.float64]]:
-    """Return what is kept of the outcomes: one row a stream where streams are of one length."""
+    """Return the arrays of the outcomes, with a row for each stream if all have the same length."""
     arrays: dict[str, NDArray[np.float64]] = {}
     for name, group in groups.items():
         for label, outcomes in group.outcomes.items():

@@ -1,4 +1,4 @@
-"""Panels that several experiments draw: predictions and states in the course of the streams."""
+"""Panels that several experiments share: predictions and states over time."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from mdvpf.experiments.results import Group
 from mdvpf.plots import Line, Panel, trailing_mean, with_band
 from mdvpf.streams.methods import ALGORITHMS, BASE
 
-PAPER_FILTERS = ("SMC", "VPA", BASE)  # what the figures of the paper compare
-MOST_POINTS = 300  # of a line: with more, jags hide the dashes that tell lines apart
+PAPER_FILTERS = ("SMC", "VPA", BASE)  # the filters in the figures of the paper
+MOST_POINTS = 300  # points of a line; with more, jags hide its dash pattern
 
 
 def shown_labels(group: Group, *more: str) -> list[str]:
-    """Return the methods that are drawn: the filters, MD-VPA first, and some others."""
+    """Return the methods to draw: the filters, MD-VPA first, and some others."""
     filters = [BASE, *(name for name in ALGORITHMS if name != BASE)]
     return [label for label in (*filters, *more) if label in group.labels]
 
 
 def band_note(n: int, over: str = "streams") -> str:
-    """Return the line of a title that says what the bands are, where there are any."""
+    """Return the line of a title that explains the bands, if there are any."""
     return f"\n(band: standard error over {over})" if n > 1 else ""
 
 
 def paper_panels(
     group: Group, window: int, *, marks: Sequence[float] = (), every: int = 0, over: str = "streams"
 ) -> list[Panel]:
-    """Return what a figure of the paper shows, of its three filters.
+    """Return the panels of a figure in the paper, with its three filters.
 
-    That is the predictive log-likelihood and, if it was measured (at every so many symbols), the
+    They show the predictive log-likelihood and, if it was measured (every `every` symbols), the
     estimation variance.
     """
     labels = [label for label in PAPER_FILTERS if label in group.labels]
@@ -58,7 +58,7 @@ def course(
     mark_label: str = "change of source",
     over: str = "streams",
 ) -> list[Panel]:
-    """Return two panels: the mean log predictive of the last symbols, and the number of states."""
+    """Return two panels over time: the trailing mean log predictive, and the number of states."""
     time = np.arange(1.0, min(len(data) for data in group.streams.values()) + 1)
     window = min(window, len(time) // 2)
     stride = -(-len(time) // MOST_POINTS)

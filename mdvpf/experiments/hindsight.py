@@ -1,10 +1,10 @@
-"""Shifting regret: against the best sequence of comparators, found when all is known.
+"""Shifting regret: against the best sequence of comparators in hindsight.
 
-The generator switches where its source did. Here the comparators are the sources, each as if the
-stream had come from it alone, and the chains and trees of the table; and the best sequence of them
-with at most S switches is chosen in hindsight, anew for every length of the stream. With S = 0 that
-is the best single comparator. The generator is a sequence with as many switches as the source made:
-with so many the best one is at least as good.
+The comparators are the sources, each as if it had generated the whole stream, and the chains and
+trees of the table. The best sequence of comparators with at most S switches is chosen in hindsight,
+separately for every length of the stream. With S = 0 it is the best single comparator. The
+generator itself is a sequence with as many switches as the source made, so for this S the best
+sequence is at least as good as the generator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def shifting_table(group: Group, switches: tuple[int, ...], size: str) -> Table:
     group : Group
         Outcomes on streams of one length whose sources are known.
     switches : tuple of int
-        The numbers of switches that a sequence may make.
+        Values of S, the largest number of switches of a sequence.
     size : str
         The size of the experiment, for the title.
     """
@@ -59,17 +59,17 @@ def shifting_table(group: Group, switches: tuple[int, ...], size: str) -> Table:
         tuple(columns),
         tuple(rows),
         (
-            "Comparators: each source as if the stream had come from it alone, the Markov chains, "
-            "the context trees and equal chances. Exponent: of the growth of the regret with the "
-            "number of symbols, from a hundredth of the stream to all of it, each length with the "
-            "best sequence of its own; the interval is by jackknife over streams. There is none "
-            "where the mean regret is not positive.",
+            "Comparators: each source as if it had generated the whole stream, the Markov chains, "
+            "the context trees and the uniform distribution. Exponent: of the growth of the regret "
+            "with the number of symbols, from a hundredth of the stream to all of it; each length "
+            "has its own best sequence. The interval is by jackknife over streams. The exponent is "
+            "undefined if the mean regret is not positive.",
         ),
     )
 
 
 def _curves(group: Group, n_switches: int) -> dict[str, NDArray[np.float64]]:
-    """Return the regret after each symbol, by method: one row a stream."""
+    """Return the regret after each symbol, by method: one row for each stream."""
     rows: dict[str, list[NDArray[np.float64]]] = {label: [] for label in group.labels}
     for stream, data in group.streams.items():
         done = {
@@ -78,7 +78,7 @@ def _curves(group: Group, n_switches: int) -> dict[str, NDArray[np.float64]]:
             if stream in outcomes
         }
         learners = [done[label] for label in LEARNERS if label in done]
-        # A source may find the other's symbols impossible: some comparator never does.
+        # The symbols of one source may be impossible under the other; they never are under this.
         uniform = np.full(len(data), -np.log(data.n_symbols))
         pool = np.array([uniform, *_sources(data), *learners])
         regrets = shifting_regret(np.array(list(done.values())), pool, n_switches)
@@ -88,7 +88,7 @@ def _curves(group: Group, n_switches: int) -> dict[str, NDArray[np.float64]]:
 
 
 def _sources(data: Data) -> list[NDArray[np.float64]]:
-    """Return the log predictives of each source; they start afresh where the generator does."""
+    """Return the log predictives of each source; a change point starts a new sequence."""
     lengths = np.diff([0, *data.change_points, len(data)])
     return [
         KnownHMM(hmm, n_symbols=data.n_symbols).run(data.symbols, lengths).log_predictive
@@ -99,6 +99,6 @@ def _sources(data: Data) -> list[NDArray[np.float64]]:
 def _growth(regrets: NDArray[np.float64]) -> tuple[Cell, Cell, Cell]:
     try:
         growth = growth_exponent(regrets)
-    except ValueError:  # of one stream, or not positive: no power of N
+    except ValueError:  # a single stream, or a mean regret that is not positive
         return None, None, None
     return growth.exponent, growth.low, growth.high

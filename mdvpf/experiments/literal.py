@@ -1,9 +1,8 @@
-"""Which of the paper's claims come from which reading of Algorithm 1, and when SMC is ahead.
+"""Effects of the literal readings of Algorithm 1, and settings where SMC is ahead.
 
-Three groups of runs on the streams of the switching HMM, beside the methods of that experiment:
-Algorithm 1 with one of its literal readings at a time, then with all of them; the loss that
-Theorem 1 speaks of; and the first half of the stream alone, over its own three symbols, at several
-hyper-parameters.
+Three additional groups of runs on the streams of the switching HMM: Algorithm 1 with one literal
+reading at a time, then with all of them; the loss of Theorem 1; and the first half of the stream
+alone, with three or eight symbols, at several hyper-parameters.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ READINGS = "literal"
 THEOREM = "theorem"
 FIRST_HALF = "first half"
 
-INITIAL_STATES = 4  # M_0: the states of the larger source
+INITIAL_STATES = 4  # M_0: number of states of the larger source
 LEAKY = ", scores that have seen the symbol"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Algorithm 1 with some of its literal readings; the defaults are the package's."""
+    """Algorithm 1 with some of its literal readings; the defaults are those of the package."""
 
     n_particles: int
     alpha: float
@@ -54,7 +53,7 @@ class Reading:
     leaky: bool = False
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
-        """Return the filter of the package, for what runs ask of it apart from their scores."""
+        """Return the filter of the package, which runs use for everything but scores."""
         return _filter(self).predictor(data, rng)
 
 
@@ -91,10 +90,10 @@ def _filter(method: Reading) -> Filter:
 
 @dataclass(frozen=True, slots=True)
 class LiteralRun(Run):
-    """A run of a reading of Algorithm 1, in plain Python."""
+    """A run of a reading of Algorithm 1 in plain Python."""
 
     def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lead the reading through the stream; return its scores and numbers of states."""
+        """Run the reading on the stream; return its scores and numbers of states."""
         method = self.entry.method
         assert isinstance(method, Reading)
         result = LiteralFilter(
@@ -118,7 +117,7 @@ class TheoremRun(Run):
     """A run that measures the regret of the particle weights, instead of log predictives."""
 
     def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the increments of the negative regret: summed, they are what is compared."""
+        """Return the increments of the negative regret, in the place of log predictives."""
         method = self.entry.method
         assert isinstance(method, Filter) and isinstance(method.algorithm, (MDVPA, VPA))
         model = InfiniteHMM(
@@ -172,7 +171,7 @@ def _setting(name: str, n_symbols: int, alpha: float, beta: float) -> str:
 
 
 def literal_tables(groups: dict[str, Group], length: int, size: str) -> list[Table]:
-    """Return a table a group."""
+    """Return one table for each group."""
     parts = {"before": slice(0, length), "after": slice(length, None)}
     readings = comparison(
         groups[READINGS],
@@ -185,8 +184,8 @@ def literal_tables(groups: dict[str, Group], length: int, size: str) -> list[Tab
         ],
         notes=(
             f"Differences to {BASE} are taken stream by stream: mean ± standard error. Scores that "
-            "have seen the symbol are no predictions: the set that gives them was selected by "
-            "looking at it. Initial states: K particles, each in one of them at random, with "
+            "have seen the symbol are not predictions: the particles that give them were selected "
+            "with this symbol. Initial states: K particles, each in one of them at random, with "
             "random weights; states: those that were entered.",
         ),
     )
@@ -263,5 +262,5 @@ def _first_half_table(group: Group) -> Table:
         "The first source alone, nats a symbol, by alphabet and hyper-parameters",
         columns,
         tuple(rows),
-        ("V is the size of the alphabet that the filter is told: 3 symbols occur.",),
+        ("V is the size of the filter's alphabet: only 3 symbols occur.",),
     )

@@ -1,7 +1,7 @@
-"""What is compared: filters, chains, trees and the generator, as configuration.
+"""Configurations of the compared methods: filters, chains, trees and the generator.
 
-A method says everything that is needed to make a predictor for a stream, in numbers and names
-that can be written into a file.
+A method has everything that is needed to make a predictor for a stream, as numbers and names that a
+file can store.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from mdvpf.streams.methods import (
 MARKOV_BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 GENERATOR = "generator"
 
-# What the experiments of the paper compare, in the order of their tables.
+# The methods of the paper's experiments, in the order of their tables.
 EXPERIMENT_NAMES = (*(name for name in COMPARED if name != AUTO), GENERATOR)
 NAMES = (*EXPERIMENT_NAMES, AUTO, *LEARNERS)
 
-# Deeper ones, which an experiment compares only if it names them.
+# Deeper chains and trees, which are compared only on request.
 DEEPER_ORDERS = (3,)
 DEEPER_DEPTHS = (4,)
 ALL_NAMES = (
@@ -81,7 +81,7 @@ class Filter:
 
     @property
     def draws(self) -> bool:
-        """Whether its result depends on the seed."""
+        """Whether the filter is random, so that its result depends on the seed."""
         match self.algorithm:
             case VPA() | MDVPA(selection="top"):
                 return False
@@ -115,8 +115,8 @@ class Tree:
 class Learner:
     """A tree, a learner without particles or a mixture of them, by its name.
 
-    What the name stands for is written down as well, so that kept runs are not mistaken for those
-    of another definition.
+    The definition of the predictor is stored as well: finished runs are not reused after the
+    meaning of a name has changed.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """What made the stream: it knows the matrices and the times of the switches."""
+    """The generator of the stream, which knows the matrices and the change points."""
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
         """Return the generator of a stream."""
@@ -143,9 +143,9 @@ class Generator:
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """The default mixture of version 0.1, which the published tables have.
+    """The default mixture of version 0.1, as in the published tables.
 
-    It has a budget of its own: particles in all filters together.
+    It has its own budget: the total number of particles of its filters.
     """
 
     n_particles: int = DEFAULT_PARTICLES
@@ -185,7 +185,7 @@ class Method(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the comparison: of entries with the same label the best is shown."""
+    """A line of the comparison; among entries with the same label the best is shown."""
 
     label: str
     method: Method
@@ -199,7 +199,7 @@ def entries(
     max_states: int | None = None,
     generator: bool = False,
 ) -> list[Entry]:
-    """Return the methods of the given names, and the generator where there is one."""
+    """Return the methods with the given names and, if there is one, the generator."""
     found = [Entry(label, method) for label, method in filters.items()]
     for order in (*MARKOV_ORDERS, *DEEPER_ORDERS):
         for weight in MARKOV_BETAS:
@@ -214,7 +214,7 @@ def entries(
 
 
 def plain(value: Any) -> Any:
-    """Return a configuration as what JSON knows: dataclasses become objects that name their type.
+    """Return a configuration in types that JSON has; dataclasses become objects with a type.
 
     Examples
     --------

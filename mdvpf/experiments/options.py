@@ -1,4 +1,4 @@
-"""What can be set about an experiment; where nothing is set, each has its own default."""
+"""`Options` of an experiment; each experiment has its own defaults."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mdvpf.streams.methods import (
 
 MOST_SEEDS = 100_000
 
-# Those that one of the methods named must have. Size and hyper-parameters are the experiment's:
-# MD-VPA, which always runs, has them.
+# Settings that at least one of the named methods must have. Other settings need no check: MD-VPA,
+# which always runs, has them.
 CHECKED_SETTINGS = ("oracle", "max_states", *EXTENSION_SETTINGS, *ALGORITHM_SETTINGS)
 
 
@@ -38,25 +38,24 @@ class Options:
     seeds : int
         Number of streams: data seeds, windows or blocks.
     length : int
-        Symbols of a part of a stream; each experiment says of which.
+        Number of symbols of a part of a stream; each experiment defines which part.
     alpha, gamma, beta : float, optional
         Hyper-parameters of the infinite HMM; by default 1, 1 and 0.3, as in
         `InfiniteHMM.paper`.
     oracle, max_states, machine, kappa, forget, half_life : optional
-        What else can be set about the infinite HMM; by default as in `InfiniteHMM`.
+        Other settings of the infinite HMM; by default as in `InfiniteHMM`.
     discount, normalizer, carry_weights, selection : optional
-        What can be set about MD-VPA; VPA has `carry_weights` too. By default all of these are
-        those of `MDVPA`.
+        Settings of MD-VPA; VPA has `carry_weights`, too. By default as in `MDVPA`.
     most_particles : int, default 10000
-        The largest K: of the reference, or of a grid.
+        Number of particles of the reference, or the largest one of a grid.
     methods : tuple of str, default EXPERIMENT_NAMES
-        Names of the methods, as `resolve_method` reads them; MD-VPA is always among them.
+        Names of the methods, as for `resolve_method`; MD-VPA is always added.
     seed : int, default 0
-        The seed that all others come from.
+        Seed from which all other seeds are spawned.
     literal : bool, default False
-        Whether the literal readings of Algorithm 1 are run as well (artificial).
+        Whether to run the literal readings of Algorithm 1, too (artificial).
     given : tuple of str, optional
-        Names of the options that were set, not left at the default of the experiment.
+        Names of the options that the user has set.
 
     Examples
     --------
@@ -93,19 +92,19 @@ class Options:
         validate.integer("seeds", self.seeds, low=1, high=MOST_SEEDS)
         validate.integer("length", self.length, low=20)
         validate.integer("seed", self.seed, low=0)
-        InfiniteHMM(1, **{name: getattr(self, name) for name in MODEL_SETTINGS})  # or raises
+        InfiniteHMM(1, **{name: getattr(self, name) for name in MODEL_SETTINGS})  # checks them
         algorithm = MDVPA(**{name: getattr(self, name) for name in ALGORITHM_SETTINGS})
-        if not isinstance(algorithm.discount, (str, float)):  # what a file can name
+        if not isinstance(algorithm.discount, (str, float)):  # a file cannot store a callable
             raise TypeError(f"discount={self.discount!r}: expected a name or a number")
         object.__setattr__(self, "discount", algorithm.discount)
         chosen = [resolve_method(name, ALL_NAMES, argument="methods") for name in self.methods]
         given = {name: getattr(self, name) for name in CHECKED_SETTINGS if name in self.given}
         check_settings(chosen, given)
-        wanted = {BASE, *chosen}
-        object.__setattr__(self, "methods", tuple(name for name in ALL_NAMES if name in wanted))
+        names = {BASE, *chosen}
+        object.__setattr__(self, "methods", tuple(name for name in ALL_NAMES if name in names))
 
     def changed(self, **values: int | float | str | tuple[str, ...] | None) -> Self:
-        """Return the options with some values replaced; None leaves a value as it is."""
+        """Return the options with some values replaced; None leaves a value unchanged."""
         known = {field.name for field in fields(self)}
         given = {name: value for name, value in values.items() if value is not None}
         if not given.keys() <= known:
@@ -113,13 +112,13 @@ class Options:
         return replace(self, **given, given=tuple(given))  # type: ignore[arg-type]
 
     def algorithm(self, name: str) -> Algorithm:
-        """Return the algorithm of a name, configured."""
+        """Return the algorithm of a name with the settings of these options."""
         return configured_algorithm(
             name, {setting: getattr(self, setting) for setting in ALGORITHM_SETTINGS}
         )
 
     def filter(self, algorithm: Algorithm, n_particles: int) -> Filter:
-        """Return a filter with an algorithm, configured already, and the model of the options."""
+        """Return a filter with the given algorithm and the model of these options."""
         return Filter(
             algorithm,
             n_particles,
@@ -135,7 +134,7 @@ class Options:
         )
 
     def entries(self, generator: bool = False) -> list[Entry]:
-        """Return the methods, configured."""
+        """Return the methods with the settings of these options."""
         filters = {name: self.filter(self.algorithm(name), self.particles) for name in ALGORITHMS}
         return entries(filters, self.methods, max_states=self.max_states, generator=generator)
 
@@ -146,7 +145,7 @@ class Options:
 
     @property
     def note(self) -> str:
-        """What the options say beyond size and hyper-parameters; empty if all is as usual."""
+        """A note on settings other than size and hyper-parameters; empty if all are defaults."""
         usual = {field.name: field.default for field in fields(self)}
         unusual = [
             f"{name} = {getattr(self, name)}"
@@ -156,5 +155,6 @@ class Options:
         if not unusual:
             return ""
         return (
-            f"Set for this run: {', '.join(unusual)}; lines named after a setting keep their own."
+            f"Set for this run: {', '.join(unusual)}. Lines named after a setting keep that "
+            "setting."
         )

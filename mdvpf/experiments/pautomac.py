@@ -1,12 +1,12 @@
-"""Automata that are known exactly: how far what was learnt is from the truth.
+"""PAutomaC: distance of learnt models from known automata.
 
-Every method reads the training strings of a problem of PAutomaC once, is frozen, and gives the
-1,000 test strings probabilities. The official score is their perplexity; the gap is what it is
-above that of the automaton itself. Settings are chosen on half of the problems and reported on
-the others. The filters are scored with all their particles, and with the heaviest alone.
+Every method reads the training strings of a problem of PAutomaC once, is frozen, and assigns
+probabilities to the 1,000 test strings. The official score is their perplexity; the gap is the
+perplexity minus that of the true automaton. Settings are chosen on half of the problems and
+reported on the others. Filters are scored with all particles, and with the heaviest one alone.
 
-In the drift version automata with the same alphabet take turns, nothing is frozen, and the regret
-at each symbol is exact: the forward filter of the automaton in force is the comparator.
+In the drift version, automata with the same alphabet take turns and nothing is frozen. The regret
+at each symbol is exact: the comparator is the forward filter of the current automaton.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ REPORTING = (3, 9, 19, 28, 39, 45)
 PROBLEMS = tuple(sorted((*CHOOSING, *REPORTING)))
 POINTS = (1_000, 3_000, 10_000)  # training strings after which the test strings are scored
 CHAIN_BETA = 0.3  # best for order 3 on the choosing problems; for orders 1 and 2 it hardly matters
-LEAST_GAP = 1e-6  # against the rounding of the solution files, in geometric means
+LEAST_GAP = 1e-6  # lower bound in geometric means, as the solution files are rounded
 HEAVIEST = ", heaviest particle"
-SEGMENT = 2_000  # symbols of an automaton, before another takes its turn
+SEGMENT = 2_000  # symbols of a turn
 TURNS = 6
 GROUP = "problems"
 METHODS = (
@@ -69,7 +69,7 @@ DRAWN = (
     "PitmanYorMixture",
     "SoftHMM",
     "evidence",
-)  # beside the filters
+)  # in figures, besides the filters
 
 Views = dict[str, list[PAutomaCScore]]  # by label: the score at each point of the learning curve
 
@@ -79,24 +79,24 @@ Views = dict[str, list[PAutomaCScore]]  # by label: the score at each point of t
 
 @dataclass(frozen=True, slots=True)
 class Learn(Run):
-    """A run that learns strings, and scores others after some of them, each time frozen.
+    """A run that learns strings, and scores test strings with a frozen copy at several points.
 
-    The outcome has the log probabilities of all test strings, one point of the learning curve
-    after another; at a point, a filter has those of all its particles, then those of the heaviest.
+    The outcome has the log probabilities of all test strings, for each point of the learning curve
+    in turn. At each point a filter has two sets: of all its particles, then of the heaviest.
 
     Attributes
     ----------
     test : Data
         The test strings.
     points : tuple of int
-        After how many strings they are scored; the last is the number of strings.
+        Numbers of training strings after which to score; the last is the number of all strings.
     """
 
     test: Data = field(kw_only=True)
     points: tuple[int, ...] = field(kw_only=True)
 
     def configuration(self) -> dict[str, object]:
-        """Return everything that the result depends on, as JSON knows it."""
+        """Return everything that the result depends on, in types that JSON has."""
         # The zero-argument super() does not work in dataclasses with slots.
         own = {"test_sha256": self.test.digest, "points": list(self.points)}
         return Run.configuration(self) | own
@@ -114,7 +114,7 @@ class Learn(Run):
             result = predictor.run(self.data.symbols[begin:stop], self.data.lengths[first:point])
             seconds += time.process_time() - start
             first, begin = point, stop
-            predictor.new_sequence()  # what waits for the end of a sequence is learnt
+            predictor.new_sequence()  # MD-VPA and SoftHMM learn their pending symbols
             scores += [self._score(frozen) for frozen in _frozen(predictor)]
             has_states = isinstance(predictor, ParticleFilter)
             n_states.append(float(result.mean_states[-1]) if has_states else math.nan)
@@ -134,7 +134,7 @@ class Learn(Run):
 
 
 def _memory(predictor: Predictor) -> float:
-    """Return the bytes of what was learnt; NaN of those that do not report them."""
+    """Return the memory of a predictor in bytes; NaN if it does not report it."""
     report = getattr(predictor, "memory", None)
     return math.nan if report is None else float(report().allocated)
 
@@ -146,7 +146,7 @@ def _frozen(predictor: Predictor) -> Iterator[Predictor]:
 
 
 def points(n: int) -> tuple[int, ...]:
-    """Return after how many of n training strings the test strings are scored.
+    """Return the numbers of training strings after which to score, if there are n.
 
     Examples
     --------
@@ -157,8 +157,8 @@ def points(n: int) -> tuple[int, ...]:
     return (*(point for point in POINTS if point < n), n)
 
 
-def joined(name: str, strings: Sequence[NDArray[np.int64]], n_symbols: int) -> Data:
-    """Return strings as one stream."""
+def join(name: str, strings: Sequence[NDArray[np.int64]], n_symbols: int) -> Data:
+    """Return strings as one stream, each as a sequence."""
     lengths = np.array([len(string) for string in strings], dtype=np.int64)
     return Data(name, np.concatenate(strings), n_symbols, lengths)
 
@@ -166,9 +166,9 @@ def joined(name: str, strings: Sequence[NDArray[np.int64]], n_symbols: int) -> D
 def drift_stream(
     problems: Sequence[PAutomaC], segment: int, i: int, seed: np.random.SeedSequence
 ) -> Data:
-    """Return a stream of automata that take turns, each for a segment of so many symbols.
+    """Return a stream of automata that take turns of `segment` symbols.
 
-    Each string is a sequence. The last string of a segment is cut off where the segment ends.
+    Each string is a sequence. The last string of a turn is cut off at its end.
     """
     numbers = [problem.number for problem in problems]
     hmms = [problem.automaton.to_hmm() for problem in problems]
@@ -183,7 +183,7 @@ def drift_stream(
     return Data(name, made.symbols, end + 1, lengths, change_points, made.hmms)
 
 
-def alike(problems: Iterable[PAutomaC]) -> list[list[PAutomaC]]:
+def same_alphabet(problems: Iterable[PAutomaC]) -> list[list[PAutomaC]]:
     """Return the groups of two or more problems with the same alphabet."""
     by_size: dict[int, list[PAutomaC]] = {}
     for problem in problems:
@@ -200,7 +200,7 @@ def _load() -> list[PAutomaC]:
 
 
 def _entries(options: Options, generator: bool = False) -> list[Entry]:
-    """Return the methods; the Markov chains have one beta, and no grid."""
+    """Return the methods; Markov chains have a fixed beta instead of a grid."""
     found = {}
     for entry in options.entries(generator):
         method = entry.method
@@ -220,8 +220,8 @@ def plan(options: Options) -> list[Run]:
     for problem, seed in zip(problems, problem_seeds, strict=True):
         name = f"problem {problem.number}"
         strings = problem.train[: options.length]
-        train = joined(name, strings, problem.n_symbols)
-        test = joined(f"{name}, test", problem.test, problem.n_symbols)
+        train = join(name, strings, problem.n_symbols)
+        test = join(f"{name}, test", problem.test, problem.n_symbols)
         for entry in _entries(options):
             runs.append(
                 Learn(
@@ -235,12 +235,12 @@ def plan(options: Options) -> list[Run]:
                 )
             )
     for i in range(options.seeds):
-        groups = alike(problems)
+        groups = same_alphabet(problems)
         for group, child in zip(groups, drift_seeds[i].spawn(len(groups)), strict=True):
             data = drift_stream(group, min(SEGMENT, options.length), i, child)
             for entry in _entries(options, generator=True):
                 runs.append(Run(_drift_group(group), entry, data, Seed.of(filter_seeds[i])))
-    # Filters first, long streams before short ones; tables list the methods in this order.
+    # The longest runs first; tables list the methods in this order, so filters come first.
     return sorted(runs, key=_work, reverse=True)
 
 
@@ -249,11 +249,11 @@ def _work(run: Run) -> int:
     return len(run.data) * (method.n_particles if isinstance(method, Filter) else 1)
 
 
-# --- What is made of the outcomes
+# --- Tables and figures
 
 
 def geometric_mean(gaps: Sequence[float]) -> float:
-    """Return the geometric mean of gaps, none of which counts as less than 1e-6.
+    """Return the geometric mean of gaps; smaller ones count as 1e-6.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def report(options: Options, groups: Groups) -> Report:
     ]
     drawn = shown_labels(group, *DRAWN)
     panels = [_curve_panel(scores, drawn, n_strings)]
-    for i, found in enumerate(alike(problems)):
+    for i, found in enumerate(same_alphabet(problems)):
         drift = groups[_drift_group(found)]
         tables.append(_drift_table(drift, found, i, options))
         panels.append(_drift_panel(drift, found))
@@ -311,7 +311,7 @@ def report(options: Options, groups: Groups) -> Report:
 
 
 def _gaps(scores: dict[int, Views], label: str, numbers: Iterable[int], point: int) -> list[float]:
-    """Return the gaps of a method on some problems, none if it lacks one of them."""
+    """Return the gaps of a method on some problems; an empty list if one of them is missing."""
     found = [scores[number].get(label) for number in numbers]
     return [] if None in found else [each[point].gap for each in found if each is not None]
 
@@ -340,7 +340,7 @@ def _main_table(
             row.append(geometric_mean(_gaps(scores, label, numbers, -1)))
         row.append(float(np.mean(bits)) if len(bits) == len(PROBLEMS) else None)
         outcomes = group.outcomes.get(label)
-        if outcomes is None:  # a view of a method whose costs are in the line above
+        if outcomes is None:  # the heaviest particle alone: the line above has the costs
             row += [None, None, None]
         else:
             n_symbols = sum(len(group.streams[stream]) for stream in outcomes)
@@ -349,7 +349,7 @@ def _main_table(
             row += [states, 1e6 * seconds / n_symbols, group.costs(label)[1]]
         rows.append(tuple(row))
     limit = (
-        f"Of a problem at most the first {options.length:,} training strings were learnt. "
+        f"From each problem at most the first {options.length:,} training strings were learnt. "
         if limited
         else "All training strings were learnt. "
     )
@@ -357,7 +357,7 @@ def _main_table(
         "Gap: perplexity of the test strings above that of the automaton, geometric mean over "
         f"problems. Choosing: {_listed(CHOOSING)}; reporting: {_listed(REPORTING)}. Bits: mean "
         "over all problems of the divergence from the truth. One pass, then frozen. "
-        f"{limit}Memory is that of what was learnt of problem {PROBLEMS[0]}.",
+        f"{limit}Memory is that of the model of problem {PROBLEMS[0]}.",
     )
     return Table("table", f"PAutomaC: {size}", columns, tuple(rows), notes)
 
@@ -380,7 +380,7 @@ def _problem_table(
 def _curve_table(scores: dict[int, Views], labels: Sequence[str], size: str) -> Table:
     n_points = _n_points(scores)
     names = [f"{point:,} strings" for point in POINTS[: n_points - 1]]
-    columns = (Column("method"), *(Column(name, ".3g") for name in (*names, "all that it learnt")))
+    columns = (Column("method"), *(Column(name, ".3g") for name in (*names, "all strings learnt")))
     rows: list[tuple[Cell, ...]] = []
     for label in labels:
         gaps = [_gaps(scores, label, PROBLEMS, point) for point in _indices(n_points)]
@@ -390,7 +390,7 @@ def _curve_table(scores: dict[int, Views], labels: Sequence[str], size: str) -> 
 
 
 def _n_points(scores: dict[int, Views]) -> int:
-    """Return how many points all learning curves have: the shortest problem decides."""
+    """Return the number of points that all learning curves have."""
     return min(len(found) for views in scores.values() for found in views.values())
 
 
@@ -407,8 +407,8 @@ def _curve_panel(scores: dict[int, Views], labels: Sequence[str], n_strings: int
         if all(gaps):
             lines.append(Line(label, x, np.array([geometric_mean(each) for each in gaps])))
     return Panel(
-        "frozen after so many strings",
-        "training strings (the last point: all, of most problems so many)",
+        "gap of the model frozen after N strings",
+        "training strings N (the last point: all; the median over problems)",
         "gap (geometric mean over problems)",
         lines,
         log_x=True,
@@ -427,7 +427,7 @@ def _drift_table(drift: Group, found: Sequence[PAutomaC], i: int, options: Optio
         extras=[final_regret(drift), redundancy(drift), final_states(drift)],
         notes=(
             f"{TURNS} turns of {len(stream) // TURNS:,} symbols drawn from the automata. Nothing "
-            "is frozen. The regret is against the forward filter of the automaton in force. "
+            "is frozen. The regret is against the forward filter of the current automaton. "
             f"Differences to {BASE}: mean ± standard error over streams.",
         ),
     )
@@ -457,7 +457,7 @@ def _drift_panel(drift: Group, found: Sequence[PAutomaC]) -> Panel:
 
 PAUTOMAC = Experiment(
     "pautomac",
-    "automata that are known exactly: learnt in one pass, then frozen; and taking turns",
+    "known automata of PAutomaC: learnt in one pass, then frozen; and taking turns",
     Options(
         particles=100,
         seeds=3,

@@ -1,4 +1,4 @@
-"""The outcomes of an experiment, gathered by group, label and stream, and how they are compared."""
+"""Outcomes of an experiment by group, label and stream, and the tables that compare them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ COSTS = (
 class Group:
     """The outcomes of one group of runs, by label and stream.
 
-    Where a label has several variants, only the one with the largest mean log predictive is kept:
-    the best in hindsight.
+    If a label has several variants, only the best in hindsight is kept: the one with the largest
+    mean log predictive.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Group:
             self.streams[stream] = run.data
             self.blocks[stream] = run.block
         self.outcomes: dict[str, dict[str, Outcome]] = {}
-        self.shown: dict[str, str] = {}  # label, with the variant that was the best
+        self.shown: dict[str, str] = {}  # by label: its text in tables, with the best variant
         for label, variants in found.items():
             best = max(variants, key=lambda name: _mean_total(variants[name]))
             self.outcomes[label] = variants[best]
@@ -54,7 +54,7 @@ class Group:
         return list(self.outcomes)
 
     def rates(self, label: str, part: slice = slice(None)) -> dict[str, float]:
-        """Return the mean log predictive of a symbol, by stream, in a part of the stream."""
+        """Return the mean log predictive of a symbol by stream, within a part of each stream."""
         return {
             stream: float(outcome.log_predictive[part].sum())
             / len(self.streams[stream].symbols[part])
@@ -71,7 +71,7 @@ class Group:
         }
 
     def losses(self, label: str, comparator: str) -> dict[str, NDArray[np.float64]]:
-        """Return what was lost to a comparator on each symbol, by stream, where both have it."""
+        """Return the loss against a comparator on each symbol, for streams that both have."""
         known = self.outcomes[comparator]
         return {
             stream: known[stream].log_predictive - outcome.log_predictive
@@ -80,11 +80,11 @@ class Group:
         }
 
     def curves(self, label: str, field: str = "log_predictive") -> NDArray[np.float64]:
-        """Return a field of all outcomes of a method, one row a stream."""
+        """Return a field of all outcomes of a method, one row for each stream."""
         return np.array([getattr(outcome, field) for outcome in self.outcomes[label].values()])
 
     def costs(self, label: str) -> tuple[float, float]:
-        """Return the mean seconds and the largest number of megabytes of a method."""
+        """Return the mean processor time in seconds and the largest peak memory in megabytes."""
         outcomes = self.outcomes[label].values()
         peaks = [outcome.peak_bytes for outcome in outcomes if outcome.peak_bytes > 0]
         seconds = float(np.mean([outcome.seconds for outcome in outcomes]))
@@ -113,22 +113,22 @@ def comparison(
     extras: Sequence[Extra] = (),
     notes: tuple[str, ...] = (),
 ) -> Table:
-    """Return the table that every experiment has: one line a method.
+    """Return the table that every experiment has: one line for each method.
 
     Parameters
     ----------
     group : Group
-        The outcomes. The differences are to MD-VPA, stream by stream.
+        The outcomes. Differences are to MD-VPA, stream by stream.
     title : str
-        What is shown.
+        Title of the table.
     name : str, default "table"
-        Name of the files.
+        Name of its files.
     parts : dict of str to slice, optional
-        Parts of the streams that get columns of their own; the whole stream always does.
+        Parts of the streams with their own columns, besides the whole stream.
     extras : sequence of (Column, callable), optional
-        More columns, computed from the label.
+        Additional columns, computed from the label.
     notes : tuple of str, optional
-        Printed below.
+        Notes below the table.
     """
     parts = {**(parts or {}), "whole": slice(None)}
     columns = [Column("method")]
@@ -163,7 +163,7 @@ def final_regret(group: Group) -> Extra:
 
 
 def redundancy(group: Group) -> Extra:
-    """Return the column of what the regret costs a coder: bits a symbol more than the generator."""
+    """Return the column of the redundancy: code length beyond the generator's, bits a symbol."""
 
     def compute(label: str) -> Estimate | None:
         if label == GENERATOR:
@@ -189,7 +189,7 @@ def final_states(group: Group) -> Extra:
 
 
 def inner_variance(group: Group) -> Extra:
-    """Return the column of the estimation variance, a mean over the stream."""
+    """Return the column of the mean estimation variance over the stream."""
 
     def compute(label: str) -> Estimate | None:
         variances = group.curves(label, "variance")

@@ -1,7 +1,6 @@
-"""A run: one method on one stream with one seed. The unit that is carried out, kept and repeated.
+"""`Run`: one method on one stream with one seed, the unit that is executed, stored and resumed.
 
-What a run returns are arrays, which are the same bits wherever and whenever it is carried out, and
-apart from them what it cost.
+The arrays of an outcome are bit for bit the same for every execution; its costs are not.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from mdvpf.predictor import Predictor
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A seed as numbers: `numpy.random.SeedSequence`, written down."""
+    """A `numpy.random.SeedSequence` as numbers."""
 
     entropy: int
     spawn_key: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, sequence: np.random.SeedSequence) -> Seed:
-        """Write down a sequence."""
+        """Return the numbers of a sequence."""
         if not isinstance(sequence.entropy, int):
             raise TypeError(f"entropy={sequence.entropy!r}: expected an int")
         return cls(sequence.entropy, tuple(int(key) for key in sequence.spawn_key))
@@ -50,19 +49,20 @@ class Run:
     Attributes
     ----------
     group : str
-        What the run is for: runs of different groups are never compared by mistake.
+        Name of the comparison that the run belongs to.
     entry : Entry
         The method, with its label.
     data : Data
         The stream.
     seed : Seed
-        Seed of the method; that of the stream is in the stream.
+        Seed of the method, not of the stream.
     block : int
-        Log predictives are summed over blocks of so many symbols; 1 keeps every one.
+        Log predictives are summed over blocks of this many symbols; 1 keeps all of them.
     variance_every : int
-        Measure the variance within the particles at every so many symbols; 0 for never.
+        Number of symbols between two measurements of the variance within the particles; 0 measures
+        none.
     measure_memory : bool
-        Repeat the run to find its peak of memory.
+        Whether to repeat the run to find its peak memory.
     """
 
     group: str
@@ -74,7 +74,7 @@ class Run:
     measure_memory: bool = False
 
     def configuration(self) -> dict[str, object]:
-        """Return everything that the result depends on, as JSON knows it."""
+        """Return everything that the result depends on, in types that JSON has."""
         return {
             "group": self.group,
             "label": self.entry.label,
@@ -89,23 +89,23 @@ class Run:
         }
 
     def key(self, versions: dict[str, str]) -> str:
-        """Return the name under which the result is kept: a hash of the configuration."""
+        """Return the name of the stored result: a hash of the configuration and versions."""
         text = json.dumps([self.configuration(), versions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def predictor(self) -> Predictor:
-        """Return a fresh predictor of the method."""
+        """Return a new predictor of the method."""
         method: Method = self.entry.method
         found: Predictor = method.predictor(self.data, self.seed.sequence())
         return found
 
     def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lead a predictor through the stream; return log predictives and numbers of states."""
+        """Run a predictor on the stream; return log predictives and numbers of states."""
         result = predictor.run(self.data.symbols, self.data.lengths)
         return result.log_predictive, result.mean_states
 
     def carry_out(self) -> Outcome:
-        """Lead a fresh predictor through the stream, and return what became of it."""
+        """Run a new predictor on the stream and return the outcome."""
         data = self.data
         predictor = self.predictor()
         start = time.process_time()
@@ -134,22 +134,22 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What a run returned.
+    """The result of a run.
 
     Attributes
     ----------
     log_predictive : ndarray
         Log predictive of each symbol, or sums over blocks of them.
     n_states : ndarray
-        Mean number of states after each symbol, or block; NaN for methods without.
+        Mean number of states after each symbol or block; NaN for methods without states.
     variance : ndarray
-        Variance within the particles at every so many symbols; empty if not asked for.
+        Measurements of the variance within the particles; empty if it was not measured.
     seconds : float
         Processor time.
     peak_bytes : float
-        Peak of memory; NaN if not asked for.
+        Peak memory; NaN if it was not measured.
     changes : ndarray of int64
-        Indices at which the method says that the source changed; empty if not asked for.
+        Indices of the change points that the method found; empty if not asked for.
     """
 
     log_predictive: NDArray[np.float64]
@@ -166,12 +166,12 @@ class Outcome:
 
 
 def execute(run: Run) -> Outcome:
-    """Carry out a run, on whatever process it has come to."""
+    """Carry out a run in the current process: a function that executors can send to workers."""
     return run.carry_out()
 
 
 def _variances(pf: ParticleFilter, data: Data, every: int) -> NDArray[np.float64]:
-    """Run a filter over a stream; return the variance within its particles at every so many."""
+    """Run a filter on a stream; return the variance within its particles every `every` symbols."""
     lengths = np.array([len(data)]) if data.lengths is None else data.lengths
     starts = set((np.cumsum(lengths) - lengths).tolist())
     variances = []
@@ -185,7 +185,7 @@ def _variances(pf: ParticleFilter, data: Data, every: int) -> NDArray[np.float64
 
 
 def _peak_bytes(run: Run) -> float:
-    """Repeat a run and return the most memory that it held: what Python sees, and the core's."""
+    """Repeat a run and return its peak memory: that of Python plus that of the core."""
     tracemalloc.start()
     try:
         predictor = run.predictor()
@@ -193,7 +193,7 @@ def _peak_bytes(run: Run) -> float:
         peak = float(tracemalloc.get_traced_memory()[1])
     finally:
         tracemalloc.stop()
-    # Compiled parts take their memory past Python, and give none back before the end.
+    # tracemalloc does not see the memory of compiled parts, which never shrinks during a run.
     report = getattr(predictor, "memory", None)
     if report is not None:
         peak += report().allocated
@@ -206,9 +206,9 @@ class Store:
     Parameters
     ----------
     folder : Path
-        Made when the first run is kept.
+        The folder, which is created with the first run.
     versions : dict of str to str
-        Versions of what computes the results: those of other versions are not recalled.
+        Versions of the software; results of other versions are not recalled.
     """
 
     def __init__(self, folder: Path, versions: dict[str, str]) -> None:
@@ -219,7 +219,7 @@ class Store:
         return self.folder / f"{run.key(self.versions)}.npz"
 
     def recall(self, run: Run) -> Outcome | None:
-        """Return the outcome of a run that was kept, else None."""
+        """Return the stored outcome of a run, or None."""
         try:
             with self._file(run).open("rb") as file, np.load(file) as arrays:
                 return Outcome(
@@ -231,10 +231,10 @@ class Store:
                     arrays["changes"],
                 )
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-            return None  # not there, or damaged: to be done again
+            return None  # missing or damaged: repeat the run
 
     def keep(self, run: Run, outcome: Outcome) -> None:
-        """Write an outcome: the file is there in full or not at all."""
+        """Write an outcome atomically."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self._file(run)
         unfinished = file.with_suffix(f".{os.getpid()}.tmp")

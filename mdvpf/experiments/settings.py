@@ -1,4 +1,4 @@
-"""How much hangs on the hyper-parameters: the filters at several values of gamma and beta."""
+"""Sensitivity to hyper-parameters: the filters at several values of gamma and beta."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Page views of MSNBC.com: users one after another.
+"""Page views of MSNBC.com, one user after another.
 
-Only the order within a user is known. With a sequence break before each user nothing is learnt
-from the passage of one to the next; the paper describes the data so. Without, they are one stream.
+Only the order within a user is known. In the paper's description each user is a sequence, so
+transitions from one user to the next are not learnt. The other version joins all users to a single
+sequence.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ GROUPS = {"with breaks": "table", "joined": "table-joined"}  # and the names of 
 
 
 def streams(n: int, length: int) -> list[Data]:
-    """Return the streams of the experiment: disjoint blocks of clicks, evenly over the users."""
+    """Return the streams of the experiment: disjoint blocks of clicks, spread over the users."""
     clicks = msnbc()
     ends = np.cumsum(clicks.lengths)
     starts = ends - clicks.lengths
@@ -38,7 +39,7 @@ def streams(n: int, length: int) -> list[Data]:
     for i in range(n):
         first = int(np.searchsorted(starts, max(i * (ends[-1] // n), stop)))
         if first == len(starts) or starts[first] + length > ends[-1]:
-            raise ValueError(f"seeds={n}, length={length}: expected no more than the data hold")
+            raise ValueError(f"seeds={n}, length={length}: expected at most the clicks in the data")
         start = int(starts[first])
         stop = start + length
         last = int(np.searchsorted(ends, stop))

@@ -1,7 +1,7 @@
-"""What learns without particles: one table of expected counts instead of many hypotheses.
+"""Learners without particles: one table of expected counts instead of many hypotheses.
 
-A learner has the protocol of the filters, so that experiments, mixtures and detectors take it. It
-can be frozen: what it has learnt then predicts other sequences and does not change any more.
+A learner is a `Predictor`, so experiments, mixtures and detectors use it like a filter. A frozen
+learner predicts other sequences and no longer changes.
 """
 
 from mdvpf.learners.soft_hmm import SoftHMM

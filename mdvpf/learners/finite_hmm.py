@@ -1,4 +1,4 @@
-"""Counts of a `SoftHMM` as a finite HMM: posterior means, and Mealy machines unfolded."""
+"""Convert the counts of a `SoftHMM` to a finite HMM of posterior means."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def mealy_hmm(
 ) -> HMM:
     """Return the HMM over pairs of a state and a symbol, equivalent to one seed.
 
-    The pairs of a state that have no row of their own all lead to the base distribution: they are
-    one state of the HMM.
+    Pairs without a row of transitions all lead to the base distribution. For each state they are
+    merged into one state of the HMM.
     """
     emission = _emission(arrays, seed, n_symbols, beta)
     n_states = len(emission)
@@ -68,7 +68,7 @@ def _start(arrays: dict[str, NDArray[Any]], seed: int, alpha: float) -> Array:
 def _row_means(
     arrays: dict[str, NDArray[Any]], seed: int, alpha: float
 ) -> list[tuple[int, int, Array]]:
-    """Return state, column and posterior mean of every row of a seed but that of its start."""
+    """Return the state, column and posterior means of each row of a seed, without the start row."""
     found = []
     names, rows, totals = arrays["row_names"], arrays["rows"], arrays["row_totals"]
     for i in np.flatnonzero((names[:, 0] == seed) & (names[:, 1] >= 0)).tolist():

@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a `SoftHMM`: its configuration as values, its tables as arrays."""
+"""Checkpoints of a `SoftHMM`: its configuration as values, its tables as arrays."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
 
 _LARGEST_STEP = 2**62
 _LARGEST_COUNT = 1e200  # sums and products of such counts are finite
-_TOLERANCE = 1e-6  # rounding of sums over a long life
-_SPARE_BITS = 200  # the shift follows the unit, which never grows further ahead of it
+_TOLERANCE = 1e-6  # relative rounding error of sums over a long stream
+_SPARE_BITS = 200  # bits by which the unit may run ahead of the shift
 
 # The arrays that `SoftTables.export` fills, in its order, with their types.
 ARRAYS = {
@@ -34,8 +34,8 @@ ARRAYS = {
 }
 
 
-def exported(tables: SoftTables, n_states: int, n_seeds: int) -> dict[str, NDArray[Any]]:
-    """Return everything that the tables hold, by name."""
+def export_tables(tables: SoftTables, n_states: int, n_seeds: int) -> dict[str, NDArray[Any]]:
+    """Return the content of the tables, by name."""
     n_rows, n_columns, n_held = tables.sizes
     shapes = _shapes(n_rows, n_columns, n_held, n_states, n_seeds)
     arrays = {name: np.empty(shapes[name], dtype=kind) for name, kind in ARRAYS.items()}
@@ -61,16 +61,16 @@ def _shapes(
 
 
 def read_keys(state: State) -> NDArray[np.uint64]:
-    """Take the keys of the random numbers, one for each seed; all other arrays must fit them."""
+    """Return the keys of the random numbers, one for each seed, or raise."""
     keys = taken(state, "keys", "<u8", (None,))
     n_states = validate.integer("n_states", state.values["options"]["n_states"], low=1)
-    # Before any memory is taken for tables of that size.
+    # Checked before tables of this size are allocated.
     require(state.arrays["base"].shape == (len(keys), n_states), "base of another shape")
     return keys
 
 
-def restored(fresh: SoftTables, state: State, n_states: int, n_seeds: int) -> SoftTables:
-    """Return tables configured like the fresh ones, in the given state; raise if it makes none."""
+def restore_tables(fresh: SoftTables, state: State, n_states: int, n_seeds: int) -> SoftTables:
+    """Return tables with the configuration of the fresh ones and the saved content, or raise."""
     values, found = state.values, state.arrays
     n_steps = validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP)
     shift = validate.integer("shift", values["shift"], low=0, high=_LARGEST_STEP)
@@ -90,13 +90,13 @@ def restored(fresh: SoftTables, state: State, n_states: int, n_seeds: int) -> So
     return tables
 
 
-# The symbol and the step of each position that keys hold, and its posterior; how many each key
-# holds; its weights, in a frozen learner. Files of learners that used no key have none of this.
-# The steps of key=None are there if other keys had steps between them.
+# For each key: its number of pending positions, their symbols, steps and posteriors, and in a
+# frozen learner its weights. A file has these arrays only if keys were used. It has the steps of
+# key=None only if steps of other keys lie between them.
 
 
-def exported_positions(tables: SoftTables, n_states: int, n_seeds: int) -> dict[str, NDArray[Any]]:
-    """Return what `exported` does not: where keys stand, and steps between others."""
+def export_positions(tables: SoftTables, n_states: int, n_seeds: int) -> dict[str, NDArray[Any]]:
+    """Return the positions of keys, and the steps of key=None if they are not consecutive."""
     numbers = tables.numbers
     found = [_exported_position(tables, number, n_states, n_seeds) for number in numbers]
     arrays = numbers_to_arrays(numbers)
@@ -183,7 +183,7 @@ def _check_counts(arrays: dict[str, NDArray[Any]], n_symbols: int) -> None:
 
 
 def _close(sums: NDArray[np.float64], totals: NDArray[np.float64]) -> bool:
-    least = 1e-90  # below it, counts fade away on their own
+    least = 1e-90  # smaller counts are negligible and decay to zero
     return bool(np.all(np.abs(sums - totals) <= _TOLERANCE * np.maximum(sums, totals) + least))
 
 
@@ -201,7 +201,7 @@ def _check_weights(log_weights: NDArray[np.float64]) -> None:
 
 def _check_posterior(posterior: NDArray[np.float64], held: NDArray[np.int32], n_seeds: int) -> None:
     require(np.all(posterior >= 0.0), "a negative probability")
-    starts = np.repeat(held == -2, n_seeds)  # whose posterior is of no use
+    starts = np.repeat(held == -2, n_seeds)  # the posterior of a start is not used
     _check_sums(posterior[~starts])
 
 

@@ -1,4 +1,4 @@
-"""`SoftHMM`: a hidden Markov model learnt online, from expected counts that come late and fade."""
+"""`SoftHMM`: a hidden Markov model learnt online from delayed expected counts that decay."""
 
 from __future__ import annotations
 
@@ -15,56 +15,57 @@ from mdvpf.checkpoint import State, register, rng_state
 from mdvpf.datasets.hmm_sources import HMM
 from mdvpf.learners._soft_hmm import SoftTables
 from mdvpf.learners.finite_hmm import mealy_hmm, moore_hmm
-from mdvpf.learners.saved_state import exported, exported_positions, read_keys, restored
+from mdvpf.learners.saved_state import export_positions, export_tables, read_keys, restore_tables
 from mdvpf.predictor import NO_KEY, Label, MemoryReport, Predictor, Step, Stream, read_symbol
 
-_CHUNK_OF_SEEDS = 16384  # symbols absorbed between two looks at the progress bar, over the seeds
+_CHUNK_OF_SEEDS = 16384  # symbols times seeds between two updates of the progress bar
 _MOST_STATES = 10_000
 _MOST_SEEDS = 10_000
 _LONGEST_LAG = 1000
-_LARGEST_FORGET = 100.0  # the unit of a step is then at most 2**100 times that of the step before
+_LARGEST_FORGET = 100.0  # bounds the growth of the unit to 2**100 in a step
 
 
 @register("SoftHMM")
 class SoftHMM(Predictor):
     """Hidden Markov model of a fixed size with one table of expected counts, learnt in one pass.
 
-    The forward filter runs with the present counts. A transition and an emission are counted `lag`
-    symbols late, with the probability that they have given the symbols up to then; what a sequence
-    still holds back when it ends is counted with what is known. Counts fade: step i has the weight
-    ``i**forget``, so that what was counted when nothing was known is forgotten. A row of which
-    little is known leads to the states that many rows reach. The states of the first 1,000 symbols
-    are drawn, which is how the states come to differ; other seeds give other models.
+    The forward filter uses the current counts. A transition and an emission are counted `lag`
+    symbols late, weighted by their probability given the symbols up to then. At the end of a
+    sequence, the last ones are counted with fewer later symbols. Counts decay: step i has the
+    weight ``i**forget``, so early counts, made when little was known, become negligible. A row with
+    few counts backs off to the states that many rows reach. The states of the first 1,000 symbols
+    are sampled, which breaks the symmetry between states; other seeds give other models.
 
-    States less than 1/1000 as likely as the likeliest are dropped from the filter while it learns.
-    A missing symbol has log predictive 0 and emits nothing.
+    While it learns, the filter drops states that are less than 1/1000 as likely as the likeliest
+    one. A missing symbol has log predictive 0 and adds no emission.
 
-    Keys share all counts. What a key holds back waits for the symbols of that key; steps are
-    numbered over all of them.
+    Keys share all counts. The lag of a key counts the symbols of that key; steps are numbered over
+    all keys.
 
     Parameters
     ----------
     n_symbols : int
         Size of the alphabet.
     n_states : int, default 40
-        Number of hidden states; more than needed does little harm.
+        Number of hidden states; a few too many do little harm.
     machine : {"mealy", "moore"}, default "mealy"
-        Whether the next state depends on the state and the symbol it emitted, or on the state.
+        Whether the next state depends on the state and its symbol (Mealy), or on the state only
+        (Moore).
     forget : float, default 4.0
-        Power of the weight of a step; 0 never forgets. Of n symbols the last n / (forget + 1) or
-        so count.
+        Exponent of the weight of a step; 0 never forgets. About the last n / (forget + 1) of n
+        symbols count.
     lag : int, default 2
-        How many later symbols are seen before something is counted.
+        Number of later symbols that are seen before a step is counted.
     alpha : float, default 1.0
         Prior weight of the base distribution in a row of transitions.
     gamma : float, default 10.0
-        Prior weight of all states alike in the base distribution.
+        Prior weight of the uniform distribution in the base distribution.
     beta : float, default 0.1
         Prior count of every symbol in every state.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
-        Seed or generator of the random numbers. They are drawn when the learner is made.
+        Seed or generator of the random numbers, used only in the constructor.
     n_seeds : int, default 1
-        How many independent models are learnt, mixed by the evidence of the stream.
+        Number of independent models, which are mixed by evidence.
 
     Attributes
     ----------
@@ -130,7 +131,7 @@ class SoftHMM(Predictor):
         if n_symbols is None:
             raise ValueError(
                 "n_symbols=None: expected the size of the alphabet, as SoftHMM has a prior count "
-                "for every symbol; for an open alphabet use PitmanYorTree(None), or a "
+                "for every symbol; for an open alphabet use PitmanYorTree(None) or a "
                 "ParticleFilter of InfiniteHMM(emission=OpenVocabulary())"
             )
         self._n_symbols = validate.integer("n_symbols", n_symbols, low=1)
@@ -152,9 +153,9 @@ class SoftHMM(Predictor):
 
     def __repr__(self) -> str:
         options = self._options()
-        shown = "".join(f", {name}={options[name]!r}" for name in list(options)[1:])
+        others = "".join(f", {name}={options[name]!r}" for name in list(options)[1:])
         state = ", frozen" if self.frozen else ""
-        return f"SoftHMM({self._n_symbols}{shown}, n_seeds={self.n_seeds}{state})"
+        return f"SoftHMM({self._n_symbols}{others}, n_seeds={self.n_seeds}{state})"
 
     @property
     def n_symbols(self) -> int:
@@ -163,12 +164,12 @@ class SoftHMM(Predictor):
 
     @property
     def frozen(self) -> bool:
-        """Whether it no longer learns: see `freeze`."""
+        """Whether the learner is frozen (`freeze`) and no longer learns."""
         return self._tables.frozen
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Normalised weight of each seed; of a frozen learner, that for key=None."""
+        """Normalised weight of each seed; in a frozen learner, the weight for key=None."""
         log_weights = self._exported()["log_weights"][0]
         weights = np.exp(log_weights)
         normalised: NDArray[np.float64] = weights / weights.sum()
@@ -208,7 +209,7 @@ class SoftHMM(Predictor):
     def new_sequence(self, key: Label | None = None) -> None:
         """End the sequence of a key: its next symbol starts a new one.
 
-        What waits for its lag in this sequence is counted with what is known.
+        Steps that still wait for their lag are counted with the symbols seen so far.
         """
         self._new_sequence(key)
 
@@ -252,7 +253,7 @@ class SoftHMM(Predictor):
     ) -> None:
         self._tables.advance(stream.symbols, stream.ended, reports, stream.numbers, out[0])
 
-    # -- what was learnt -------------------------------------------------------------------
+    # -- the learnt model ------------------------------------------------------------------
 
     def memory(self) -> MemoryReport:
         """Return where the memory goes: tables of all seeds, and positions of keys.
@@ -272,10 +273,10 @@ class SoftHMM(Predictor):
         return MemoryReport(used, used, dense, self._tables.sizes[0], 0, 0)
 
     def freeze(self) -> Self:
-        """Return a learner that predicts as this one does now, and no longer learns.
+        """Return a copy that predicts as this learner does now, and no longer learns.
 
-        It filters exactly, with the present posterior means. Seeds are mixed by their weights,
-        which follow the evidence within a sequence and are back where they were at its start.
+        The copy filters exactly, with the current posterior means. The weights of the seeds follow
+        the evidence within a sequence; each sequence starts from the weights of now.
 
         Examples
         --------
@@ -293,12 +294,12 @@ class SoftHMM(Predictor):
         return other
 
     def to_hmm(self) -> HMM:
-        """Return the seed of the largest weight as a finite HMM of posterior means.
+        """Return the model of the heaviest seed as a finite HMM of posterior means.
 
-        A Moore machine keeps its states. A Mealy machine becomes the equivalent HMM whose states
-        are the pairs of a state and a symbol that occurred, followed by one state for each state of
-        the machine that emits all symbols of which this has not been seen. Its forward filter
-        predicts sequences without missing symbols as the frozen learner does.
+        A Moore machine keeps its states. A Mealy machine becomes an equivalent HMM. Its states are
+        the pairs of a state and a symbol that occurred, followed by one state for each state of the
+        machine, which emits all symbols that were not seen there. For sequences without missing
+        symbols, the forward filter of this HMM predicts as that seed of the frozen learner does.
 
         Examples
         --------
@@ -315,7 +316,7 @@ class SoftHMM(Predictor):
         return make(arrays, best, self._n_symbols, self.alpha * unit, self.beta * unit)
 
     def _exported(self) -> dict[str, NDArray[Any]]:
-        return exported(self._tables, self.n_states, self.n_seeds)
+        return export_tables(self._tables, self.n_states, self.n_seeds)
 
     # -- checkpoints -----------------------------------------------------------------------
 
@@ -328,7 +329,7 @@ class SoftHMM(Predictor):
             "frozen": self.frozen,
         }
         arrays = {"keys": self._keys, **self._exported()}
-        return State(values, arrays | exported_positions(self._tables, self.n_states, self.n_seeds))
+        return State(values, arrays | export_positions(self._tables, self.n_states, self.n_seeds))
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -337,5 +338,5 @@ class SoftHMM(Predictor):
         self._configure(**state.values["options"])
         self.n_seeds = validate.integer("n_seeds", len(self._keys), low=1, high=_MOST_SEEDS)
         self.rng = rng_state.from_values(state.values["rng"])
-        self._tables = restored(self._fresh_tables(), state, self.n_states, self.n_seeds)
+        self._tables = restore_tables(self._fresh_tables(), state, self.n_states, self.n_seeds)
         return self

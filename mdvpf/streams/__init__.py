@@ -1,4 +1,4 @@
-"""What lives with a stream: monitor, readers of files, predictors by name and how good they are."""
+"""Streams: readers, the monitor of a live stream, batch runs, and evaluation on held-out data."""
 
 from mdvpf.streams.batch import BatchError, run_batch
 from mdvpf.streams.evaluation import Evaluation, evaluate

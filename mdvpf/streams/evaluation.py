@@ -1,8 +1,8 @@
 """`evaluate`: learn one set of sequences, score another, frozen or learning.
 
-How good a predictor is after it has learnt is another question than how well it does while it
-learns. Frozen, it scores each test sequence by itself, as for a competition with a training and a
-test file; learning, it goes on as it would on a live stream.
+A frozen predictor scores each test sequence independently, as in a competition with a training and
+a test file. A learning one is scored as on a live stream: it learns each test symbol after it has
+predicted it.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from mdvpf.predictor import (
     read_step,
 )
 
-_PROGRESS = 256  # symbols between two looks at the progress bar
+_PROGRESS = 256  # symbols between two updates of the progress bar
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """How well a predictor did on test sequences.
+    """Scores of a predictor on test sequences.
 
     Attributes
     ----------
     nats : float
-        Mean log predictive of a symbol that is not missing, in nats: the larger, the better.
+        Mean log predictive of the symbols that are not missing, in nats; larger is better.
     accuracy : float
-        Share of the symbols that were the likeliest beforehand, ``top_k[1]``; NaN if that was not
-        asked for.
+        Share of symbols that were predicted to be the likeliest: ``top_k[1]``, NaN if `top_k` has
+        no 1.
     top_k : dict of int to float
-        By k, the share of the symbols that were among the k likeliest.
+        For each k, the share of symbols that were among the k likeliest.
     sequence_log_probabilities : ndarray of float64
         Log probability of each test sequence; with keys, of each key, by first appearance.
     log_predictive : ndarray of float64
         Log predictive of each test symbol; 0 for a missing one.
     n_sequences, n_symbols, n_missing : int
-        Test sequences, and the symbols in them: those that were scored, and those missing.
+        Number of test sequences, of scored symbols, and of missing symbols.
     n_learnt : int
-        Symbols of the training sequences, missing ones included.
+        Number of training symbols, missing ones included.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Evaluation:
 
     @property
     def bits(self) -> float:
-        """Bits that a coder needs for a symbol: ``-nats / log(2)``."""
+        """Mean code length of a symbol in bits: ``-nats / log(2)``."""
         return -self.nats / math.log(2.0)
 
 
@@ -96,34 +96,33 @@ def evaluate(
     copy: bool = True,
     progress: bool = False,
 ) -> Evaluation:
-    """Let a predictor learn one set of sequences, and score it on another.
+    """Train a predictor on one set of sequences and score it on another.
 
     Parameters
     ----------
     predictor : Predictor
-        Any predictor, fresh or not. It is copied.
+        Any predictor, new or already trained.
     train, test : array_like of int, (array_like, array_like) or list of array_like
-        Symbols of one sequence; or a tuple of symbols and the lengths of the sequences that they
-        join; or a list of sequences. Missing symbols are as for `Predictor.run`. With None for
-        `train` the predictor is scored as it is.
+        The symbols of one sequence; a tuple of concatenated symbols and the lengths of their
+        sequences; or a list of sequences. Missing symbols are as for `Predictor.run`. If `train`
+        is None, the predictor is scored without training.
     train_keys, test_keys : sequence of labels, optional
-        The key of each symbol of `train` or `test`, which are symbols alone then: the sequences are
-        interleaved, and each key is one of them.
+        The key of each symbol of `train` or `test`, where the sequences are interleaved. `train` or
+        `test` then has symbols only, without lengths.
     frozen : bool, default True
-        Score the predictor as `Predictor.freeze` returns it. Otherwise it learns while it is
-        scored, each symbol after it was predicted.
+        Score the frozen predictor (`Predictor.freeze`). Otherwise it learns each test symbol after
+        it has predicted it.
     top_k : iterable of int, default (1, 3)
-        For which k to find how many symbols were among the k likeliest. Of symbols that are
-        equally likely the first come first. Without any, which is faster, only log predictives
-        are computed.
+        Sizes k of the top-k accuracies. Among equally likely symbols, smaller numbers come first.
+        An empty iterable computes log predictives only, which is faster.
     continued : bool, default False
-        The first test sequence goes on where the training ended, instead of starting anew; with
-        `test_keys`, all of them do.
+        Continue the last training sequence with the first test sequence; with `test_keys`, continue
+        the sequence of every key. By default all test sequences start anew.
     copy : bool, default True
-        Work on a copy. Otherwise the predictor itself learns: from the training sequences, and
-        from the test sequences unless it is frozen for them.
+        Work on a copy. Otherwise the predictor itself learns the training sequences and, unless it
+        is frozen, the test sequences.
     progress : bool, default False
-        Show progress bars, if the output is a terminal.
+        Show progress bars on a terminal.
 
     Returns
     -------
@@ -142,8 +141,8 @@ def evaluate(
         raise TypeError(f"predictor={predictor!r}: expected a predictor")
     predictor._check_symbols("evaluate")
     is_frozen = validate.flag("frozen", frozen)
-    goes_on = validate.flag("continued", continued)
-    wanted = _read_top_k(top_k)
+    is_continued = validate.flag("continued", continued)
+    sizes = _read_top_k(top_k)
     show = validate.flag("progress", progress)
     n_symbols, is_open = predictor.n_symbols, predictor.is_open
     vocabulary = None if predictor.vocabulary is None else predictor.vocabulary.copy()
@@ -162,16 +161,16 @@ def evaluate(
         if learnt.keys is not None:
             _end_keys(learner)
         _run(learner, learnt, show, "training")
-    if learnt is not None and not goes_on:
+    if learnt is not None and not is_continued:
         _end_keys(learner)
-        learner.new_sequence()  # what waits for the end of the last sequence is learnt
+        learner.new_sequence()  # MD-VPA learns its pending symbol
     judge = learner.freeze() if is_frozen else learner
     sequences = _number_sequences(scored)
-    if goes_on:
+    if is_continued:
         scored.ended[0] = NONE_ENDS
     elif scored.keys is not None:
         _end_keys(judge)
-    if wanted:
+    if sizes:
         log_predictive, ranks = _run_ranked(judge, scored, show)
     else:
         log_predictive, ranks = _run(judge, scored, show, "test"), None
@@ -181,7 +180,7 @@ def evaluate(
     n_seen = int(seen.sum())
     shares = {}
     if ranks is not None:
-        shares = {k: float((ranks[seen] < k).mean()) if n_seen else math.nan for k in wanted}
+        shares = {k: float((ranks[seen] < k).mean()) if n_seen else math.nan for k in sizes}
     return Evaluation(
         nats=float(log_predictive[seen].mean()) if n_seen else math.nan,
         accuracy=shares.get(1, math.nan),
@@ -203,9 +202,9 @@ def read_sequences(
     is_open: bool = False,
     vocabulary: Vocabulary | None = None,
 ) -> Stream:
-    """Return sequences in any of the forms that `evaluate` takes, or raise.
+    """Return sequences in any of the forms that `evaluate` accepts, or raise.
 
-    With a vocabulary, labels may stand among the symbols.
+    With a vocabulary the symbols may be labels.
 
     Examples
     --------
@@ -239,7 +238,7 @@ def read_sequences(
 
 
 def _number_sequences(stream: Stream) -> NDArray[np.int64]:
-    """Return for each symbol which of the sequences it belongs to, by first appearance."""
+    """Return the number of each symbol's sequence, by first appearance."""
     if stream.keys is None:
         return np.cumsum(stream.ended != NONE_ENDS) - 1
     found: dict[Label | None, int] = {}
@@ -279,12 +278,12 @@ def _run(predictor: Predictor, stream: Stream, show: bool, label: str) -> NDArra
 def _run_ranked(
     predictor: Predictor, stream: Stream, show: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the log predictive of each symbol, and how many symbols came before it in the order.
+    """Return the log predictive of each symbol, and its rank among the predicted symbols.
 
-    The order is that of the predictions: the likeliest first, the smaller number first among
-    equals. The symbol is looked at after the prediction.
+    Rank 0 is the likeliest symbol; among equally likely symbols the smaller number comes first. The
+    prediction is made before the symbol is used.
     """
-    # refuses what a run would, before anything has changed
+    # Validates the whole stream as a run does, before the predictor changes.
     predictor._plan(predictor._numbered(stream, predictor._table.copy()))
     n = len(stream)
     log_predictive = np.zeros(n)
@@ -294,7 +293,7 @@ def _run_ranked(
         for i, (symbol, start, key) in enumerate(
             zip(stream.symbols.tolist(), stream.starts.tolist(), keys, strict=True)
         ):
-            named = {} if key is None else {"key": key}  # some take none
+            named = {} if key is None else {"key": key}  # not every predictor accepts a key
             if start:
                 predictor.new_sequence()
             if symbol != MISSING:

@@ -1,8 +1,7 @@
 """Event logs in XES, the format of process mining: a case is a sequence, an activity a symbol.
 
-The file is read from front to back and only what is asked for is kept, so that memory does not
-grow with the file. A document type is refused: XES has none, and entities are how small files
-become large.
+The parser streams: it keeps only the requested attributes, so memory does not grow with the file. A
+document type is refused: XES has none, and its entities can expand a small file to a huge one.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from mdvpf.streams.events import Event
 from mdvpf.streams.records import Fields
 
 ACTIVITY = "concept:name"
-CASE = "case:"  # before the name of an attribute of the trace, as opposed to the event
+CASE = "case:"  # prefix of attributes of the trace; those of events have none
 TIME = "time:timestamp"
 DEFAULTS = {"symbol": ACTIVITY, "key": CASE + ACTIVITY, "time": TIME}
-OPTIONAL = {"key": CASE + ACTIVITY, "time": TIME}  # unless they are asked for
+OPTIONAL = {"key": CASE + ACTIVITY, "time": TIME}  # may be absent unless the user names them
 
 _CHUNK = 1 << 16
 _LARGEST_ELEMENT = 1 << 24  # bytes between two tags
@@ -28,17 +27,17 @@ _ATTRIBUTES = frozenset(["string", "date", "int", "float", "boolean", "id"])
 
 
 def read_xes(file: BinaryIO, fields: Fields, *, optional: frozenset[str]) -> Iterator[Event]:
-    """Yield the events of a log, case by case; the last of a case ends its sequence.
+    """Yield the events of a log, case by case; the last event of a case ends its sequence.
 
     Parameters
     ----------
     file : binary file
-        The log, unpacked.
+        The log, decompressed.
     fields : Fields
-        Names of attributes: those of the trace begin with ``case:``.
+        Names of attributes; attributes of the trace begin with ``case:``.
     optional : frozenset of str
-        Those among the names that need not be there: then a case has its number instead of a
-        name, and an event no time.
+        Names that may be absent. A case without a name gets its number; an event without a time has
+        none.
     """
     log = _Log(fields, optional)
     parser = expat.ParserCreate()
@@ -51,7 +50,7 @@ def read_xes(file: BinaryIO, fields: Fields, *, optional: frozenset[str]) -> Ite
         while chunk := file.read(_CHUNK):
             parser.Parse(chunk, False)
             position += len(chunk)
-            # Where the last complete token begins.
+            # `CurrentByteIndex` is the start of the token that is still incomplete.
             if position - parser.CurrentByteIndex > _LARGEST_ELEMENT:
                 raise ValueError(f"expected elements of at most {_LARGEST_ELEMENT} bytes")
             yield from log.take()
@@ -60,14 +59,14 @@ def read_xes(file: BinaryIO, fields: Fields, *, optional: frozenset[str]) -> Ite
     except expat.ExpatError as error:
         problem = expat.ErrorString(error.code)
         raise ValueError(f"line {error.lineno}: {problem}; expected an XES log") from None
-    except (ValueError, LookupError) as error:  # among them an encoding that nobody knows
+    except (ValueError, LookupError) as error:  # LookupError: an unknown encoding
         raise ValueError(f"line {parser.CurrentLineNumber}: {error}") from None
     if not log.is_log:
         raise ValueError("no element <log>; expected an XES log")
 
 
 class _Log:
-    """What the parser has found and nobody has taken yet."""
+    """Handlers of the parser; they collect events until `take` removes them."""
 
     def __init__(self, fields: Fields, optional: frozenset[str]) -> None:
         self.is_log = False
@@ -78,7 +77,7 @@ class _Log:
         self._n_cases = 0
         self._case: dict[str, Any] = {}
         self._event: dict[str, Any] = {}
-        self._last: Event | None = None  # of this case: whether it is the last is not known yet
+        self._last: Event | None = None  # held back until it is known whether it ends the case
         self._found: list[Event] = []
 
     def take(self) -> list[Event]:
@@ -125,7 +124,10 @@ class _Log:
         if tag not in _ATTRIBUTES or name not in self._wanted:
             return
         if prefix and self._last is not None:
-            raise ValueError(f"expected the attributes of a trace before its events, {name!r} too")
+            raise ValueError(
+                f"attribute {name!r} after an event; expected the attributes of a trace before its "
+                "events"
+            )
         record[name] = attributes.get("value", "")
 
     def _push(self, event: Event | None) -> None:

@@ -1,4 +1,4 @@
-"""`read_table`: the events of a file or a data frame as arrays, ready for a run."""
+"""`read_table`: the events of a file or a data frame as arrays for `Predictor.run`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdvpf.streams.reading import read_events
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventTable:
-    """Events as arrays, as `Predictor.run` takes them.
+    """Events as arrays for `Predictor.run`.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class EventTable:
     vocabulary : Vocabulary
         Their labels.
     keys : list of labels or None
-        The key of each symbol; None if there are none.
+        The key of each symbol; None without keys.
     lengths : ndarray of int64 or None
-        Without keys: lengths of the sequences that `symbols` joins; None if there is one.
+        Without keys: lengths of the concatenated sequences; None if there is only one.
     times : ndarray of float64 or None
         Seconds since 1970; None unless every symbol has a time.
 
@@ -73,15 +73,15 @@ def read_table(
     symbol, key, time
         The fields; as for `read_events`.
     vocabulary : Vocabulary, optional
-        The labels, if they are known already, as those of another file. By default they are those
-        of the events, in order of first appearance.
+        Labels that are already known, such as those of another file. By default the labels of the
+        events, in order of first appearance.
     **options
-        All that `read_events` takes.
+        All other options of `read_events`.
 
     Notes
     -----
-    A sequence that begins after the end of another one of the same key, as end markers tell, has a
-    key of its own: after the first the pair of the key and its number, from 2.
+    End markers may split the symbols of a key into several sequences. The first sequence keeps the
+    key; the n-th one, from n = 2, has the key ``(key, n)``.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def read_table(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collected:
-    """All events of a source, as lists: what `EventTable` has, before labels become numbers."""
+    """All events of a source as lists: the content of an `EventTable` before encoding."""
 
     labels: list[Label | None]
     keys: list[Label] | None
@@ -128,8 +128,8 @@ class Collected:
         keys: list[Any] = []
         times: list[float | None] = []
         fields: dict[str, list[Any]] = {}
-        stops: list[int] = []  # where a sequence without a key ended
-        numbers: dict[Label, int] = {}  # of sequences of a key that have ended
+        stops: list[int] = []  # ends of sequences without a key
+        numbers: dict[Label, int] = {}  # ended sequences of each key
         for event in events:
             if not event.no_symbol:
                 n_ended = 0 if event.key is None else numbers.get(event.key, 0)

@@ -1,6 +1,6 @@
-"""Events: what one line, row or record of a stream says, whatever its format.
+"""`Event`: one line, row or record of a stream, independent of its format.
 
-Readers turn their input into events, and everything behind them knows nothing else of it.
+Readers turn their input into events; all other code depends on events only.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class Event:
     Attributes
     ----------
     symbol : label or None
-        What happened; None if it is missing.
+        The label of the symbol; None if it is missing.
     key : label or None
-        Which of the interleaved sequences the symbol belongs to; None if there is only one.
+        The key of the symbol's sequence; None if sequences are not interleaved.
     time : float or None
-        When, in seconds since 1970 (UTC).
+        Time of the event in seconds since 1970 (UTC).
     fields : mapping of str to value
-        Further fields of the record, as they were read, for reports.
+        Further fields of the record, unchanged, for reports.
     ends : bool
         Whether the sequence of this key ends after this event.
     no_symbol : bool
-        There is no symbol, not even a missing one: the sequence of this key ends, and no more.
+        Whether the event has no symbol, not even a missing one, and only ends a sequence.
 
     Examples
     --------

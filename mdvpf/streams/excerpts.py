@@ -1,4 +1,4 @@
-"""Beginnings of values, for messages about input that may be of any length."""
+"""Shortened values for error messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST = 40  # characters
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, cut if it is long.
+    """Return the repr of a value, shortened if it is long.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""`FilterRun`: what `mdvpf filter` keeps in a checkpoint, the monitor and both ends of its stream.
+"""`FilterRun`: the checkpoint of `mdvpf filter`: monitor, input position and unwritten reports.
 
-The position in the input, the monitor and the reports that could not be written are one file, which
-is replaced as a whole: there is no moment at which a line counts as read and its report is lost.
+All three are in one file, which is replaced atomically. A line therefore never counts as read while
+its report is lost.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _LARGEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class OutputEnd:
-    """How far the file of ``--output`` was written.
+    """End of the file of ``--output``.
 
     Attributes
     ----------
     path : str
         The file.
     n_bytes : int
-        Its length.
+        Length of the file.
     tail : bytes
-        Digest of its last bytes, at most 4,096 of them.
+        Digest of its last bytes, at most 4,096.
     """
 
     path: str
@@ -41,16 +41,16 @@ class OutputEnd:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """Reports that were made and not written.
+    """Reports that are not written yet.
 
     Attributes
     ----------
     lines : bytes
-        The reports, each with its end.
+        The reports, each with a newline.
     n_sent : int
-        How many bytes of the first of them were written nevertheless.
+        Number of bytes of the first report that were already written.
     device, inode, n_bytes : int
-        The file that they went to, and its length then; all 0 if it was not a file.
+        The file with these bytes, and its length then; all 0 if the output was not a file.
     """
 
     lines: bytes = b""
@@ -63,22 +63,22 @@ class Outbox:
 @checkpoint.register("FilterRun")
 @dataclass(slots=True)
 class FilterRun(MonitorHolder):
-    """A monitor, how far its input was read, and what of its output is still to be written.
+    """A monitor, the position of its input, and the reports that are still to be written.
 
     Attributes
     ----------
     monitor : Monitor
     position : Position or None
-        How far the input was read; None in checkpoints that were made without one.
+        Position in the input; None in checkpoints that were made without one.
     inbox : bytes
-        What was read from a pipe after the position.
+        Bytes that were read from a pipe after the position.
     outbox : Outbox
         Reports that could not be written.
     output : OutputEnd or None
-        How far ``--output`` was written.
+        End of the file of ``--output``.
     has_ended : bool
-        Whether the run ended after this checkpoint. If not, it was killed, and what it took from a
-        pipe afterwards is lost.
+        Whether the run ended with this checkpoint. Otherwise it was killed later, and the bytes
+        that it read from a pipe after the checkpoint are lost.
 
     Examples
     --------

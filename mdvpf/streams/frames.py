@@ -17,7 +17,7 @@ _BATCH = 1 << 14  # rows
 
 
 def read_frame(frame: Any, fields: Fields) -> Iterator[Event]:
-    """Return the events of a data frame, one a row; a frame without the columns is an error.
+    """Return the events of a data frame, one for each row, or raise if a column is missing.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def read_frame(frame: Any, fields: Fields) -> Iterator[Event]:
 
 
 def read_parquet(file: BinaryIO, fields: Fields) -> Iterator[Event]:
-    """Yield the events of a Parquet file, one a row; only some thousand rows are in memory."""
+    """Yield the events of a Parquet file, one for each row; the file is read in batches."""
     with needed("a Parquet file", "pyarrow", "parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -64,7 +64,7 @@ def _parquet_rows(parquet: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, .
             columns = []
             for name in names:
                 column = batch.column(name)
-                if pa.types.is_timestamp(column.type):  # Python knows no nanoseconds
+                if pa.types.is_timestamp(column.type):  # datetime has no nanoseconds
                     column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
                 columns.append(column.to_pylist())
             yield from zip(*columns, strict=True)
@@ -76,7 +76,7 @@ def _check_columns(columns: Iterable[str], fields: Fields) -> None:
     found = list(columns)
     for name in fields.names:
         if name not in found:
-            raise ValueError(f"no column {name!r}; expected one, in {shown(found)}")
+            raise ValueError(f"no column {name!r}; expected one of {shown(found)}")
 
 
 def _events(rows: Iterable[tuple[Any, ...]], fields: Fields) -> Iterator[Event]:

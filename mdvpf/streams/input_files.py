@@ -1,4 +1,4 @@
-"""Whole files as bytes, lines and text: gzip is recognised by its first two bytes."""
+"""Read whole files as bytes, lines or text; gzip is recognised by its first two bytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import BinaryIO, cast
 from mdvpf.streams.excerpts import shown
 
 GZIP = b"\x1f\x8b"
-LONGEST_LINE = 1 << 24  # bytes: a file without lines must not fill the memory
+LONGEST_LINE = 1 << 24  # bytes; bounds the memory for a file without newlines
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, unpacked if it is packed by gzip.
+    """Open a file for reading bytes, and decompress it if gzip packed it.
 
-    Whatever is wrong with the file is a ValueError that names it.
+    Damaged gzip data is a ValueError that names the file.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     b'news'
     """
     with path.open("rb") as raw:
-        packed = raw.peek(2)[:2] == GZIP  # peek reads from the file only if nothing is there yet
+        packed = raw.peek(2)[:2] == GZIP  # peek keeps the bytes in the buffer
         try:
             if packed:
                 with gzip.GzipFile(fileobj=raw) as unpacked:
@@ -41,11 +41,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             else:
                 yield raw
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{path}: expected a whole file of gzip ({error})") from error
+            raise ValueError(f"{path}: expected a complete gzip file ({error})") from error
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file, each with its end; one that is too long is an error."""
+    """Yield the lines of a file with their newlines; a line that is too long is an error."""
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"{shown(line)}: expected lines of at most {LONGEST_LINE} bytes")
@@ -53,7 +53,7 @@ def read_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def text_lines(file: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a file in UTF-8, each with its end, without a byte order mark."""
+    """Yield the lines of a UTF-8 file with their newlines, without a byte order mark."""
     encoding = "utf-8-sig"
     for i, line in enumerate(read_lines(file)):
         try:

@@ -1,4 +1,4 @@
-"""When the keys of a stream were used last, so that those that nobody uses any more can end."""
+"""Time to live of keys: find those that were not used for too long."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mdvpf.predictor.vocabulary import label_from_json, label_to_json
 
 
 class KeyAges:
-    """The keys in use, with the time and the line of their last symbol, the oldest first.
+    """The keys in use with the time and the line of their last use, least recently used first.
 
-    Ages are counted in seconds where both events have times, else in lines. Time never goes back:
-    an event that comes late has the time of the latest one before it.
+    An age is in seconds if both events have times, else in lines. Time does not go back: an event
+    that is out of order gets the latest time so far.
 
     Parameters
     ----------
     time_to_live : float
-        A key that was not used for longer ends.
+        Age beyond which a key expires.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class KeyAges:
     def use(
         self, key: Label | None, time: float | None, line: int, max_keys: int | None = None
     ) -> None:
-        """Note that a key was used; of more than `max_keys`, forget those used longest ago."""
+        """Note that a key was used; beyond `max_keys`, forget the least recently used keys."""
         self._last_use.pop(key, None)
         self._last_use[key] = self._forward(time), line
         self._latest = self._last_use[key][0] if time is not None else self._latest
@@ -52,13 +52,13 @@ class KeyAges:
         self._last_use.pop(key, None)
 
     def expired(self, time: float | None, line: int) -> list[Label | None]:
-        """Return the keys whose time is over when an event of this time and line comes."""
+        """Return the keys that are expired at this time and line."""
         now = self._forward(time)
         found = []
         for key, (last_time, last_line) in self._last_use.items():
             age = line - last_line if now is None or last_time is None else now - last_time
             if age <= self.time_to_live:
-                break  # those that follow were used later
+                break  # the keys that follow were used later
             found.append(key)
         return found
 
@@ -85,7 +85,7 @@ class KeyAges:
         }
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Put such values back, or raise."""
+        """Restore what `to_values` returned, or raise."""
         latest = _read_time(values["latest"])
         last_use: dict[Label | None, tuple[float | None, int]] = {}
         for key, time, line in values["keys"]:
@@ -95,7 +95,7 @@ class KeyAges:
                 validate.integer("line", line, low=0, high=2**62),
             )
         if len(last_use) != len(values["keys"]) or set(values) != {"latest", "keys"}:
-            raise ValueError("keys: expected the ages of each, once")
+            raise ValueError("keys: expected each key once, and nothing but `latest` and `keys`")
         self._latest, self._last_use = latest, last_use
 
 

@@ -1,22 +1,23 @@
-"""Labels of a stream on one side, symbols of a predictor on the other.
+"""Translate between the labels of a stream and the symbols of a predictor.
 
-Lines hold text, and the labels of a vocabulary may be anything: a label stands for itself, and for
-its text. An open vocabulary takes labels as they come, text or not: there "1" and 1 are two labels,
-each of which stands for itself only.
+Lines contain text, but labels of a vocabulary need not be text. In a fixed vocabulary both a label
+and its text select the symbol. In an open vocabulary "1" and 1 are two different labels, and each
+selects only its own symbol.
 """
 
 from __future__ import annotations
 
 from mdvpf.predictor import Label, Predictor, Vocabulary, label_text
+from mdvpf.streams import excerpts
 
 
 class LabelTexts:
-    """Translates between what stands in a stream and the symbols of a predictor.
+    """Translates between labels in a stream and symbols of a predictor.
 
     Parameters
     ----------
     predictor : Predictor
-        Its vocabulary, if it has one, knows the labels; without, they are numbers.
+        Its vocabulary defines the labels. Without a vocabulary the labels are numbers.
     """
 
     def __init__(self, predictor: Predictor) -> None:
@@ -29,7 +30,7 @@ class LabelTexts:
             if other != symbol and not (self._vocabulary and self._vocabulary.is_open):
                 raise ValueError(
                     f"vocabulary: {self._labels[self._symbols[text]]!r} and {label!r} are both "
-                    f"{text!r} in a line; expected labels that differ there"
+                    f"{text!r} in a line; expected labels with different texts"
                 )
             self._symbols[label] = symbol
 
@@ -37,9 +38,10 @@ class LabelTexts:
         return text in self._symbols or (self._vocabulary is None and text.isdecimal())
 
     def symbol(self, label: Label, predictor: Predictor) -> int:
-        """Return the symbol of a label for the predictor that is to absorb it, or raise.
+        """Return the symbol of a label, or raise.
 
-        A new label of an open vocabulary has the number of symbols that there are so far.
+        In an open vocabulary a new label gets the next free number. `predictor` may be a copy of
+        the one whose vocabulary was passed before.
         """
         if self._vocabulary is None:
             return _read_number(label, predictor)
@@ -55,12 +57,12 @@ class LabelTexts:
         )
 
     def note(self, label: Label, predictor: Predictor) -> None:
-        """Let an open vocabulary take a label that was absorbed."""
+        """Add a label to an open vocabulary after the predictor has absorbed it."""
         if self._vocabulary is not None and self._vocabulary.is_open:
             _open_vocabulary(predictor).add(label)
 
     def label(self, symbol: int, predictor: Predictor) -> Label | None:
-        """Return the label of a symbol; None for the one that stands for what was never seen."""
+        """Return the label of a symbol; None for the symbol of all unseen labels."""
         if self._vocabulary is None:
             return symbol
         if self._vocabulary.is_open:
@@ -87,6 +89,5 @@ def _read_number(label: Label, predictor: Predictor) -> int:
 
 
 def shown(label: Label) -> str:
-    """Return the beginning of a label for a message."""
-    whole = label if isinstance(label, (str, bytes)) else label_text(label)
-    return repr(whole[:40]) + ("..." if len(whole) > 40 else "")
+    """Return a label for a message, shortened if it is long."""
+    return excerpts.shown(label if isinstance(label, (str, bytes)) else label_text(label))

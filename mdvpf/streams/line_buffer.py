@@ -1,7 +1,7 @@
-"""Bytes as they arrive, cut into lines; a line that is too long is cut, and all lines are counted.
+"""`LineBuffer`: split incoming bytes into lines; truncate lines that are too long.
 
-`mdvpf filter` reads with its own buffer: what was taken from a pipe and not yet absorbed is known,
-and goes to the checkpoint.
+`mdvpf filter` uses its own buffer because a checkpoint must store the bytes that were read from a
+pipe and not yet absorbed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import IO, NamedTuple
 
 from mdvpf.streams.position import SPAN
 
-LONGEST_LINE = 1 << 16  # bytes; a longer one is cut, so that no line can fill the memory
+LONGEST_LINE = 1 << 16  # bytes; longer lines are truncated to bound the memory
 _CHUNK = 1 << 18
 
 
@@ -22,9 +22,9 @@ class RawLine(NamedTuple):
     Attributes
     ----------
     content : bytes
-        The line with its end; of one that is too long, its beginning.
+        The line with its newline; only its beginning if it is too long.
     n_bytes : int
-        How many bytes it takes in the input.
+        Length of the line in the input.
     end : bytes or None
         The last bytes of a line that is too long.
     """
@@ -35,12 +35,12 @@ class RawLine(NamedTuple):
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the line was cut."""
+        """Whether the line was truncated."""
         return len(self.content) > LONGEST_LINE
 
 
 class LineBuffer:
-    r"""Bytes that were read and not yet used, as complete lines and the start of the next.
+    r"""Complete lines that were read and not yet used, and the start of the next line.
 
     Examples
     --------
@@ -54,8 +54,8 @@ class LineBuffer:
     def __init__(self) -> None:
         self._lines: deque[RawLine] = deque()
         self._rest = b""
-        self._n_cut = 0  # bytes of the unfinished line that were not kept
-        self._end = b""  # the last bytes of it, if it is too long
+        self._n_cut = 0  # bytes dropped from the unfinished line
+        self._end = b""  # its last bytes, if it is too long
 
     def feed(self, data: bytes) -> None:
         """Add bytes that were read."""
@@ -82,20 +82,20 @@ class LineBuffer:
 
     @property
     def unfinished(self) -> bytes:
-        """The start of a line whose end has not come."""
+        """The start of a line whose newline has not arrived."""
         return self._rest
 
     def give_back(self, line: RawLine) -> None:
-        """Put the line that was taken last back in its place."""
+        """Put back the line that `next` returned last."""
         self._lines.appendleft(line)
 
     def finish(self) -> None:
-        """Take the start of a line for all of it."""
+        """Complete the unfinished line as it is, without a newline."""
         if self._rest:
             self._finish()
 
     def content(self) -> bytes:
-        """Return what is in the buffer, such that feeding it to another gives the same lines."""
+        """Return bytes that give the same lines when they are fed to another buffer."""
         lines = [
             line.content if line.content.endswith(b"\n") else line.content + b"\n"
             for line in self._lines
@@ -103,7 +103,7 @@ class LineBuffer:
         return b"".join(lines) + self._rest
 
     def _extend(self, data: bytes) -> None:
-        """Add bytes to the unfinished line, of which no more is kept than it takes to cut it."""
+        """Add bytes to the unfinished line; keep only its first `LONGEST_LINE` + 1 bytes."""
         room = LONGEST_LINE + 1 - len(self._rest)
         if len(data) <= room and not self._n_cut:
             self._rest += data
@@ -126,7 +126,7 @@ def _raw_line(line: bytes) -> RawLine:
 
 
 def raw_lines(file: IO[bytes], n_bytes: int) -> Iterator[RawLine]:
-    """Yield the lines of a file up to a position."""
+    """Yield the lines in the next `n_bytes` bytes of a file."""
     buffer = LineBuffer()
     while n_bytes:
         data = file.read(min(n_bytes, _CHUNK))

@@ -1,9 +1,9 @@
-"""The methods that a user can name, and the predictor that each name stands for.
+"""The methods that a user can name, and the predictors that they denote.
 
-The names are those of tables, figures and command lines: the five filters, Markov chains by their
-order, context trees and Pitman-Yor trees by their depth, `SoftHMM`, and the mixtures `auto` and
-`evidence`. `resolve_method` reads a name, `settings_of` says what can be set about a method, and
-`make_predictor` makes it.
+Tables, figures and command lines use these names: the five filters, Markov chains by their order,
+context trees and Pitman-Yor trees by their depth, `SoftHMM`, and the mixtures `auto` and
+`evidence`. `resolve_method` parses a name, `settings_of` lists the settings of a method, and
+`make_predictor` builds it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mdvpf.model import Gaussian, InfiniteHMM, NumberFamily, Poisson
 from mdvpf.model.algorithms import MDVPA, SMC, VPA, Algorithm, OptimalResampling, ParticleLearning
 from mdvpf.predictor import Predictor
 
-BASE = "MD-VPA"  # what the others are compared with
+BASE = "MD-VPA"  # the method that all others are compared with
 ALGORITHMS: dict[str, Algorithm] = {
     "SMC": SMC(),
     "VPA": VPA(),
@@ -38,7 +38,7 @@ MARKOV_ORDERS = (0, 1, 2)
 TREE_DEPTHS = (1, 2, 3)
 PITMAN_YOR_DEPTHS = (3, 5, 8)
 PITMAN_YOR_MIXTURE = "PitmanYorMixture"
-PITMAN_YOR_SHARE = 0.001  # docs/decisions.md tells how it was chosen
+PITMAN_YOR_SHARE = 0.001  # docs/decisions.md explains the choice
 SOFT_HMM = "SoftHMM"
 EVIDENCE = "evidence"
 AUTO = "auto"
@@ -49,7 +49,7 @@ COMPARED = (
     *(f"Markov {order}" for order in MARKOV_ORDERS),
     *(f"ContextTree {depth}" for depth in TREE_DEPTHS),
 )
-# Not in the tables of the paper's experiments, which have the names above.
+# The tables of the paper's experiments do not include these.
 LEARNERS = (
     *(f"PitmanYorTree {depth}" for depth in PITMAN_YOR_DEPTHS),
     PITMAN_YOR_MIXTURE,
@@ -66,9 +66,9 @@ SETTINGS = (*MODEL_SETTINGS, *ALGORITHM_SETTINGS)
 
 
 def resolve_method(name: str, names: Collection[str] = METHODS, *, argument: str = "method") -> str:
-    """Return the name of a method as tables spell it, or raise.
+    """Return the canonical spelling of a method's name, or raise.
 
-    Upper and lower case, spaces, hyphens and underscores make no difference.
+    Case, spaces, hyphens and underscores are ignored.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def resolve_method(name: str, names: Collection[str] = METHODS, *, argument: str
     names : collection of str, default METHODS
         The names to choose from.
     argument : str, default "method"
-        What the error message calls the name.
+        Name of the argument in the error message.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _letters(name: str) -> str:
 
 
 def settings_of(method: str) -> tuple[str, ...]:
-    """Return what can be set about a method, `particles` included.
+    """Return the names of a method's settings, `particles` included.
 
     Examples
     --------
@@ -119,14 +119,14 @@ def settings_of(method: str) -> tuple[str, ...]:
 
 
 def check_settings(methods: Sequence[str], settings: Mapping[str, Any]) -> None:
-    """Raise if there is a setting that none of the methods has.
+    """Raise if none of the methods has one of the settings.
 
     Parameters
     ----------
     methods : sequence of str
         Names, as in `METHODS`.
     settings : mapping of str to value
-        Those of `SETTINGS`, and `particles`, that are set.
+        Names from `SETTINGS`, or `particles`, and their values.
 
     Examples
     --------
@@ -141,8 +141,8 @@ def check_settings(methods: Sequence[str], settings: Mapping[str, Any]) -> None:
             continue
         if list(methods) == [AUTO]:
             raise ValueError(
-                f"{setting}={value!r}: auto has filters of many settings; expected only with the "
-                "name of one, such as MD-VPA"
+                f"{setting}={value!r}: auto chooses the settings of its filters; expected only "
+                "with the name of a single filter, such as MD-VPA"
             )
         owners = [name for name in ALGORITHMS if setting in settings_of(name)]
         expected = "a filter" if len(owners) == len(ALGORITHMS) else " or ".join(owners)
@@ -154,7 +154,7 @@ def check_settings(methods: Sequence[str], settings: Mapping[str, Any]) -> None:
 
 
 def configured_algorithm(name: str, settings: Mapping[str, Any]) -> Algorithm:
-    """Return the algorithm of a name, with those of the settings that it has.
+    """Return the algorithm of a name with the settings that apply to it.
 
     Examples
     --------
@@ -174,20 +174,20 @@ def make_predictor(
     seed: int | np.random.SeedSequence | None = None,
     **settings: Any,
 ) -> Predictor:
-    """Return the predictor of a name.
+    """Build the predictor of a name.
 
     Parameters
     ----------
     name : str
-        One of `METHODS`, as `resolve_method` reads it.
+        One of `METHODS`, in any spelling that `resolve_method` accepts.
     n_symbols : int
         Size of the alphabet.
     particles : int, optional
-        Number of particles; of `auto` in all its filters together.
+        Number of particles; for `auto` the total of all its filters.
     seed : int or SeedSequence, optional
         Seed of the random numbers.
     **settings
-        Those of `SETTINGS` that are set; the method must have them, see `settings_of`.
+        Names from `SETTINGS` and their values. The method must have them (see `settings_of`).
 
     Examples
     --------
@@ -206,7 +206,7 @@ def make_predictor(
         size = () if particles is None else (particles,)
         return auto(n_symbols, *size, rng=seed, **settings)
     if name in ALGORITHMS:
-        model = InfiniteHMM(n_symbols, **_of_the_model(settings))
+        model = InfiniteHMM(n_symbols, **_model_settings(settings))
         algorithm = configured_algorithm(name, settings)
         return ParticleFilter(
             model, algorithm, PARTICLES if particles is None else particles, rng=seed
@@ -294,19 +294,20 @@ def make_number_filter(
     """
     name = resolve_method(name, ALGORITHMS)
     check_settings([name], settings)
-    model = InfiniteHMM(emission=family, **_of_the_model(settings))
+    model = InfiniteHMM(emission=family, **_model_settings(settings))
     algorithm = configured_algorithm(name, settings)
     return ParticleFilter(model, algorithm, PARTICLES if particles is None else particles, rng=seed)
 
 
-def _of_the_model(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name in MODEL_SETTINGS}
 
 
 def method_of(predictor: Predictor) -> str | None:
-    """Return the name that stands for a predictor whatever its `SETTINGS` are, else None.
+    """Return the name of a predictor's method, ignoring `SETTINGS`; None if it has no name.
 
-    What has no name in `METHODS` differs in more: SMC that resamples in another way, say.
+    A predictor without a name differs from `METHODS` in something else, such as an SMC filter with
+    another resampling scheme.
 
     Examples
     --------
@@ -345,7 +346,7 @@ def method_of(predictor: Predictor) -> str | None:
 
 
 def found_settings(predictor: Predictor) -> dict[str, Any]:
-    """Return the settings that a predictor has, those that could be set about it.
+    """Return the settings of a predictor, as names and values.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""A stream as it arrives: lines of text in, one report a line out, and all of it in a checkpoint.
+"""`Monitor`: a live stream: one line or event in, one report out.
 
-A `Monitor` puts a detector at the end of a stream. It reads a line through a format, which makes it
-an event, says what the predictor expected in its place, lets the predictor absorb it, and the
-detector judge the surprise. It counts the lines, and ends the keys that nobody uses any more.
-`mdvpf filter` is this with a file at each end.
+For each line, a format parses the event, the predictor predicts its symbol and then absorbs it, and
+the detector judges the surprise. The monitor counts the lines, ends keys that are no longer used,
+and saves everything in a checkpoint. `mdvpf filter` runs a monitor on files and pipes.
 """
 
 from __future__ import annotations
@@ -33,45 +32,45 @@ __all__ = ["Monitor", "MonitorHolder", "Report"]
 
 MAX_KEYS = 10_000  # by default
 Expected = tuple[tuple[Label, float], ...]  # symbols and their probabilities
-MANY_SYMBOLS = 1000  # from here on reports name no expected symbols unless they are asked for
+MANY_SYMBOLS = 1000  # with more, reports name no expected symbols by default
 
 
 class MonitorHolder(checkpoint.Saveable):
-    """Base of what is saved around a monitor; `Monitor.load` takes the monitor out of it."""
+    """Base of classes that are saved with a monitor; `Monitor.load` extracts the monitor."""
 
     monitor: Monitor
 
 
 @checkpoint.register("Monitor")
 class Monitor(checkpoint.Saveable):
-    r"""A detector and its predictor at the end of a stream of lines, or of events.
+    r"""A detector with its predictor on a stream of lines or events.
 
-    By default a line holds one symbol: a label, if the predictor has a vocabulary, else a number in
-    ``0..n_symbols-1``. A label that is not text stands in the line as JSON writes it: 7 is
-    ``7``, the tuple ("a", 7) is ``["a", 7]``. Space around it does not count. An empty line
-    ends a sequence. Other formats are those of `mdvpf.streams.formats`. Of a predictor over numbers
-    a line holds a number, or as many as an observation has, with space between.
+    By default a line has one symbol: a label if the predictor has a vocabulary, else an integer in
+    ``0..n_symbols-1``. A label that is not text is written in JSON: 7 is ``7``, the tuple
+    ("a", 7) is ``["a", 7]``. Surrounding white space is ignored. An empty line ends a sequence.
+    `mdvpf.streams.formats` has other formats. For a predictor over numbers a line has the numbers
+    of one observation, separated by spaces.
 
     Parameters
     ----------
     detector : SurpriseDetector or Predictor
-        What absorbs and judges the symbols; a predictor gets a detector as it is by default. It is
-        the monitor's from now on.
+        The detector, or a predictor that gets a detector with default settings. The monitor takes
+        ownership of it.
     missing : str, optional
-        The text of a line whose symbol is missing. Other formats than that of lines have an option
+        Text of a line whose symbol is missing. Formats other than plain lines have their own option
         for it.
     format : LineFormat, optional
-        What `read` makes events of lines with; it is the monitor's from now on.
+        The format that parses lines into events. The monitor takes ownership of it.
     max_keys : int, default 10,000
-        At most so many keys are in use: another one ends that which was used longest ago. A limit
-        of the predictor, such as that of `auto`, is kept unless another one is passed here.
+        Largest number of keys in use. A new key beyond it ends the least recently used one. A
+        limit of the predictor, such as that of `auto`, is kept unless another one is passed.
     key_ttl : float, optional
-        Time to live of keys: one that was not used for longer ends. In seconds, by the times of
-        events; where they have none, in lines.
+        Time to live: a key that was not used for longer ends. In seconds of the events' times, or
+        in lines for events without times.
     n_expected : int, optional
-        How many of the likeliest symbols a report names, at most 3. The distribution of the next
-        symbol takes many times as long as a step if there are many symbols, so the default is 3 up
-        to 1,000 symbols, and then 0; over numbers it is always 0.
+        How many of the likeliest symbols a report names, at most 3. With many symbols, computing
+        their distribution takes many times as long as a step. The default is therefore 3 up to
+        1,000 symbols, and 0 for more. Over numbers it is always 0.
 
     Attributes
     ----------
@@ -82,7 +81,7 @@ class Monitor(checkpoint.Saveable):
     n_expected : int or None
         As passed.
     n_lines : int
-        How many lines were read, those that were skipped among them.
+        Number of lines so far, including skipped ones.
 
     Examples
     --------
@@ -170,7 +169,7 @@ class Monitor(checkpoint.Saveable):
         Raises
         ------
         ValueError
-            If the line is malformed; then it is not counted, and nothing has changed.
+            If the line is malformed. It is then not counted, and the monitor is unchanged.
 
         Examples
         --------
@@ -202,7 +201,7 @@ class Monitor(checkpoint.Saveable):
         Parameters
         ----------
         event : Event
-            What happened.
+            The event.
 
         Returns
         -------
@@ -212,8 +211,8 @@ class Monitor(checkpoint.Saveable):
         Raises
         ------
         ValueError
-            If the symbol is none of the predictor's, or the time is not finite; then it is not
-            counted, and nothing has changed.
+            If the predictor does not know the symbol, or the time is not finite. The event is then
+            not counted, and the monitor is unchanged.
 
         Examples
         --------
@@ -246,7 +245,7 @@ class Monitor(checkpoint.Saveable):
         symbol = None if label is None else texts.symbol(label, reader)
         if key is not None:
             self.detector._check_keys()
-        # The event is good: from here on things change.
+        # All checks are done; from here on the state changes.
         if self._ages is not None:
             for old in self._ages.expired(time, self.n_lines):
                 self.detector._expire(old)
@@ -269,10 +268,10 @@ class Monitor(checkpoint.Saveable):
             step, missing=symbol is None, symbol=symbol, key=key, probabilities=probabilities
         )
         mean_states = _mean_states(reader, step)
-        shown = None if symbol is None else texts.label(symbol, reader)
+        own_label = None if symbol is None else texts.label(symbol, reader)
         log_predictive = step.log_predictive
         return self._report(
-            event, key, time, shown, log_predictive, mean_states, expected, detection
+            event, key, time, own_label, log_predictive, mean_states, expected, detection
         )
 
     def _limit_keys(self, reader: Predictor) -> None:
@@ -316,13 +315,13 @@ class Monitor(checkpoint.Saveable):
         )
 
     def _predict(self, reader: Predictor, key: Label | None) -> NDArray[np.float64] | None:
-        """Return the distribution of the next symbol of a key, if anybody wants it."""
+        """Return the distribution of the next symbol of a key, if it is needed."""
         if self._n_named(reader) == 0 and not self.detector.wants_entropy:
             return None
         return reader.predict_proba() if key is None else reader.predict_proba(key=key)
 
     def _n_named(self, reader: Predictor) -> int:
-        """Return how many expected symbols a report names."""
+        """Return the number of expected symbols in a report."""
         if reader._family is not None:
             return 0
         if self.n_expected is not None:
@@ -330,7 +329,7 @@ class Monitor(checkpoint.Saveable):
         return N_EXPECTED if reader.n_symbols <= MANY_SYMBOLS else 0
 
     def _expected(self, reader: Predictor, distributions: NDArray[np.float64]) -> list[Expected]:
-        """Return the likeliest symbols of each row; one that was never seen has no name."""
+        """Return the likeliest symbols of each row, without the symbol of unseen labels."""
         n = min(self._n_named(reader), distributions.shape[1])
         symbols, probabilities = _likeliest(distributions, n)
         label = self._texts.label
@@ -407,12 +406,14 @@ class Monitor(checkpoint.Saveable):
         discount: Callable[[int], float] | None = None,
         emission: Any = None,
     ) -> Self:
-        """Read a checkpoint, of a detector or a predictor too: then no line was read yet.
+        """Load a checkpoint of a monitor, of `mdvpf filter`, of a detector or of a predictor.
+
+        A detector or a predictor becomes a new monitor without any lines.
 
         Parameters
         ----------
         file : path or binary file
-            What `save` wrote, or `mdvpf filter`.
+            The checkpoint.
         discount, emission
             As for `Predictor.load`.
 
@@ -459,7 +460,8 @@ class Monitor(checkpoint.Saveable):
             values["format"] = make_format(form["name"], form["options"], form["state"])
             values.pop("missing")
         elif values["missing"] is not None and _is_open(state.parts["detector"]):
-            # An event may have brought a label that is the same text: no reason to refuse it now.
+            # Pass `missing` through the format: the constructor would refuse it if an event has
+            # meanwhile brought a label with the same text.
             values["format"] = make_format("lines", {"missing": values.pop("missing")})
         self = cls(state.parts["detector"], **values)
         if (ages is None) != (self._ages is None):
@@ -490,7 +492,7 @@ def _mean_states(predictor: Predictor, step: Step) -> float | None:
 def _likeliest(
     distributions: NDArray[np.float64], n: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the n likeliest symbols of each row, the first of equals first, and how likely."""
+    """Return the n likeliest symbols of each row, and their probabilities; ties by number."""
     rows = np.arange(len(distributions))
     symbols = np.empty((len(rows), n), dtype=np.intp)
     probabilities = np.empty((len(rows), n))

@@ -1,8 +1,9 @@
-"""How far an input was read, and a fingerprint of what was read, to know the input again.
+"""`Position`: an offset in an input, with digests that identify the bytes before it.
 
-The fingerprint of an input consists of BLAKE2b digests: of its first bytes, of the last ones before
-the position, and of every line, each with the digest of the lines before it. The first two are
-compared whenever a file is read again; the third takes reading everything (`mdvpf verify`).
+There are three BLAKE2b digests: of the first bytes, of the last bytes before the position, and a
+chain over all lines, where each digest covers a line and the digest before it. The first two are
+compared whenever a file is opened again. Comparing the chain means reading the whole file
+(`mdvpf verify`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import IO, Any, Self
 
 from mdvpf._support import validate
 
-SPAN = 4096  # bytes at each end of what was read that are compared
+SPAN = 4096  # bytes in the digests of the first and of the last bytes
 DIGEST_BYTES = 16
 _LARGEST = 2**62
 _CHUNK = 1 << 16
@@ -31,24 +32,24 @@ def digest(*contents: bytes | bytearray) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    r"""How far an input was read.
+    r"""The end of the bytes of an input that were read.
 
     Attributes
     ----------
     n_bytes : int
-        Bytes of the input that were read; lines that are not finished do not count.
+        Number of bytes that were read, in complete lines.
     n_lines : int
-        Lines that they are.
+        Number of these lines.
     head_bytes, tail_bytes : int
-        How many of the first and of the last of these bytes are in the digests.
+        Number of bytes in the digests `head` and `tail`.
     head, tail : bytes
-        Digests of the first bytes, and of the last ones.
+        Digests of the first and of the last of these bytes.
     chain, chain_before : bytes
-        Digest of all lines, also of the inputs before this one; that before this one.
+        Digest of all lines, including earlier inputs; the same digest at the start of this input.
     path : str or None
-        The file; None if it was no file but a pipe.
+        The file; None for a pipe.
     device, inode : int
-        Of the file, which keeps them when it gets another name.
+        Device and inode of the file, which do not change when it is renamed.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class Position:
     inode: int = 0
 
     def is_in(self, file: IO[bytes]) -> bool:
-        """Tell whether a file begins with what was read, as far as its ends tell."""
+        """Tell whether a file has the bytes that were read, judging by `head` and `tail`."""
         file.seek(0)
         head = file.read(self.head_bytes)
         if len(head) < self.head_bytes or digest(head) != self.head:
@@ -87,7 +88,7 @@ class Position:
         return digest(tail) == self.tail
 
     def next_input(self) -> Position:
-        """Return the start of another input, which goes on where this one ends."""
+        """Return the start of the input that follows this one."""
         return Position(chain=self.chain, chain_before=self.chain)
 
     def to_values(self) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class Position:
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:
-        """Return what `to_values` was called on, or raise."""
+        """Return the position that `to_values` was called on, or raise."""
         values = dict(values)
         n_bytes = validate.integer("n_bytes", values.pop("n_bytes"), low=0, high=_LARGEST)
         n_lines = validate.integer("n_lines", values.pop("n_lines"), low=0, high=n_bytes)
@@ -131,12 +132,12 @@ class Position:
 
 
 class Progress:
-    """A position that moves with every line.
+    """A position that advances line by line.
 
     Parameters
     ----------
     start : Position, optional
-        Where to go on.
+        The position to continue from.
     """
 
     def __init__(self, start: Position | None = None) -> None:
@@ -149,19 +150,19 @@ class Progress:
             self._start.inode,
         )
         self._chain = self._start.chain
-        # Of an input that is not read again from its start the digest of the head stays as it is.
+        # None: reading continues in the middle of the input, and the digest of the head is kept.
         self._head: bytearray | None = bytearray() if not self.n_bytes else None
         self._tail = bytearray()
 
     def add(self, line: bytes, n_bytes: int, end: bytes | None = None) -> None:
-        """Move past a line.
+        """Advance past a line.
 
         Parameters
         ----------
         line : bytes
-            The line with its end; of one that is too long, its beginning.
+            The line with its newline; only its beginning if it is too long.
         n_bytes : int
-            How many bytes it takes in the input.
+            Length of the line in the input.
         end : bytes, optional
             The last bytes of a line that is too long.
         """
@@ -175,7 +176,7 @@ class Progress:
             del self._tail[:-SPAN]
 
     def position(self) -> Position:
-        """Return the present position."""
+        """Return the current position."""
         start, tail = self._start, self._tail[-SPAN:]
         head = start.head if self._head is None else digest(self._head)
         head_bytes = start.head_bytes if self._head is None else len(self._head)
@@ -195,5 +196,5 @@ class Progress:
         )
 
     def next_input(self) -> Progress:
-        """Return the start of another input, which goes on where this one ends."""
+        """Return the start of the input that follows this one."""
         return Progress(self.position().next_input())

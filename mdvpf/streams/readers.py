@@ -1,8 +1,8 @@
-"""A user's own stream from a file, for the commands: one alphabet, symbols, sequences or keys.
+"""`read_file` and `read_files`: streams in files of the user, for the commands.
 
-Plain files have one symbol a line, or characters. All other formats have fields, and `column`
-names that of the symbol. Whatever stands there is a symbol; equal values are equal symbols. A
-file that is most likely not what the options say is refused, or read with a warning.
+Plain files have one symbol a line, or characters as symbols. Other formats have fields, and
+`column` names the field of the symbol; its values become symbols. A file that seems to contradict
+the options is refused, or read with a warning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mdvpf.streams.event_tables import Collected
 from mdvpf.streams.events import Event
 from mdvpf.streams.excerpts import shown
 from mdvpf.streams.input_files import opened, text_lines
-from mdvpf.streams.looks import check_looks
+from mdvpf.streams.plain_lines import check_plain_lines
 from mdvpf.streams.reading import FILE_FORMATS, XES, format_of, read_events
 
 _WITHOUT_COLUMNS = ("lines", "text", "journal", XES)
@@ -40,13 +40,13 @@ class FileStream:
     symbols : ndarray of int64
         The symbols, as indices of `labels`; a masked array if some are missing.
     labels : tuple of labels
-        What the symbols stand for, in alphabetical order.
+        The labels of the symbols, in alphabetical order.
     lengths : ndarray of int64 or None
-        Lengths of the sequences that `symbols` joins; None if there is one, or if there are keys.
+        Lengths of the concatenated sequences; None for a single one, or with keys.
     keys : list of labels or None
-        The key of each symbol, if there are keys.
+        The key of each symbol; None without keys.
     times : ndarray of float64 or None
-        The time of each symbol in seconds since 1970, if there are times.
+        The time of each symbol in seconds since 1970; None without times.
     fields : mapping of str to list
         The values of `pass_fields`, one for each symbol.
     """
@@ -66,7 +66,7 @@ class FileStream:
 
     @property
     def is_interleaved(self) -> bool:
-        """Whether a key comes back after another one; if none does, keys are only sequences.
+        """Whether the symbols of any key are not contiguous.
 
         Examples
         --------
@@ -79,9 +79,7 @@ class FileStream:
         return sum(1 for _ in groupby(keys)) > len(set(keys))
 
     def grouped(self) -> FileStream:
-        """Return the stream with its keys one after the other, as sequences without keys.
-
-        They come in the order in which they begin.
+        """Return the stream with each key as one sequence, in the order of first appearance.
 
         Examples
         --------
@@ -93,11 +91,11 @@ class FileStream:
         """
         if self.keys is None:
             return self
-        places: dict[Label, list[int]] = {}
+        indices: dict[Label, list[int]] = {}
         for i, key in enumerate(self.keys):
-            places.setdefault(key, []).append(i)
-        order = np.array([i for each in places.values() for i in each], dtype=np.int64)
-        lengths = np.array([len(each) for each in places.values()], dtype=np.int64)
+            indices.setdefault(key, []).append(i)
+        order = np.array([i for each in indices.values() for i in each], dtype=np.int64)
+        lengths = np.array([len(each) for each in indices.values()], dtype=np.int64)
         return FileStream(
             self.name,
             self.symbols[order],
@@ -115,7 +113,7 @@ def read_file(path: Path, **options: Any) -> FileStream:
     Parameters
     ----------
     path : Path
-        The file, in UTF-8 if it is text; packed by gzip or not.
+        The file, in UTF-8 if it is text. It may be packed by gzip.
     **options
         As for `read_files`.
 
@@ -151,18 +149,18 @@ def read_files(
     paths : sequence of Path
         The files.
     column : str, optional
-        The field of the symbol: a column of a CSV file, the path of a field in JSON lines.
+        Field of the symbol: a column of a table, or a path in JSON lines.
     breaks : str, optional
         A new sequence starts where the value of this field changes.
     text : bool, default False
         Read characters, with blank lines between sequences.
     format : str, optional
-        As for `read_events`; by default as the name of the file says, else "csv" with `column`,
-        and "lines" without.
+        As for `read_events`. By default the suffix of the file decides; for an unknown suffix "csv"
+        with `column` and "lines" without.
     least_labels : int, default 2
-        How many different symbols the files must have together, at least.
+        Smallest number of distinct symbols that the files must have together.
     **options
-        `key`, `time`, `by_time` and all else that `read_events` takes.
+        `key`, `time`, `by_time` and all other options of `read_events`.
 
     Examples
     --------
@@ -225,13 +223,13 @@ def _events(
         name = "csv"
     if name == "lines":
         if breaks is not None:
-            raise ValueError(f"breaks={breaks!r}: expected only with column, the column of symbols")
+            raise ValueError(f"breaks={breaks!r}: expected only with column, the field of symbols")
         if format is None:
-            check_looks(path)
+            check_plain_lines(path)
     elif column is None and name not in _WITHOUT_COLUMNS:
         raise ValueError(
-            f"{path}: column is not given; expected --column, the name of the field of the symbol "
-            f"in {name} (or --format lines, if every line is a symbol)"
+            f"{path}: column is not given; expected --column, the field of the symbol in {name} "
+            "(or --format lines, if every line is a symbol)"
         )
     passed = options.get("pass_fields") or ()
     if breaks is None:
@@ -242,11 +240,11 @@ def _events(
             dict.fromkeys([*([passed] if isinstance(passed, str) else passed), breaks])
         ),
     }
-    return _broken(path, read_events(path, format=name, symbol=column, **others), breaks)
+    return _split(path, read_events(path, format=name, symbol=column, **others), breaks)
 
 
-def _broken(path: Path, events: Iterable[Event], breaks: str) -> Iterator[Event]:
-    """Yield events, with an end where the value of a field changes; warn if one comes back."""
+def _split(path: Path, events: Iterable[Event], breaks: str) -> Iterator[Event]:
+    """Yield events, and end the sequence where a field changes; warn if a value comes back."""
     previous: Any = None
     left: set[str] = set()
     back: str | None = None
@@ -261,9 +259,9 @@ def _broken(path: Path, events: Iterable[Event], breaks: str) -> Iterator[Event]
         yield event
     if back is not None:
         warnings.warn(
-            f"{path}: {back} in {breaks!r} comes back after other values, and every time a new "
-            f"sequence starts; if the sequences are interleaved, --key {breaks} keeps each "
-            f"together (instead of --breaks {breaks})",
+            f"{path}: {back} in {breaks!r} comes back after other values, and each time starts a "
+            f"new sequence; if the sequences are interleaved, use --key {breaks} instead of "
+            f"--breaks {breaks}",
             stacklevel=2,
         )
 

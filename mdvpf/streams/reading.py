@@ -1,7 +1,7 @@
-"""`read_events`: whole files and data frames of any format.
+"""`read_events`: read whole files and data frames of any format.
 
-A live stream comes line by line (`mdvpf.streams.formats`). A whole file may also be Parquet or an
-XES log, its CSV cells may go on in the next line, and it can be sorted by time.
+Live streams are read line by line (`mdvpf.streams.formats`). A whole file may also be Parquet or an
+XES log, its CSV cells may contain newlines, and its events can be sorted by time.
 """
 
 from __future__ import annotations
@@ -40,28 +40,29 @@ _SUFFIXES = {
 def read_events(
     source: Any, *, format: str | None = None, by_time: bool = False, **options: Any
 ) -> Iterator[Event]:
-    r"""Return the events of a file or a data frame, one after the other.
+    r"""Yield the events of a file or a data frame.
 
     Parameters
     ----------
     source : str, Path or data frame
-        A file, packed by gzip or not; or a frame of pandas, polars or Arrow (extra `frames`).
+        A file, which may be packed by gzip; or a frame of pandas, polars or Arrow (extra `frames`).
     format : str, optional
         Format of the file: one of `make_format`, "parquet" (extra `parquet`) or "xes". By default
-        the suffix of its name says it, and a file with any other has lines.
+        the suffix decides; an unknown suffix means "lines".
     by_time : bool, default False
-        Sort the events by time, which needs room for all of them. Those with equal times stay in
-        order.
+        Sort the events by time, which keeps all of them in memory. Events with equal times keep
+        their order.
     **options
-        `symbol`, `key`, `time` and the others, as for `make_format`. They name columns of a
-        frame, and attributes of the events of an XES log; those of its traces begin with
-        ``case:``. There, unless given, `symbol` is ``concept:name``, `key` is
-        ``case:concept:name``, and `time` is ``time:timestamp``.
+        `symbol`, `key`, `time` and the other options of `make_format`. For a frame they name
+        columns. For an XES log they name attributes of events, or with the prefix ``case:``
+        attributes of traces; the defaults there are ``concept:name`` for `symbol`,
+        ``case:concept:name`` for `key` and ``time:timestamp`` for `time`.
 
     Returns
     -------
     iterator of Event
-        What is wrong with the input is a ValueError that names the file, and the line or row.
+        It raises a ValueError with the name of the file and the line or row if the input is
+        malformed.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def read_events(
 
 
 def format_of(path: Path) -> str:
-    """Return the format that the name of a file tells, "lines" if it does not.
+    """Return the format of a file by its suffix; "lines" if the suffix is unknown.
 
     Examples
     --------
@@ -104,7 +105,7 @@ _Read = Callable[[BinaryIO], Iterator[Event]]
 
 
 def _reader(name: str, options: Mapping[str, Any]) -> _Read:
-    """Return the function that reads a format; its errors do not have the name of the file."""
+    """Return the function that reads a format; its errors do not name the file."""
     validate.choice("format", name, FILE_FORMATS)
     if name == XES:
         check_options(name, FIELD_OPTIONS, options)
@@ -121,7 +122,7 @@ def _reader(name: str, options: Mapping[str, Any]) -> _Read:
         fields = _fields(name, options, "delimiter")
         delimiter = read_delimiter(options.get("delimiter"), DELIMITERS[name])
         return lambda file: read_rows(text_lines(file), fields, delimiter)
-    make_format(name, options)  # refuses now what is wrong with the options
+    make_format(name, options)  # raises now if the options are wrong
     return lambda file: _parsed(file, make_format(name, options))
 
 
@@ -152,12 +153,12 @@ def _parsed(file: BinaryIO, line_format: LineFormat) -> Iterator[Event]:
 
 
 def _sorted(events: Iterator[Event]) -> Iterator[Event]:
-    """Yield events by time; a sequence that had an end has it after its last event."""
+    """Yield events sorted by time; a sequence that was ended now ends after its last event."""
     found: list[tuple[float, tuple[Label | None, int], Event]] = []
     n_ended: dict[Label | None, int] = {}
     for event in events:
         if not event.no_symbol and event.time is None:
-            raise ValueError(f"by_time=True: {event} has no time; expected time, the field of it")
+            raise ValueError(f"by_time=True: {event} has no time; expected time, its field")
         sequence = event.key, n_ended.get(event.key, 0)
         if event.time is not None:
             found.append((event.time, sequence, event))

@@ -1,12 +1,12 @@
-"""`Fields`: which field of a record is the symbol, which the key, which the time.
+"""`Fields`: map the fields of a record to the symbol, the key and the time of an event.
 
-Every reader of records (JSON lines, CSV, data frames, event logs) makes its events here, so
-that a value means the same in all of them:
+All readers of records (JSON lines, CSV, data frames, event logs) build events here, so a value has
+the same meaning in all of them:
 
-- text is a label as it is, a whole number is that integer, another number its text, true and
-  false are the texts "true" and "false";
-- None, null, NaN, pd.NA and NaT are a missing symbol, and an error as a key or time;
-- a field that a record does not have is an error, except among those that are passed through.
+- text is a label as it is; a whole number is an integer, any other number its text; true and false
+  are the texts "true" and "false";
+- None, null, NaN, pd.NA and NaT are a missing symbol; as a key or a time they are an error;
+- an absent field is an error, unless it is only passed through to reports.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from mdvpf.streams.times import ISO, TIME_UNITS, seconds
 
 FIELD_OPTIONS = ("symbol", "key", "time", "time_unit", "pass_fields", "missing", "end")
 
-_DEEPEST = 50  # levels of a field that is passed through
+_DEEPEST = 50  # nesting levels of a field that is passed through
 
 
 class Fields:
-    """The options of a reader of records, checked, and the event of a record by them.
+    """Checked options of a reader of records; `event` applies them to a record.
 
     Parameters
     ----------
     options : mapping
-        Of `FIELD_OPTIONS`, as `make_format` has them; those that are None count as not given.
+        Values of `FIELD_OPTIONS`, as for `make_format`. None is the same as an absent option.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Fields:
     end : frozenset of str
         As passed.
     given : dict
-        The options that were given, as JSON can write them.
+        The options that are not None, ready for JSON.
 
     Examples
     --------
@@ -70,19 +70,19 @@ class Fields:
         self.time_unit = ISO if unit is None else validate.choice("time_unit", unit, TIME_UNITS)
         if unit is not None:
             if self.time is None:
-                raise ValueError(f"time_unit={unit!r}: expected only with time, the field of it")
+                raise ValueError(f"time_unit={unit!r}: expected only with time, the field of times")
             self.given["time_unit"] = self.time_unit
         if self.missing is not None and self.missing in self.end:
-            raise ValueError(f"end={self.missing!r}: expected another text than missing has")
+            raise ValueError(f"end={self.missing!r}: expected a text that differs from missing")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields that events are made of, each once."""
+        """The names of all fields in use, without repetition."""
         found = [self.symbol, *self.key, self.time, *self.pass_fields]
         return tuple(dict.fromkeys(name for name in found if name is not None))
 
     def without_time(self) -> Fields:
-        """Return the same fields, but for that of the time."""
+        """Return the same fields without the time."""
         given = {name: value for name, value in self.given.items() if name != "time_unit"}
         return Fields({**given, "time": None})
 
@@ -97,10 +97,10 @@ class Fields:
         Parameters
         ----------
         get : callable
-            Returns the value of a field by its name; KeyError or IndexError if there is none.
+            Returns the value of a field by its name, or raises KeyError or IndexError.
         symbol_of : callable, optional
-            Turns the text of the symbol's field into the symbol. It is called last, when nothing
-            else can fail any more.
+            Turns the text of the symbol's field into the symbol. It is called last, after all
+            other checks, because it may change the state of a format.
         """
         assert self.symbol is not None
         symbol = label_of(self._value(get, self.symbol, "symbol"), self.symbol)
@@ -108,8 +108,8 @@ class Fields:
             symbol = None
         if symbol == "":
             raise ValueError(
-                f"nothing in the field {self.symbol!r}; expected a symbol (with missing='', it "
-                "would be taken for a missing one)"
+                f"nothing in the field {self.symbol!r}; expected a symbol (missing='' would make "
+                "it a missing one)"
             )
         key: Label | None = None
         if len(self.key) == 1:
@@ -131,7 +131,7 @@ class Fields:
         return Event(symbol, key, time, passed, ends=self.is_end(symbol))
 
     def is_end(self, symbol: Label | None) -> bool:
-        """Tell whether a sequence ends with this symbol."""
+        """Tell whether this symbol ends its sequence."""
         return bool(self.end) and symbol is not None and label_text(symbol) in self.end
 
     def _value(self, get: Callable[[str], Any], name: str, what: str) -> Any:
@@ -178,7 +178,7 @@ class Fields:
 
 
 def label_of(value: Any, name: str) -> Label | None:
-    """Return the label that a value of a record stands for, None for a missing one, or raise.
+    """Return the label of a value in a record, None for a missing one, or raise.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def label_of(value: Any, name: str) -> Label | None:
     if isinstance(value, bytes):
         return value
     if hasattr(value, "item") and not hasattr(value, "__len__"):
-        value = value.item()  # a scalar of NumPy
+        value = value.item()  # a NumPy scalar
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -206,7 +206,7 @@ def label_of(value: Any, name: str) -> Label | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value says that there is none: None, NaN, NaT, pd.NA.
+    """Tell whether a value marks a missing one: None, NaN, NaT or pd.NA.
 
     Examples
     --------
@@ -220,11 +220,11 @@ def is_missing(value: Any) -> bool:
         return False
     if isinstance(value, float):
         return math.isnan(value)
-    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or _differs(value)
+    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or _is_nan(value)
 
 
-def _differs(value: Any) -> bool:
-    """Tell whether a value is not equal to itself, as NaN of any width."""
+def _is_nan(value: Any) -> bool:
+    """Tell whether a value differs from itself, as NaN of any type does."""
     try:
         return bool(value != value)
     except (TypeError, ValueError):
@@ -253,9 +253,9 @@ def _passed(get: Callable[[str], Any], name: str) -> Any:
 
 
 def plain(value: Any, *, depth: int = 0) -> Any:
-    """Return a value as JSON knows it; what JSON does not know as its text.
+    """Return a value in types that JSON has; other types become text.
 
-    One that is nested deeper than 50 levels, `depth` of them above it, is an error.
+    A value that is nested deeper than 50 levels is an error; `depth` counts the levels above it.
 
     Examples
     --------

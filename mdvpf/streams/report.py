@@ -1,4 +1,4 @@
-"""`Report`: what one line of a stream did, as an object, and as a line of JSON, CSV or text."""
+"""`Report`: the result of one line of a stream, as an object or as a line of JSON, CSV or text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PLAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one line did.
+    """The result of one line.
 
     Attributes
     ----------
@@ -51,41 +51,42 @@ class Report:
         Log probability of the symbol, or log density of the number, fixed before it was used; 0
         for a missing one.
     surprise : float
-        The same with the sign turned: nats.
+        ``-log_predictive``, in nats.
     alarm : bool
         Whether the detector raised an alarm.
     mean_states : float or None
-        Weighted mean number of states of the filter after the symbol; of all filters in a mixture,
-        each by its weight in the next prediction; None if there is no filter.
+        Weighted mean number of states of the filter after the symbol. For a mixture the mean over
+        its filters, weighted as in the next prediction. None without a filter.
     expected : tuple of (label, float)
         The likeliest symbols before this one was seen, and their probabilities.
     key : label or None
-        Which of the interleaved sequences the symbol belongs to.
+        The key of the symbol's sequence.
     time : float or None
-        When it happened, in seconds since 1970.
+        Time of the event in seconds since 1970.
     label : label or None
-        What stood in the input. It differs from `symbol` where that stands for all unknown labels.
+        The label in the input. It differs from `symbol` if that is the symbol of all unknown
+        labels.
     index : int
         Number of the symbol, from 0, over the life of the detector.
     level : float
-        The surprise that was judged; NaN where nothing was.
+        The judged surprise; NaN if this symbol was not judged.
     score : float
-        How far the level is above its usual value, in standard deviations; NaN without a level.
+        Distance of the level above its usual value, in standard deviations; NaN without a level.
     threshold : float
-        The level above which there was an alarm; infinite in the warm-up.
+        Threshold of the level for an alarm; infinite during the warm-up.
     change : int or None
-        If a sustained rise of the surprise was established just now: the `index` of the symbol it
-        began with.
+        The `index` at which a sustained rise of the surprise began, if it was detected with this
+        symbol.
     fields : mapping of str to value
         Further fields of the event, passed through.
     p_value : float
-        Of the block that ends here, if the detector looks for incidents; else NaN.
+        The p-value of the block that ends here, if the detector looks for incidents; else NaN.
     side : str or None
-        On which side that block is the strangest.
+        The side on which that block is the strangest.
     incident : int or None
-        Number of the incident that an alarm belongs to.
+        Number of the incident that the alarm belongs to.
     why : str or None
-        What is strange about it, in words.
+        Explanation of the incident in words.
 
     Examples
     --------
@@ -157,7 +158,7 @@ class Report:
     def to_csv(self, fields: Sequence[str] = ()) -> str:
         """Return the report as a row of CSV; numbers that are not finite are empty.
 
-        A text with line ends or other characters that are not seen stands there as JSON writes it.
+        Text with newlines or other unprintable characters is written as a JSON string.
 
         Parameters
         ----------
@@ -176,7 +177,7 @@ class Report:
         return _row([*row, *(_cell(_json_ready(self.fields.get(name))) for name in fields)])
 
     def to_text(self) -> str:
-        """Return the report as a line for people.
+        """Return the report as a readable line of text.
 
         Examples
         --------
@@ -224,7 +225,7 @@ def csv_header(fields: Sequence[str] = ()) -> str:
 
 
 def report_writer(name: str, fields: Sequence[str] = ()) -> Callable[[Report], str]:
-    """Return the function that turns reports into lines of one of the `REPORT_FORMATS`."""
+    """Return the function that writes a report in one of the `REPORT_FORMATS`."""
     if name == "csv":
         return lambda report: report.to_csv(fields)
     return Report.to_json if name == "json" else Report.to_text
@@ -235,14 +236,14 @@ def _finite(number: float) -> float | None:
 
 
 def _plain(label: Label | None) -> Any:
-    """Return a label as what JSON knows, text and numbers as they are."""
+    """Return a label in types that JSON has; text and numbers stay as they are."""
     if label is None or isinstance(label, (str, int, float)):  # a float of a family over numbers
         return label
     return json.loads(label_text(label))
 
 
 def _json_ready(value: Any) -> Any:
-    """Return a value of a field as what JSON can hold."""
+    """Return the value of a field in types that JSON has."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
@@ -271,6 +272,6 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _printable(label: Label) -> str:
-    """Return a label as text on one line: as JSON if there is anything in it that is not seen."""
+    """Return a label as text on one line; as a JSON string if it has unprintable characters."""
     text = repr(label) if isinstance(label, float) else label_text(label)
     return text if text.isprintable() else json.dumps(text)

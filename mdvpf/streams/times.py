@@ -1,7 +1,6 @@
-"""Times as records have them, in seconds since 1970.
+"""Convert the times of records to seconds since 1970.
 
-A text is ISO 8601. A number needs a unit, which is given and never guessed: 1700000000 could be
-many things.
+Text is ISO 8601. A number needs an explicit unit: the code never guesses one.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import Any
 from mdvpf.streams.excerpts import shown
 
 ISO = "iso"
-UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # how many of them are a second
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # number of them in a second
 TIME_UNITS = (ISO, *UNITS)
 
 _LAST = 253402300800.0  # the end of the year 9999
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?", re.ASCII)
-_EXPECTED_ISO = "a time as ISO 8601 writes it, such as 2024-05-17T08:30:00Z"
+_EXPECTED_ISO = "a time in ISO 8601, such as 2024-05-17T08:30:00Z"
 
 
 def seconds(value: Any, unit: str = ISO) -> float:
@@ -28,10 +27,10 @@ def seconds(value: Any, unit: str = ISO) -> float:
     Parameters
     ----------
     value : str, int, float, datetime or date
-        The time. A text without a zone, like a datetime without one, is UTC.
+        The time. Without a time zone it is UTC.
     unit : {"iso", "s", "ms", "us", "ns"}, default "iso"
-        How the time is written: ISO 8601, or a number of seconds, milliseconds, microseconds or
-        nanoseconds since 1970. It has no meaning for a datetime.
+        Format of the time: ISO 8601, or a number of seconds, milliseconds, microseconds or
+        nanoseconds since 1970. Ignored for a datetime or date.
 
     Examples
     --------
@@ -55,14 +54,14 @@ def _from_datetime(value: date) -> float:
     try:
         found = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return float(found.timestamp())
-    except (TypeError, ValueError, OverflowError):  # among them NaT of pandas
+    except (TypeError, ValueError, OverflowError):  # NaT of pandas ends here, too
         raise ValueError(f"{shown(value)}: expected a time") from None
 
 
 def _from_iso(value: Any) -> float:
     if isinstance(value, (int, float)):
         raise ValueError(
-            f"{shown(value)}: a time that is a number needs a time unit; expected one of "
+            f"{shown(value)}: a numeric time needs a time unit; expected one of "
             f"{', '.join(UNITS)}, or {_EXPECTED_ISO}"
         )
     if not isinstance(value, str):
@@ -85,7 +84,7 @@ def _from_number(value: Any, unit: str) -> float:
         if not _NUMBER.fullmatch(text):
             raise ValueError(f"{shown(value)}: expected {expected}")
         whole, _, fraction = text.partition(".")
-        if fraction.strip("0"):  # exactly rounded, however many digits there are
+        if fraction.strip("0"):  # a quotient of integers is correctly rounded
             return float(int(whole + fraction) / (UNITS[unit] * 10 ** len(fraction)))
         number = int(whole)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -13,7 +13,7 @@ import pytest
 
 import mdvpf
 from mdvpf.baselines._tree import Context, CountTree
-from mdvpf.baselines.context_predictor import ContextPredictor, dumped
+from mdvpf.baselines.context_predictor import ContextPredictor, dump_tree
 from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import loaded, saved
 
@@ -277,7 +277,7 @@ def test_arrays_that_make_no_tree_are_refused(max_nodes: int) -> None:
     rng = random.Random(3)
     n_refused = 0
     for _ in range(500):
-        dump = dumped(tree, 1, 1)
+        dump = dump_tree(tree, 1, 1)
         for array in rng.sample(dump, rng.choice([0, 1, 2])):
             flat = array.reshape(-1)
             for _ in range(rng.choice([1, 3])):

@@ -229,13 +229,13 @@ def test_a_checkpoint_made_in_python_continues(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--symbols or --vocabulary"),
-        (["--symbols", "3", "--vocabulary", __file__], "--symbols or --vocabulary"),
+        ([], "one of --symbols, --vocabulary"),
+        (["--symbols", "3", "--vocabulary", __file__], "one of --symbols, --vocabulary"),
         (["--symbols", "0"], "n_symbols=0"),
         (["--symbols", "3", "--unknown", "x"], "unknown='x'"),
         (["--symbols", "3", "--method", "magic"], "method='magic'"),
         (["--symbols", "3", "--every", "0"], "every=0"),
-        (["--symbols", "3", "--beta", "0.1"], "beta=0.1: auto has filters of many settings"),
+        (["--symbols", "3", "--beta", "0.1"], "beta=0.1: auto chooses the settings of its filters"),
         (["--symbols", "3", "-K", "3"], "n_particles=3"),
         (["--symbols", "3", "--resume"], "--resume"),
         (["--symbols", "3", "--false-alarms", "2"], "false_alarms=2.0"),

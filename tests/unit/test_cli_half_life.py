@@ -65,7 +65,7 @@ def test_counts_fade_by_the_times_of_events(
         ("-1s", "half_life='-1s': expected"),
         ("9" * 30 + "d", "expected a number of symbols, or a time span"),
         ("0s", "expected a positive time span"),
-        ("2m", "half_life='0:02:00': a time span, and lines have no time; expected --time"),
+        ("2m", "half_life='0:02:00': a time span needs events with times; expected --time"),
     ],
 )
 def test_what_is_refused(

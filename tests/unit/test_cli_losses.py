@@ -458,15 +458,15 @@ def test_verify(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == f"{command.kept}: good; 40 lines, 80 bytes of {command.source}"
     assert shown[1].startswith(f"{previous_of(command.kept)}: good; 40 lines")
-    assert shown[2] == f"{command.source}: its first 40 lines are those that were read"
+    assert shown[2] == f"{command.source}: its first 40 lines match the checkpoint"
     lines = LINES.copy()
     lines[20] = "3\n" if lines[20] != "3\n" else "2\n"
     command.write(lines)
     assert main(["verify", str(command.kept), "--input", str(command.source)]) == 1
-    assert "not what was read" in capsys.readouterr().out
+    assert "does not match the checkpoint" in capsys.readouterr().out
     command.kept.write_bytes(command.kept.read_bytes()[:-1])
     assert main(["verify", str(command.kept)]) == 0  # the previous one exists
-    assert "--resume would go on from" in capsys.readouterr().out
+    assert "--resume would continue from" in capsys.readouterr().out
     previous_of(command.kept).unlink()
     assert main(["verify", str(command.kept)]) == 1
     assert f"{command.kept}: " in capsys.readouterr().out

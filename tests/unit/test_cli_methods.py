@@ -223,7 +223,7 @@ def test_an_unnamed_filter_is_shown_by_its_settings(run: Run, tmp_path: Path) ->
         (["--method", "VPA", "--discount", "1"], "discount=1.0: VPA has none"),
         (["--method", "Markov 1", "--max-states", "2"], "max_states=2: Markov 1 has none"),
         (["--method", "Markov 1", "-K", "9"], "particles=9: Markov 1 has none"),
-        (["--no-carry-weights"], "carry_weights=False: auto has filters of many settings"),
+        (["--no-carry-weights"], "carry_weights=False: auto chooses the settings of its filters"),
         (["--method", "MD-VPA", "--normalizer", "x"], "normalizer='x': expected one of"),
         (["--method", "MD-VPA", "--selection", "x"], "selection='x': expected one of"),
         (["--method", "MD-VPA", "--oracle", "x"], "oracle='x': expected one of"),
@@ -237,7 +237,7 @@ def test_an_unnamed_filter_is_shown_by_its_settings(run: Run, tmp_path: Path) ->
         (["--method", "VPA", "--half-life", "0"], "half_life=0.0: expected a number in"),
         (["--method", "VPA", "--half-life", "2", "--forget", "1"], "half_life=2.0: expected None"),
         (["--method", "Markov 1", "--forget", "1"], "forget=1.0: Markov 1 has none"),
-        (["--machine", "mealy"], "machine='mealy': auto has filters of many settings"),
+        (["--machine", "mealy"], "machine='mealy': auto chooses the settings of its filters"),
     ],
 )
 def test_a_wrong_command_line(

@@ -67,7 +67,7 @@ def test_a_gzip_file_that_is_cut_or_broken_is_named(tmp_path: Path) -> None:
     content = gzip.compress(table(",").encode() * 1000)
     for bad in (content[:-9], content[:40] + b"\xff" * 40 + content[80:], b"\x1f\x8b"):
         path = write(tmp_path / "cut.csv", bad)
-        with pytest.raises(ValueError, match=r"cut\.csv: expected a whole file of gzip"):
+        with pytest.raises(ValueError, match=r"cut\.csv: expected a complete gzip file"):
             list(read_events(path, **OPTIONS))
 
 

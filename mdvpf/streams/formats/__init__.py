@@ -1,4 +1,4 @@
-"""Formats of live lines, one file each: what turns the bytes of a line into an `Event`."""
+"""Formats of live streams, one file each: they parse the bytes of a line into an `Event`."""
 
 from __future__ import annotations
 
@@ -30,25 +30,24 @@ def make_format(
     ----------
     name : str
         "lines": one symbol a line, an empty line ends the sequence. "json": one JSON object a
-        line. "csv", "tsv": rows of cells, with a header in the first line. "journal": what
-        ``journalctl -o json`` writes. "text": free text, whose templates Drain3 finds (extra
-        `logs`).
+        line. "csv", "tsv": rows of cells, with a header in the first line. "journal": the output
+        of ``journalctl -o json``. "text": free text, whose templates Drain3 finds (extra `logs`).
     options : mapping, optional
-        The options, by name; those that are None count as not given.
+        The options, by name; None is the same as an absent option.
 
         ``symbol`` (str): the field of the symbol; required for "json", "csv" and "tsv".
-        ``key`` (str, or a sequence of them): the field of the key; of several the key is the
-        tuple. ``time`` (str): the field of the time. ``time_unit`` ("iso", "s", "ms", "us" or
-        "ns"): how it is written, ISO 8601 unless given. ``pass_fields`` (sequence of str): fields
-        that are passed through to `Event.fields`. ``delimiter`` (str): what separates the cells
-        of "csv" and "tsv". ``pattern`` (str): a regular expression whose named groups are the
-        fields of "text". ``similarity``, ``max_templates``, ``masks``: how "text" and "journal"
-        find templates; see `Templates`.
+        ``key`` (str or sequence of str): the field of the key; several fields make a tuple.
+        ``time`` (str): the field of the time. ``time_unit`` ("iso", "s", "ms", "us" or "ns"): its
+        unit, by default ISO 8601. ``pass_fields`` (sequence of str): fields to copy to
+        `Event.fields`. ``delimiter`` (str): separator of the cells of "csv" and "tsv".
+        ``pattern`` (str): a regular expression whose named groups are the fields of "text".
+        ``similarity``, ``max_templates``, ``masks``: settings of the templates of "text" and
+        "journal"; see `Templates`.
 
-        ``missing`` (str): the text of a symbol that is missing. ``end`` (str, or a sequence of
-        them): the text of a symbol after which the sequence of its key ends.
+        ``missing`` (str): the text of a missing symbol. ``end`` (str or sequence of str): the text
+        of a symbol that ends the sequence of its key.
     state : mapping, optional
-        What `LineFormat.state` returned: go on from there.
+        The state to continue from, as `LineFormat.state` returned it.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""`LineFormat`: what all formats of live lines share.
+"""`LineFormat`: base class of the formats of live streams.
 
-A format turns the bytes of one line into an `Event`. What it remembers from line to line (the
-header of a CSV file, the templates of free text) is its state, which is JSON and is saved with
-the filter.
+A format parses the bytes of one line into an `Event`. Its state is what it remembers between lines,
+such as the header of a CSV file or the templates of free text. The state is JSON, and a checkpoint
+stores it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mdvpf.streams.records import FIELD_OPTIONS, Fields
 
 
 class LineFormat(ABC):
-    """A format of lines: bytes of one line in, an event out.
+    """A parser of the lines of a stream.
 
     Parameters
     ----------
     options : mapping
-        The options, by name; those that are None count as not given. `make_format` lists them.
+        The options, by name, as for `make_format`.
 
     Attributes
     ----------
     name : str
         Name of the format.
     takes : tuple of str
-        The options that the format has.
+        The options that the format accepts.
     fields : Fields
-        Those of the options that all formats of records share.
+        The options that all formats of records share.
 
     Examples
     --------
@@ -57,28 +57,28 @@ class LineFormat(ABC):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that were given, as JSON can write them: text, numbers, lists of text."""
+        """The options that are not None, ready for JSON: text, numbers and lists of text."""
         return dict(self.fields.given)
 
     @property
     def missing(self) -> str | None:
-        """The text of a symbol that is missing, if there is one."""
+        """The text of a missing symbol, or None."""
         return self.fields.missing
 
     @abstractmethod
     def parse(self, line: bytes) -> Event | None:
-        """Return the event of a line, or None if the line says nothing, such as a header.
+        """Return the event of a line, or None for a line without one, such as a header.
 
-        The line may end with a line feed. A line that is malformed is a ValueError that does not
-        know the number of the line; then the state of the format is as before.
+        The line may end with a newline. A malformed line is a ValueError, without the number of the
+        line, and leaves the state unchanged.
         """
 
     def state(self) -> dict[str, Any]:
-        """Return what the format remembers, as JSON: a copy that later lines do not change."""
+        """Return a copy of the state, as JSON."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned; raise, and change nothing, if it was anything else."""
+        """Restore what `state` returned; raise without a change if it is invalid."""
         check_state(self.name, state, ())
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class LineFormat(ABC):
 
 
 def check_options(name: str, takes: tuple[str, ...], options: Mapping[str, Any]) -> None:
-    """Raise if there is an option that a format does not have."""
+    """Raise if a format does not accept one of the options."""
     for option, value in options.items():
         if value is not None and option not in takes:
             raise ValueError(
@@ -105,7 +105,7 @@ def check_state(name: str, state: Any, entries: tuple[str, ...]) -> None:
 
 
 def decoded(line: bytes) -> str:
-    """Return the text of a line without its end, or raise; a byte order mark does not count."""
+    """Decode a line, without its newline and a byte order mark, or raise."""
     if not isinstance(line, bytes):
         raise TypeError(f"line={reprlib.repr(line)}: expected bytes")
     try:

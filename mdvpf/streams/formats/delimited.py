@@ -1,4 +1,4 @@
-"""The formats "csv" and "tsv": rows of cells, whose names are in the first line."""
+"""The formats "csv" and "tsv": rows of cells; the first line is the header."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 class Csv(LineFormat):
-    """Rows of cells with commas between them; the first line has the names of the columns.
+    """Rows of cells separated by commas; the first line has the names of the columns.
 
-    A cell may stand in quotation marks, with two of them for one inside. A blank line says
-    nothing, nor does a row that equals the header: a stream may be joined from several files. A
-    record that goes on in the next line, inside of quotation marks, is an error.
+    A cell may be quoted; two quotation marks inside it are one. Blank lines are skipped, and so are
+    repeated headers, because a stream may be concatenated from several files. A quoted cell with a
+    newline is an error.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Csv(LineFormat):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that were given, as JSON can write them."""
+        """The options that are not None, ready for JSON."""
         own = {} if self._delimiter == DELIMITERS[self.name] else {"delimiter": self._delimiter}
         return {**super().options, **own}
 
@@ -60,11 +60,11 @@ class Csv(LineFormat):
         return self._header.event(cells)
 
     def state(self) -> dict[str, Any]:
-        """Return the header, or None if it was not read yet."""
+        """Return the header, which is None before the first line."""
         return {"header": None if self._header is None else list(self._header.names)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on after the header."""
+        """Restore the header."""
         check_state(self.name, state, ("header",))
         header = state["header"]
         if header is None:
@@ -76,7 +76,7 @@ class Csv(LineFormat):
 
 
 class Tsv(Csv):
-    r"""As "csv", with tabs between the cells.
+    r"""Like "csv", with cells separated by tabs.
 
     Examples
     --------
@@ -90,14 +90,14 @@ class Tsv(Csv):
 
 
 class Header:
-    """The names of the columns, and the event of a row by them.
+    """The names of the columns; `event` reads a row by them.
 
     Parameters
     ----------
     names : sequence of str
         The cells of the first row.
     fields : Fields
-        Which columns are read.
+        The columns to read.
 
     Examples
     --------
@@ -112,16 +112,14 @@ class Header:
         for name in fields.names:
             if self.names.count(name) != 1:
                 problem = "no column" if name not in self.names else "several columns"
-                raise ValueError(f"{problem} {name!r}; expected one, in {shown(list(self.names))}")
+                raise ValueError(f"{problem} {name!r}; expected one in {shown(list(self.names))}")
         self._fields = fields
         self._index = {name: i for i, name in enumerate(self.names)}
 
     def event(self, cells: Sequence[str]) -> Event | None:
-        """Return the event of a row, or None if it is the header again."""
+        """Return the event of a row, or None for a repeated header."""
         if len(cells) != len(self.names):
-            raise ValueError(
-                f"{len(cells)} cells; expected {len(self.names)}, as many as the header has"
-            )
+            raise ValueError(f"{len(cells)} cells; expected {len(self.names)}, as in the header")
         if tuple(cell.strip() for cell in cells) == self.names:
             return None
         return self._fields.event(lambda name: cells[self._index[name]])
@@ -130,7 +128,7 @@ class Header:
 def read_rows(lines: Iterable[str], fields: Fields, delimiter: str) -> Iterator[Event]:
     """Yield the events of a whole table; errors name the row, from 1 after the header.
 
-    Unlike a live line, a cell in quotation marks may go on in the next line.
+    Unlike in a live stream, a quoted cell may contain newlines.
     """
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     full = (cells for cells in rows if cells)
@@ -148,7 +146,7 @@ def read_rows(lines: Iterable[str], fields: Fields, delimiter: str) -> Iterator[
 
 
 def read_delimiter(delimiter: Any, default: str) -> str:
-    """Return the delimiter, or raise if it is none."""
+    """Return the delimiter, or raise if it is invalid."""
     if delimiter is None:
         return default
     if not isinstance(delimiter, str):
@@ -160,8 +158,5 @@ def read_delimiter(delimiter: Any, default: str) -> str:
 
 def _reason(error: csv.Error) -> str:
     if "unexpected end of data" in str(error):
-        return (
-            "a quotation mark is not closed: a record that goes on in the next line cannot be "
-            "read live"
-        )
+        return "a quotation mark is not closed: a live stream cannot have records of several lines"
     return str(error)

@@ -1,4 +1,4 @@
-"""The format "journal": what ``journalctl -o json`` writes."""
+"""The format "journal": the output of ``journalctl -o json``."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PROGRAM = "SYSLOG_IDENTIFIER"
 MESSAGE = "MESSAGE"
 TIME = "__REALTIME_TIMESTAMP"
 CURSOR = "__CURSOR"
-_OTHERS = "other"  # key of what comes from no unit and no program
+_OTHERS = "other"  # key of entries without a unit and a program
 _LONGEST_CURSOR = 4096
 
 
 class Journal(LineFormat):
-    """Entries of the journal of systemd.
+    """Entries of the systemd journal.
 
-    The symbol is the template that Drain3 finds for MESSAGE, or any other field, as it is. The key
-    is the unit; of an entry that no unit wrote the program, such as ``kernel``, else ``other``. The
-    time is that of the entry. The cursor of the last entry is part of the state, so that
-    ``journalctl --after-cursor`` can go on there.
+    By default the symbol is the template that Drain3 finds for MESSAGE; the option ``symbol`` names
+    another field, whose values are the symbols. The default key is the unit; without a unit it is
+    the program, such as ``kernel``, else ``other``. The default time is that of the entry. The
+    state includes the cursor of the last entry, for ``journalctl --after-cursor``.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Journal(LineFormat):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that were given, as JSON can write them."""
+        """The options that are not None, ready for JSON."""
         given = {name: value for name, value in super().options.items() if name in self._given}
         return {**given, **self._own}
 
@@ -82,12 +82,12 @@ class Journal(LineFormat):
         record = {name: _value(value) for name, value in json_object(text).items()}
         cursor = record.get(CURSOR)
         if cursor is not None and not _is_cursor(cursor):
-            raise ValueError(f"field {CURSOR!r} is {shown(cursor)}; expected a text")
+            raise ValueError(f"field {CURSOR!r} is {shown(cursor)}; expected text")
         if self._by_unit and not record.get(UNIT):
             record[UNIT] = record.get(PROGRAM) or _OTHERS
         label = None if self._templates is None else self._templates.label
         if label is not None and record.get(MESSAGE, "") == "":
-            record[MESSAGE] = None  # an empty message: something happened, nobody knows what
+            record[MESSAGE] = None  # an empty message is a missing symbol
         event = self.fields.event(record.__getitem__, symbol_of=label)
         if cursor is not None:
             self.cursor = cursor
@@ -101,13 +101,13 @@ class Journal(LineFormat):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on after the entry with the cursor."""
+        """Restore the cursor and the templates."""
         check_state(self.name, state, ("cursor", "templates"))
         cursor = state["cursor"]
         if cursor is not None and not _is_cursor(cursor):
-            raise ValueError(f"cursor={shown(cursor)}: expected a text, or None")
+            raise ValueError(f"cursor={shown(cursor)}: expected text, or None")
         if (state["templates"] is None) != (self._templates is None):
-            raise ValueError("templates: expected those of MESSAGE, exactly if it is the symbol")
+            raise ValueError("templates: expected them if and only if MESSAGE is the symbol")
         if self._templates is not None:
             self._templates.restore(state["templates"])
         self.cursor = cursor
@@ -118,7 +118,7 @@ def _is_cursor(value: Any) -> bool:
 
 
 def _value(value: Any) -> Any:
-    """Return the value of a field: of several the first, and bytes as text."""
+    """Return the value of a field: the first of several values, and bytes as text."""
     if isinstance(value, list) and value:
         if all(isinstance(part, int) and 0 <= part <= 255 for part in value):
             return bytes(value).decode("utf-8", "replace")

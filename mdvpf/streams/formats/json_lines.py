@@ -11,11 +11,11 @@ from mdvpf.streams.formats.base import LineFormat, decoded
 
 
 class JsonLines(LineFormat):
-    """One JSON object a line. A blank line says nothing.
+    """One JSON object a line; blank lines are skipped.
 
-    A field is named by a path: ``request.path`` is the entry ``path`` of the entry ``request``,
-    ``spans.0.name`` looks into the first entry of a list. A name that has a dot itself is found
-    if it is all that is left of the path.
+    A path names a field: ``request.path`` is the entry ``path`` of the entry ``request``,
+    ``spans.0.name`` the entry ``name`` of the first element of the list ``spans``. A name may
+    itself contain a dot if it is the last part of the path.
 
     Examples
     --------
@@ -53,9 +53,9 @@ def json_object(text: str) -> dict[str, Any]:
             f"{shown(text)}: expected a JSON object ({error.msg} at character {error.pos + 1})"
         ) from None
     except RecursionError:
-        raise ValueError(f"{shown(text)}: expected JSON that is not so deeply nested") from None
-    except ValueError:  # an integer of more digits than Python converts
-        raise ValueError(f"{shown(text)}: expected JSON with numbers of few digits") from None
+        raise ValueError(f"{shown(text)}: expected JSON that is less deeply nested") from None
+    except ValueError:  # Python limits the number of digits of an integer
+        raise ValueError(f"{shown(text)}: expected JSON with shorter numbers") from None
     if not isinstance(record, dict):
         raise ValueError(f"{shown(text)}: expected a JSON object")
     return record

@@ -7,7 +7,7 @@ from mdvpf.streams.formats.base import LineFormat, decoded
 
 
 class Lines(LineFormat):
-    r"""One symbol a line; space around it does not count. An empty line ends the sequence.
+    r"""One symbol a line, without surrounding white space. An empty line ends the sequence.
 
     Examples
     --------

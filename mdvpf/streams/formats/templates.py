@@ -1,10 +1,10 @@
-"""Templates of free text: Drain3 finds which lines are one message with other values.
+"""Templates of free text: Drain3 finds lines that are the same message with different values.
 
-The label of a template is its text at first sight, with numbers and addresses masked. It stays
-when the template becomes more general later: a label never changes its meaning in a stream.
+The label of a template is the text of its first line, with numbers and addresses masked. The label
+stays the same when the template becomes more general later.
 
-The state is written out in full and read back without Drain3's own files, which hold pickled
-objects: a checkpoint can come from anywhere.
+The state is plain JSON. Drain3's own files are not used: they hold pickled objects, and a
+checkpoint may come from an untrusted source.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ class Templates:
     ----------
     options : mapping
         ``similarity`` (float in 0..1, default 0.4): the share of words that a line must have in
-        common with a template. ``max_templates`` (int, default 10000): when there would be more,
-        the one that was seen longest ago is forgotten. ``masks`` (sequence of str): regular
-        expressions of what is replaced by ``<masked>`` before anything else, in addition to
-        numbers, IP addresses and identifiers.
+        common with a template. ``max_templates`` (int, default 10000): beyond it the least recently
+        used template is dropped. ``masks`` (sequence of str): regular expressions whose matches
+        become ``<masked>``, before numbers, IP addresses and identifiers are masked.
 
     Examples
     --------
@@ -78,7 +77,7 @@ class Templates:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options, as JSON can write them."""
+        """The options, ready for JSON."""
         return {
             "similarity": self._similarity,
             "max_templates": self._most,
@@ -86,13 +85,13 @@ class Templates:
         }
 
     def given(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the options that were given, as JSON can write them."""
+        """Return the template options that are not None, ready for JSON."""
         return {
             name: self.options[name] for name in TEMPLATE_OPTIONS if options.get(name) is not None
         }
 
     def label(self, text: str) -> str:
-        """Return the label of the template that a text follows; a new one if there is none yet."""
+        """Return the label of the template of a text, which may be new."""
         for pattern in self._patterns:
             text = pattern.sub("<masked>", text)
         for pattern, name in _MASKS:
@@ -111,7 +110,7 @@ class Templates:
         """Return the templates and the tree that finds them, as JSON."""
         return {
             "options": self.options,
-            # Those used longest ago come first: which is forgotten next is part of the state.
+            # Least recently used first: the order of eviction is part of the state.
             "clusters": [
                 [number, self._labels[number], list(cluster.log_template_tokens)]
                 for number, cluster in self._clusters.items()
@@ -125,7 +124,7 @@ class Templates:
         return [children, [number for number in node.cluster_ids if number in self._clusters]]
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned; raise, and change nothing, if it was anything else."""
+        """Restore what `state` returned; raise without a change if it is invalid."""
         check_state("text", state, _STATE)
         if state["options"] != self.options:
             raise ValueError(
@@ -149,7 +148,7 @@ class Templates:
         lengths = {number: len(cluster.log_template_tokens) for number, cluster in clusters.items()}
         root = self._read_tree(state["tree"], lengths)
         if lengths:
-            raise ValueError(f"tree: expected every cluster in it, and {min(lengths)} is not")
+            raise ValueError(f"tree: cluster {min(lengths)} is missing; expected every cluster")
         self._drain.root_node = root
         self._drain.clusters_counter = count
         self._drain.id_to_cluster = self._clusters = clusters
@@ -158,9 +157,10 @@ class Templates:
     def _read_tree(
         self, state: Any, lengths: dict[int, int], level: int = 0, length: int = -1
     ) -> Any:
-        """Return a node of the tree; takes its clusters, each of the right length, off `lengths`.
+        """Return a node of the tree, and remove its clusters from `lengths`.
 
-        On the first level the children are numbers of words, below that words.
+        The children of the root are numbers of words; those of other nodes are words. `length` is
+        the number of words that all clusters below the node must have.
         """
         if (
             not isinstance(state, list)
@@ -184,7 +184,7 @@ class Templates:
 
 
 class _RecentlyUsed(OrderedDict[int, Any]):
-    """So many clusters: the one used longest ago makes room. `get` is not use, `[]` is."""
+    """A cache of clusters that evicts the least recently used. `[]` counts as use, `get` not."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ class _RecentlyUsed(OrderedDict[int, Any]):
 
 
 def _has_room(children: Mapping[Any, Any]) -> bool:
-    """Tell whether Drain3 finds room for one more word: under a wildcard, if there are many."""
+    """Tell whether Drain3 can add a word to a node; a full node needs a wildcard child."""
     return len(children) < _MAX_CHILDREN or (len(children) == _MAX_CHILDREN and "<*>" in children)
 
 

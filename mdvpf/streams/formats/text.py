@@ -1,4 +1,4 @@
-"""The format "text": lines of free text, whose templates are the symbols."""
+"""The format "text": free text, whose templates are the symbols."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ class Text(LineFormat):
     """Free text: the symbol of a line is the template that Drain3 finds for it.
 
     Without `pattern` the whole line is the message. With it, the line must match that regular
-    expression, and its named groups are the fields: `symbol` (the group ``message`` unless
-    given), `key`, `time` and `pass_fields` name groups. A blank line says nothing. `end` is the
-    label of a template, as reports show it.
+    expression, and `symbol` (by default ``message``), `key`, `time` and `pass_fields` name its
+    groups. Blank lines are skipped. `end` is the label of a template, as reports show it.
 
     Examples
     --------
@@ -56,7 +55,7 @@ class Text(LineFormat):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that were given, as JSON can write them."""
+        """The options that are not None, ready for JSON."""
         return {**super().options, **self._own}
 
     def parse(self, line: bytes) -> Event | None:
@@ -78,7 +77,7 @@ class Text(LineFormat):
         return self._templates.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the templates."""
+        """Restore the templates."""
         self._templates.restore(state)
 
 

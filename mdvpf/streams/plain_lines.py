@@ -1,7 +1,7 @@
-"""What the first lines of a file look like, for those that are read as plain lines by default.
+"""Detect files of another format before they are read as plain lines by default.
 
-Rows of a table and JSON objects, taken for symbols, would be symbols that hardly ever come twice,
-and nobody would be told.
+Without this check every row of a table or every JSON object would silently become a symbol of its
+own.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from pathlib import Path
 from mdvpf.streams.input_files import opened
 
 _N_LINES = 50
-_LONGEST = 1 << 16  # bytes of a line that are looked at
+_LONGEST = 1 << 16  # bytes of a line to examine
 _TABLES = {",": "csv", ";": "csv --delimiter ';'", "\t": "tsv"}
 
 
-def check_looks(path: Path) -> None:
-    r"""Raise if a file that is to be read as plain lines has JSON objects or rows of cells.
+def check_plain_lines(path: Path) -> None:
+    r"""Raise if the first lines of a file are JSON objects, rows of cells, Parquet or XES.
 
-    A pipe is not looked at: what is read from it is gone.
+    A pipe is not examined, because its bytes cannot be read again.
 
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from mdvpf.streams.looks import check_looks
+    >>> from mdvpf.streams.plain_lines import check_plain_lines
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "clicks.txt")
     ...     _ = path.write_text('{"page": "news"}\n')
     ...     try:
-    ...         check_looks(path)
+    ...         check_plain_lines(path)
     ...     except ValueError as error:
     ...         print(str(error).removeprefix(folder))
     /clicks.txt: the lines are JSON objects; expected --format json and --column, or --format lines
@@ -72,7 +72,7 @@ def _is_object(line: str) -> bool:
 
 
 def _n_cells(lines: list[str], delimiter: str) -> int:
-    """Return how many cells every line has, at least two lines; 1 if they differ."""
+    """Return the number of cells of every line; 1 if it differs, or for fewer than two lines."""
     if len(lines) < 2 or not all(delimiter in line for line in lines):
         return 1
     try:
