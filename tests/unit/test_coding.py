@@ -163,7 +163,7 @@ def test_a_decoder_that_predicts_otherwise_is_found_out() -> None:
 
     symbols = np.random.default_rng(0).integers(2, size=300) * np.arange(300) % 2
     data = coding.compress(symbols, mdvpf.Markov(2, beta=0.01))
-    with pytest.raises(coding.CodingError, match="not what was encoded"):
+    with pytest.raises(coding.CodingError, match="do not match their checksum"):
         coding.decompress(data, Off(2, beta=0.01))
 
 

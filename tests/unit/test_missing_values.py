@@ -100,7 +100,7 @@ def test_nulls_of_arrow_are_missing(library: str) -> None:
     ],
 )
 def test_floats_are_an_error_that_names_the_way(symbols: Any) -> None:
-    with pytest.raises(TypeError, match=r"float64: expected .* a masked array is, or pandas' type"):
+    with pytest.raises(TypeError, match=r"float64: expected .* use a masked array, or pandas'"):
         chain().run(symbols)
 
 
