@@ -62,6 +62,34 @@ def pytest_collect_file(
     return collectors
 
 
+def combination(item: pytest.Function) -> int:
+    """Number the combinations of parameters of a test.
+
+    The number is the sum of the positions along the axes. So if one in n numbers is used, every
+    value of every axis is tested, and combined with many values of the other axes.
+    """
+    axes = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    names = [axis.split(",")[0].strip() if isinstance(axis, str) else axis[0] for axis in axes]
+    return sum(item.callspec.indices[name] for name in names)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests marked `one_in(n)`, leave all but one in n combinations to the full torture run."""
+    is_full = os.environ.get("MDVPF_TORTURE") == "full"
+    left_out = []
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is None or combination(item) % mark.args[0] == 0:
+            continue
+        left_out.append(item)
+        item.add_marker(pytest.mark.torture)
+    if left_out and not is_full:
+        excluded = set(left_out)
+        items[:] = [item for item in items if item not in excluded]
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of the real data that MDVPF_DATA names; skips the test if there is none."""

@@ -114,6 +114,7 @@ def copied(pf: mdvpf.ParticleFilter) -> Callable[[], mdvpf.ParticleFilter]:
 # --- update
 
 
+@pytest.mark.one_in(2)
 @every_algorithm
 @every_history
 @pytest.mark.parametrize("moment", MOMENTS)

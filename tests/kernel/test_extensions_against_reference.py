@@ -164,6 +164,7 @@ def mixed_events(seed: int, length: int, n_symbols: int) -> list[Event]:
     return events
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_every_algorithm_agrees_with_the_reference_on_every_extension(
@@ -194,6 +195,7 @@ LONG_MODELS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", LONG_RUNS)
 @pytest.mark.parametrize("extension", LONG_MODELS)
 def test_core_agrees_with_the_reference_over_a_switching_stream(extension: str, name: str) -> None:

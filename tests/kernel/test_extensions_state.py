@@ -54,6 +54,7 @@ def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
 # --- Files and copies
 
 
+@pytest.mark.one_in(3)
 @every_algorithm
 @every_extension
 def test_files_and_copies_continue_bit_for_bit(extension: str, algorithm: str) -> None:
@@ -173,6 +174,7 @@ MOMENTS: dict[str, tuple[list[Event], Event]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("algorithm", FIVE)
 @every_extension
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -232,6 +234,7 @@ def test_failed_calls_of_every_kind_change_nothing(extension: str) -> None:
 # --- Settling
 
 
+@pytest.mark.one_in(3)
 @every_algorithm
 @every_extension
 @pytest.mark.parametrize("history", ["full", 3])

@@ -172,6 +172,7 @@ def test_thousands_of_candidates_are_selected_as_if_all_were_sorted(name: str) -
     compare_bounded(BOUNDED[name], 2000, 11)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("beta", [0.03, 1e-30])
 @pytest.mark.parametrize("name", ["VPA", "MD-VPA, discount 1", "OptimalResampling"])
 @every_oracle

@@ -48,6 +48,7 @@ def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
 # --- Files and copies
 
 
+@pytest.mark.one_in(3)
 @every_algorithm
 @every_setting
 def test_files_and_copies_continue_bit_for_bit(setting: str, algorithm: str) -> None:

@@ -42,6 +42,7 @@ def make_filter(
     return pf
 
 
+@pytest.mark.one_in(3)
 @every_algorithm
 @every_extension
 @every_history

@@ -117,6 +117,7 @@ def n_excess(pf: mdvpf.ParticleFilter, turns: set[int] | None = None) -> int:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA(), mdvpf.ParticleLearning()])
 @pytest.mark.parametrize("n_symbols", [5, 27, 400, 5000])
 def test_records_that_have_become_equal_are_merged(n_symbols: int, algorithm: Any) -> None:

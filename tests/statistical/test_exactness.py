@@ -92,6 +92,7 @@ def test_vpa_is_exact_with_all_4140_histories_of_eight_symbols(oracle: str, cut:
     assert result.discarded == pytest.approx(np.zeros(8), rel=0, abs=1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("oracle", ORACLES)

@@ -220,6 +220,7 @@ UNBIASED: dict[str, Algorithm] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("algorithm", UNBIASED)
 @pytest.mark.parametrize("case", CASES)
 def test_mean_evidence_over_seeds_is_the_marginal_likelihood(case: str, algorithm: str) -> None:

@@ -44,6 +44,7 @@ def reference_for(rule: Rule, algorithm: Algorithm, n_particles: int) -> Referen
     return ReferenceFilter(mdvpf.InfiniteHMM(**asdict(rule)), algorithm, n_particles, rng=0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("forgetting", "oracle", "machine", "kappa", "max_states"), settings())
 @pytest.mark.parametrize("seed", range(2))
 def test_vpa_that_drops_nothing_is_exact_for_every_key(

@@ -124,6 +124,7 @@ def core_tolerance(model: mdvpf.InfiniteHMM) -> float:
     return 1e-5 if model.has_real_counts else TOLERANCE
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("alphabet", ALPHABETS)
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -88,6 +88,7 @@ def settings() -> list[tuple[str, str, str, float, int | None]]:
     return [(*each, *turn) for each, turn in zip(grid, turns, strict=False)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("forgetting", "oracle", "machine", "kappa", "max_states"), settings())
 @pytest.mark.parametrize("seed", range(2))
 def test_vpa_that_drops_nothing_is_exact(
@@ -165,6 +166,7 @@ def test_probabilities_of_all_strings_sum_to_one(
 # Long streams: rows recounted, states released, particles compared one by one
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "algorithm", ["MD-VPA", "MD-VPA optimal", "VPA", "SMC", "ParticleLearning", "OptimalResampling"]
 )

@@ -61,6 +61,7 @@ ALGORITHMS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("case", CASES)
 def test_mean_evidence_over_seeds_is_the_marginal_likelihood(case: str, algorithm: str) -> None:

@@ -51,6 +51,7 @@ def test_a_symbol_a_second_is_a_half_life_in_symbols(algorithm):
         assert by_time.log_predictive == pytest.approx(by_number.log_predictive, abs=1e-9)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("options", MODELS, ids=repr)
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=repr)
 def test_the_core_fades_as_the_reference_does(algorithm, options):
