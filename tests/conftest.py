@@ -62,15 +62,25 @@ def pytest_collect_file(
     return collectors
 
 
-def combination(item: pytest.Function) -> int:
-    """Number the combinations of parameters of a test.
+class Combinations:
+    """Numbers of combinations of parameters, for `one_in`.
 
-    The number is the sum of the positions along the axes. So if one in n numbers is used, every
-    value of every axis is tested, and combined with many values of the other axes.
+    The number of a combination is the sum of its positions along the axes. So if one in n numbers
+    is used, every value of every axis is tested, and meets many values of the other axes.
     """
-    axes = [mark.args[0] for mark in item.iter_markers("parametrize")]
-    names = [axis.split(",")[0].strip() if isinstance(axis, str) else axis[0] for axis in axes]
-    return sum(item.callspec.indices[name] for name in names)
+
+    def __init__(self) -> None:
+        self._positions: dict[tuple[object, object], dict[str, int]] = {}
+
+    def number(self, item: pytest.Function) -> int:
+        total = 0
+        for mark in item.iter_markers("parametrize"):
+            axis = mark.args[0]
+            names = axis.split(",") if isinstance(axis, str) else axis
+            value = repr([item.callspec.params[name.strip()] for name in names])
+            known = self._positions.setdefault((item.function, str(axis)), {})
+            total += known.setdefault(value, len(known))
+        return total
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -78,9 +88,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of tests marked `one_in(n)`, leave all but one in n combinations to the full torture run."""
     is_full = os.environ.get("MDVPF_TORTURE") == "full"
     left_out = []
+    combinations = Combinations()
     for item in items:
         mark = item.get_closest_marker("one_in")
-        if mark is None or combination(item) % mark.args[0] == 0:
+        if mark is None or combinations.number(item) % mark.args[0] == 0:
             continue
         left_out.append(item)
         item.add_marker(pytest.mark.torture)
