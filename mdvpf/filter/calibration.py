@@ -1,8 +1,8 @@
 """Calibration of filters over numbers: probability integral transforms.
 
-The distribution function of a prediction, at the number that then came, is uniform on [0, 1] if the
-predictions are calibrated. Counts and symbols have jumps there: a random point of the jump is
-taken, which makes the transforms of a calibrated filter uniform too.
+The transform of an observation is the distribution function of its prediction at the observation.
+If predictions are calibrated, transforms are uniform on [0, 1]. The distribution function of counts
+and symbols has jumps; a uniform draw within the jump keeps the transforms uniform.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from mdvpf.model import read_observations
 
 
 def integral_transforms(pf: ParticleFilter, symbols: Any, *, rng: Any = None) -> NDArray[Any]:
-    """Run a filter over observations; return the integral transform of each before it was used.
+    """Run a filter over observations and return their probability integral transforms.
 
     Parameters
     ----------
     pf : ParticleFilter
-        A filter over numbers. It absorbs the observations, as in `run`.
+        A filter over numbers. It absorbs the observations, as in `run`; each transform uses the
+        prediction before the observation is absorbed.
     symbols : sequence
-        The observations, as `run` takes them.
+        The observations, in the form that `run` accepts.
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
-        Seed or generator of the points within the jumps of counts and symbols.
+        Seed or generator of the draws within the jumps of counts and symbols.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def integral_transforms(pf: ParticleFilter, symbols: Any, *, rng: Any = None) ->
         raise TypeError(f"pf={pf!r}: expected a filter over numbers")
     generator = validate.generator("rng", rng)
     rows = read_observations(family, symbols)
-    pf.predictive().marginal(0)  # raises for a family that is a density alone
+    pf.predictive().marginal(0)  # raises for a CompiledEmission, which has no cdf
     found = np.full(rows.shape, np.nan)
     for row, out in zip(rows, found, strict=True):
         expected = pf.predictive()

@@ -1,7 +1,7 @@
 """Sampled continuations of a stream of numbers.
 
-The states move as in a model with one symbol, which stands for any observation. In addition, each
-continuation holds the statistics of its states. It draws numbers from them and updates them.
+States are sampled from a model with a single symbol, which represents any observation. Each
+continuation also holds the statistics of its states, draws numbers from them, and updates them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 def state_model(model: InfiniteHMM) -> InfiniteHMM:
-    """Return the model of the states alone: its one symbol stands for any observation."""
+    """Return the model of the states alone: its single symbol represents any observation."""
     return replace(model, emission=None, n_symbols=1, beta=1.0)
 
 
@@ -57,18 +57,18 @@ class NumberContinuations:
             room = ((0, 0), (0, 1 + width // 2 + int(states.max()) - width), (0, 0))
             self._statistics = np.pad(self._statistics, room)
         each = np.arange(n)
-        own = self._statistics[each, states]
-        observed = Predictive(self._family, np.ones(n), own).draw_each(rng)
-        self._statistics[each, states] = self._with(own, observed)
+        current = self._statistics[each, states]
+        observed = Predictive(self._family, np.ones(n), current).draw_each(rng)
+        self._statistics[each, states] = self._updated(current, observed)
         self._statistics[..., self._fades] *= ahead.last_decay
         return observed
 
-    def _with(self, own: Floats, observed: Floats) -> Floats:
+    def _updated(self, statistics: Floats, observed: Floats) -> Floats:
         """Return the statistics of states after one more observation each."""
-        own = own.copy()
+        statistics = statistics.copy()
         offset = 0
         for channel, y in zip(self._channels, observed.T, strict=True):
-            part = own[:, offset : offset + channel.n_statistics]
+            part = statistics[:, offset : offset + channel.n_statistics]
             part[:, 0] += 1.0
             if channel.kind == GAUSSIAN:  # Welford's update of mean and squared deviations
                 deviation = y - part[:, 1]
@@ -79,10 +79,10 @@ class NumberContinuations:
             else:
                 part[:, 1] += y
             offset += channel.n_statistics
-        return own
+        return statistics
 
     def components(self) -> tuple[Floats, Floats]:
-        """Return weights and statistics of the continuations' joint one-step predictive."""
+        """Return the weights and statistics of the one-step predictive of all continuations."""
         weights = self._ahead.transition_probabilities()
         width = weights.shape[1]
         statistics = self._statistics[:, :width]
@@ -101,7 +101,7 @@ def number_continuations(
     size: int,
     rng: np.random.Generator,
 ) -> Iterator[tuple[Ints, NumberContinuations]]:
-    """Draw a particle by weight for each of `size` continuations; yield them in batches.
+    """Start `size` continuations from particles drawn by weight; yield them in batches.
 
     `of_particle` returns the counts of a particle and the statistics of its states.
     """
@@ -117,7 +117,7 @@ def number_continuations(
     states = state_model(model)
     for part, ahead in continuations(states, weights, counted, length, size, rng):
         n = ahead.n_particles
-        found = tables[:n]  # the next batch reads the particle that did not fit into this one
+        found = tables[:n]  # the last one read may belong to the next batch
         tables.clear()
         width = max(len(table) for table in found) + 1
         padded = np.zeros((n, width, sum(c.n_statistics for c in channels)))

@@ -1,8 +1,8 @@
 """The predictive distribution of a filter over numbers: a mixture, with SciPy's conventions.
 
-A component is a row of statistics: what some state of some particles has observed. Its weight is
-the probability that the next observation comes from there. Each number of an observation is
-Student's t, negative binomial or categorical given the component.
+A component of the mixture is a row of statistics that a state of one or more particles holds. Its
+weight is the probability that the next observation comes from such a state. Given the component,
+each number of an observation is Student's t, negative binomial or categorical.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
 Floats = NDArray[np.float64]
 
-_TOGETHER = 1_000_000  # components times numbers in an array, about
+_CHUNK_ENTRIES = 1_000_000  # approximate size (points times components) of temporary arrays
 
 _lgamma = np.frompyfunc(math.lgamma, 1, 1)
 
@@ -44,7 +44,7 @@ def _stats() -> Any:
 
 
 class _Column:
-    """One number of an observation under all components: a family, with a parameter for each."""
+    """The distributions of one number of an observation, one for each component."""
 
     def __init__(self, channel: Channel, statistics: Floats) -> None:
         self.channel = channel
@@ -52,10 +52,10 @@ class _Column:
         n = statistics[:, 0]
         if channel.kind == GAUSSIAN:
             m0, kappa0, a0, b0 = channel.parameters
-            away = statistics[:, 1] - m0
+            deviation = statistics[:, 1] - m0
             kappa, a = kappa0 + n, a0 + n / 2.0
-            self.loc = m0 + away * (n / kappa)
-            b = b0 + statistics[:, 2] / 2.0 + (kappa0 * n / kappa) * away**2 / 2.0
+            self.loc = m0 + deviation * (n / kappa)
+            b = b0 + statistics[:, 2] / 2.0 + (kappa0 * n / kappa) * deviation**2 / 2.0
             self.df = 2.0 * a
             self.spread = 2.0 * b * ((kappa + 1.0) / kappa)  # df times the squared scale
             self.scale = np.sqrt(self.spread / self.df)
@@ -69,7 +69,7 @@ class _Column:
 
     @classmethod
     def joined(cls, columns: Sequence[_Column]) -> _Column:
-        """Return the components of several columns of the same kind as one."""
+        """Concatenate the components of several columns of the same kind."""
         found = object.__new__(cls)
         for name, value in vars(columns[0]).items():
             if isinstance(value, np.ndarray):
@@ -98,7 +98,7 @@ class _Column:
         return kept
 
     def _at(self, x: Floats) -> Floats:
-        """Return the probability of symbols, 0 for what is none."""
+        """Return the probability of each symbol; 0 for a number that is not a symbol."""
         is_symbol = (x >= 0.0) & (x < self.channel.n_symbols) & (x == np.floor(x))
         index = np.where(is_symbol, x, 0.0).astype(np.int64)[:, 0]
         found: Floats = np.where(is_symbol, self.table[:, index].T, 0.0)
@@ -135,7 +135,7 @@ class _Column:
         return mean, mean * (1.0 + 1.0 / self.rate)
 
     def bracket(self, q: float) -> tuple[float, float]:
-        """Return numbers between which the quantile of any mixture of the components lies."""
+        """Return lower and upper bounds on the quantile of any mixture of the components."""
         if self.channel.kind == CATEGORICAL:
             return -1.0, self.channel.n_symbols - 1.0
         if self.channel.kind == GAUSSIAN:
@@ -145,7 +145,7 @@ class _Column:
         return float(ends.min()) - 1.0, float(ends.max())
 
     def draw(self, which: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-        """Return a number of each of the given components."""
+        """Draw one number from each of the given components."""
         found: Floats
         if self.channel.kind == GAUSSIAN:
             found = self.loc[which] + self.scale[which] * rng.standard_t(self.df[which])
@@ -159,21 +159,22 @@ class _Column:
 
 
 class Predictive:
-    """What a filter over numbers expects next: a mixture distribution.
+    """The distribution of the next observation of a filter over numbers: a mixture.
 
-    Methods have the names and the conventions of SciPy's frozen distributions; `quantile` and
-    `sample` are `ppf` and `rvs` by other names. Where an observation has several numbers, those of
-    a product one after the other, they are the last axis, and quantiles are those of one of them:
-    see `marginal`. `cdf`, `ppf`, `quantile` and `interval` need SciPy (``mdvpf[numbers]``).
+    Methods have the names and conventions of SciPy's frozen distributions; `quantile` and `sample`
+    are aliases of `ppf` and `rvs`. If an observation has several numbers, they are the last axis;
+    the numbers of a product follow each other in the order of its families. Quantiles exist only
+    for a single number: see `marginal`. `cdf`, `ppf`, `quantile` and `interval` need SciPy
+    (``mdvpf[numbers]``).
 
     Parameters
     ----------
     family : NumberFamily
-        What states emit.
+        The emission family.
     weights : ndarray of float64, shape (components,)
-        Weight of each component; they are divided by their sum.
+        Weight of each component; the constructor normalises them.
     statistics : ndarray of float64, shape (components, statistics)
-        What each component has observed.
+        Statistics of the observations of each component.
 
     Examples
     --------
@@ -195,9 +196,9 @@ class Predictive:
         self._columns: list[_Column] = []
         channels = channels_of(family)
         self._n_dims = len(channels)
-        self._own = None
+        self._compiled = None
         if isinstance(family, CompiledEmission):
-            self._own, self._statistics = family, statistics
+            self._compiled, self._statistics = family, statistics
             return
         offset = 0
         for channel in channels:
@@ -219,7 +220,7 @@ class Predictive:
         found = object.__new__(cls)
         joined = np.concatenate([w * part.weights for w, part in zip(weights, parts, strict=True)])
         found.weights = joined / joined.sum()
-        found._n_dims, found._own = parts[0]._n_dims, None
+        found._n_dims, found._compiled = parts[0]._n_dims, None
         for part in parts:
             part._check_built_in("a mixture")
         found._columns = [
@@ -232,15 +233,15 @@ class Predictive:
 
     @property
     def n_dims(self) -> int:
-        """How many numbers an observation has."""
+        """Numbers in an observation."""
         return self._n_dims
 
     def _check_built_in(self, method: str) -> None:
-        """Raise for what a density alone does not tell."""
-        if self._own is not None:
+        """Raise if the family is custom: it defines a density and nothing else."""
+        if self._compiled is not None:
             raise TypeError(
-                f"{method}: {self._own!r} has no function for it; expected logpdf, which is all "
-                "that a CompiledEmission says"
+                f"{method} is not available for {self._compiled!r}: a CompiledEmission defines "
+                "logpdf only"
             )
 
     @property
@@ -264,13 +265,13 @@ class Predictive:
         i = validate.integer("i", i, low=0, high=self.n_dims - 1)
         found = object.__new__(type(self))
         found.weights, found._columns = self.weights, [self._columns[i]]
-        found._n_dims, found._own = 1, None
+        found._n_dims, found._compiled = 1, None
         return found
 
     # ---- densities -----------------------------------------------------------------------
 
     def _rows(self, x: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
-        """Return points as a matrix, and the shape of what is computed for them."""
+        """Return points as a matrix, and the shape of the result."""
         points = np.asarray(x, dtype=np.float64)
         if self.n_dims == 1:
             return points.reshape(-1, 1), points.shape
@@ -279,14 +280,14 @@ class Predictive:
         return points.reshape(-1, self.n_dims), points.shape[:-1]
 
     def _parts(self, n: int) -> list[slice]:
-        step = max(1, _TOGETHER // len(self.weights))
+        step = max(1, _CHUNK_ENTRIES // len(self.weights))
         return [slice(start, start + step) for start in range(0, n, step)]
 
     def logpdf(self, x: ArrayLike) -> Any:
-        """Return the log density of observations; of counts and symbols, the log probability.
+        """Return the log density of observations, or the log probability of counts and symbols.
 
-        A number that is NaN is taken for missing, as in the filter. Before a step, this of an
-        observation is the log predictive that the step will report.
+        NaN is a missing number, as in the filter. The `log_predictive` of the next step equals this
+        value at the next observation.
 
         Examples
         --------
@@ -301,8 +302,8 @@ class Predictive:
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         for part in self._parts(len(points)):
-            if self._own is not None:
-                logs = log_weights + self._own.log_predictive(points[part], self._statistics)
+            if self._compiled is not None:
+                logs = log_weights + self._compiled.log_predictive(points[part], self._statistics)
             else:
                 logs = log_weights + sum(
                     column.logpdf(points[part, i]) for i, column in enumerate(self._columns)
@@ -314,7 +315,7 @@ class Predictive:
         return found.reshape(shape)[()]
 
     def pdf(self, x: ArrayLike) -> Any:
-        """Return the density of observations; of counts and symbols, the probability."""
+        """Return the density of observations, or the probability of counts and symbols."""
         return np.exp(self.logpdf(x))
 
     def logpmf(self, k: ArrayLike) -> Any:
@@ -336,7 +337,7 @@ class Predictive:
         return np.exp(self.logpmf(k))
 
     def cdf(self, x: ArrayLike) -> Any:
-        """Return the probability that no number is above its limit.
+        """Return the joint distribution function: P(every number <= its entry of x).
 
         Examples
         --------
@@ -372,15 +373,15 @@ class Predictive:
         return np.array(means), np.array(variances)
 
     def mean(self) -> Any:
-        """Return the mean: a float, or an array with one entry a number of an observation."""
+        """Return the mean: a float, or an array with one entry for each number."""
         found = self._moments()[0]
         return float(found[0]) if self.n_dims == 1 else found
 
     def var(self) -> Any:
         """Return the variance of each number of an observation.
 
-        It is infinite in a Gaussian family with ``shape <= 1`` (the default): so wide is the prior,
-        and a new state is always possible.
+        The variance of a Gaussian family with ``shape <= 1`` (the default) is infinite, because the
+        prior predictive of a new state has infinite variance.
 
         Examples
         --------
@@ -399,7 +400,7 @@ class Predictive:
     # ---- quantiles -----------------------------------------------------------------------
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Return quantiles; of counts and symbols the least with a `cdf` of at least q.
+        """Return quantiles: the smallest number with a `cdf` of at least q.
 
         Examples
         --------
@@ -411,14 +412,14 @@ class Predictive:
         self._check_built_in("ppf")
         if self.n_dims > 1:
             raise ValueError(
-                f"quantiles of {self.n_dims} numbers together: expected those of marginal(i)"
+                f"quantiles of {self.n_dims} numbers are undefined: use marginal(i) for one number"
             )
         levels = np.asarray(q, dtype=np.float64)
         found = np.array([self._quantile(level) for level in levels.ravel().tolist()])
         return found.reshape(levels.shape)[()]
 
     def quantile(self, q: ArrayLike) -> Any:
-        """Return quantiles, as `ppf`."""
+        """Return quantiles: an alias of `ppf`."""
         return self.ppf(q)
 
     def _quantile(self, q: float) -> float:
@@ -442,19 +443,19 @@ class Predictive:
         return high
 
     def interval(self, confidence: float) -> tuple[Any, Any]:
-        """Return the ends of the interval with equal tails that has this probability."""
+        """Return the ends of the central interval with this probability."""
         part = validate.real("confidence", confidence, low=0.0, high=1.0)
         return self.ppf((1.0 - part) / 2.0), self.ppf((1.0 + part) / 2.0)
 
     # ---- draws ---------------------------------------------------------------------------
 
     def rvs(self, size: int | tuple[int, ...] | None = None, random_state: Any = None) -> Any:
-        """Return random observations, of the shape `size`; one by default.
+        """Draw random observations.
 
         Parameters
         ----------
         size : int or tuple of int, optional
-            How many.
+            Shape of the result; a single observation by default.
         random_state : None, int, SeedSequence, BitGenerator or Generator, optional
             Seed or generator of the random numbers.
 
@@ -478,9 +479,9 @@ class Predictive:
         return np.stack([column.draw(which, rng) for column in self._columns], axis=-1)
 
     def draw_each(self, rng: np.random.Generator) -> Floats:
-        """Return one observation of each component, whatever its weight."""
+        """Draw one observation from each component, ignoring the weights."""
         return self._draw(np.arange(len(self.weights)), rng)
 
     def sample(self, size: int | tuple[int, ...] | None = None, rng: Any = None) -> Any:
-        """Return random observations, as `rvs`."""
+        """Draw random observations: an alias of `rvs`."""
         return self.rvs(size, validate.generator("rng", rng))

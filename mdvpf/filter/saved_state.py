@@ -284,7 +284,7 @@ def _family_values(family: Any) -> dict[str, Any]:
             "n_dims": family.n_dims,
             "n_statistics": family.n_statistics,
             "fades": list(family.fades),
-            "probed": family.probed(),
+            "probed": family.fingerprint(),
         }
     found = {"name": type(family).__name__, **_fields(family)}
     if isinstance(family, Product):

@@ -1,6 +1,6 @@
-"""An emission family of one's own: two compiled functions over doubles.
+"""A custom emission family: two compiled functions over doubles.
 
-The core calls them without the interpreter, so they have to be C functions: made by Numba
+The core calls the functions without the interpreter, so they must be C functions: compiled by Numba
 (``numba.cfunc``), loaded by ctypes or cffi, or wrapped in a ``scipy.LowLevelCallable``.
 """
 
@@ -22,14 +22,15 @@ _LOG_PREDICTIVE = ctypes.CFUNCTYPE(
     ctypes.c_int, _DOUBLES, _DOUBLES, ctypes.c_int64, _DOUBLES, ctypes.c_void_p
 )
 _EXPECTED = "a numba.cfunc, a scipy.LowLevelCallable, a function of ctypes or cffi, or an address"
-_PROBES = (0.0, 1.0, 2.0, 5.0)  # what any family can observe: counts and real numbers alike
+_PROBES = (0.0, 1.0, 2.0, 5.0)  # valid both as counts and as real numbers
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class CompiledEmission:
-    """A family of your own, as two C functions.
+    """A custom emission family, defined by two C functions.
 
-    A state keeps `n_statistics` doubles, zeros before its first observation. The functions are ::
+    A state keeps `n_statistics` doubles, all zero before its first observation. The functions
+    are ::
 
         int log_predictive(const double *observation, const double *statistics,
                            int64_t n_states, double *out, void *user_data);
@@ -37,13 +38,14 @@ class CompiledEmission:
                    void *user_data);
 
     `log_predictive` writes the log density of the observation in each of `n_states` states, whose
-    statistics follow each other; `update` adds the observation to the statistics of one state, as
-    if it had been made `weight` times. Both return 0, or another number if they cannot; what they
-    write has to be finite. A number that is missing is NaN. If all are missing they are not called.
+    statistics are stored one after another. `update` adds the observation to the statistics of one
+    state, as if it had occurred `weight` times. Both return 0 on success and another number on
+    failure, and must write finite numbers. A missing number is NaN. If all numbers are missing, the
+    functions are not called.
 
-    With forgetting, statistics that are sums of weights are multiplied by what is left of them
-    before either function sees them; others, such as means, are not: `fades` says which are which.
-    "Write an emission family of your own", in the documentation, has families in Numba.
+    With forgetting, the core decays the statistics that are sums of weights before either function
+    reads them. Other statistics, such as means, do not decay; `fades` marks the ones that do.
+    The how-to "Write an emission family of your own" shows families in Numba.
 
     Parameters
     ----------
@@ -51,15 +53,15 @@ class CompiledEmission:
         A ``numba.cfunc``, a ``scipy.LowLevelCallable``, a function of ctypes or cffi, or an
         address.
     n_statistics : int
-        Doubles that a state keeps.
+        Number of doubles that a state keeps.
     n_dims : int, default 1
-        How many numbers an observation has.
+        Numbers in an observation.
     fades : sequence of bool, optional
         Whether each statistic is a sum of weights; all are by default.
     user_data : array_like of float, optional
-        Hyper-parameters: both functions get a pointer to them. They are copied.
+        Hyper-parameters. They are copied, and both functions get a pointer to the copy.
     name : str, default "own"
-        What checkpoints and messages call it.
+        Name of the family in checkpoints and messages.
 
     Examples
     --------
@@ -105,24 +107,24 @@ class CompiledEmission:
         put(self, "n_dims", validate.integer("n_dims", n_dims, low=1, high=4096))
         kept = [True] * size if fades is None else list(fades)
         if len(kept) != size:
-            raise ValueError(f"fades={fades!r}: expected {size} entries, one a statistic")
+            raise ValueError(f"fades={fades!r}: expected {size} entries, one for each statistic")
         put(self, "fades", tuple(validate.flag(f"fades[{i}]", f) for i, f in enumerate(kept)))
         if not isinstance(name, str) or not name:
-            raise TypeError(f"name={name!r}: expected a text")
+            raise TypeError(f"name={name!r}: expected a non-empty string")
         put(self, "name", name)
-        address, given = _address("log_predictive", log_predictive)
+        address, attached_data = _address("log_predictive", log_predictive)
         put(self, "_functions", (address, _address("update", update)[0]))
-        put(self, "_kept", (log_predictive, update))  # as long as they may be called
+        put(self, "_owners", (log_predictive, update))  # keep the machine code alive
         if user_data is None:
             put(self, "user_data", ())
-            put(self, "_data", given)
+            put(self, "_data", attached_data)
         else:
             data = np.array(user_data, dtype=np.float64).ravel()
             put(self, "user_data", tuple(data.tolist()))
             put(self, "_data", data)
 
     def __deepcopy__(self, memo: Any) -> CompiledEmission:
-        return self  # nothing of it changes, and functions cannot be copied
+        return self  # immutable, and functions cannot be copied
 
     def __repr__(self) -> str:
         return f"CompiledEmission(name={self.name!r}, n_statistics={self.n_statistics})"
@@ -131,19 +133,19 @@ class CompiledEmission:
     def addresses(self) -> tuple[int, int, int]:
         """Addresses of the two functions and of their data, for the core."""
         data: Any = self._data  # type: ignore[attr-defined]
-        place = data.ctypes.data if isinstance(data, np.ndarray) else int(data or 0)
+        data_address = data.ctypes.data if isinstance(data, np.ndarray) else int(data or 0)
         functions: tuple[int, int] = self._functions  # type: ignore[attr-defined]
-        return (*functions, place)
+        return (*functions, data_address)
 
     def log_predictive(self, observations: Floats, statistics: Floats) -> Floats:
-        """Return the log predictive of each observation in states with given statistics.
+        """Return the log predictive of each observation in each state.
 
         Parameters
         ----------
         observations : ndarray of float64, shape (n, n_dims)
             The observations.
         statistics : ndarray of float64, shape (n_states, n_statistics)
-            The statistics.
+            The statistics of each state.
 
         Returns
         -------
@@ -169,8 +171,8 @@ class CompiledEmission:
                 )
         return out
 
-    def probed(self) -> list[float | None]:
-        """Return the prior predictive at some points: a checkpoint knows the family by it."""
+    def fingerprint(self) -> list[float | None]:
+        """Return the prior predictive at a few points, by which a checkpoint checks the family."""
         prior = np.zeros((1, self.n_statistics))
         found: list[float | None] = []
         for probe in _PROBES:
@@ -183,11 +185,11 @@ class CompiledEmission:
 
 
 def _address(name: str, function: Any) -> tuple[int, int | None]:
-    """Return the address of a C function, and that of the data that it brings along."""
+    """Return the address of a C function, and of the user data of a LowLevelCallable."""
     if type(function).__name__ == "LowLevelCallable":
         data = function.user_data
-        place = None if data is None else ctypes.cast(data, ctypes.c_void_p).value
-        return _address(name, function.function)[0], place
+        data_address = None if data is None else ctypes.cast(data, ctypes.c_void_p).value
+        return _address(name, function.function)[0], data_address
     found: Any = None
     if isinstance(function, int) and not isinstance(function, bool):
         found = function
@@ -196,7 +198,7 @@ def _address(name: str, function: Any) -> tuple[int, int | None]:
     elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         found = ctypes.cast(function, ctypes.c_void_p).value
     elif type(function).__name__ == "PyCapsule":
-        found = _of_capsule(function)
+        found = _capsule_address(function)
     elif type(function).__module__ == "_cffi_backend":
         import cffi  # type: ignore[import-untyped,unused-ignore]
 
@@ -206,11 +208,11 @@ def _address(name: str, function: Any) -> tuple[int, int | None]:
     return found, None
 
 
-def _of_capsule(capsule: Any) -> int | None:
+def _capsule_address(capsule: Any) -> int | None:
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    place: int | None = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    return place
+    address: int | None = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return address

@@ -1,12 +1,12 @@
-"""Emission families over numbers: what states emit where observations are not symbols.
+"""Emission families for numeric observations.
 
 `Gaussian` is for measurements, `Poisson` for counts, and `Product` joins channels that are observed
-together; `CompiledEmission` is one of the user's own. A family is a frozen dataclass with its
-prior; the statistics live in the particles.
+together; `CompiledEmission` is a family written by the user. A family is a frozen dataclass that
+holds the prior; the particles hold the statistics.
 
-To the core every family is a list of *channels*. A channel is one column of an observation with
-its own statistics: a Gaussian has one for each dimension, a product those of its families. NaN is a
-missing value in any of them.
+The core treats every family as a list of *channels*. A channel is one column of an observation with
+its own statistics: a Gaussian has one channel for each dimension, a product has the channels of all
+its families. In every channel NaN means a missing value.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ GAUSSIAN, POISSON, CATEGORICAL, COMPILED = range(4)
 
 
 class Channel(NamedTuple):
-    """One column of an observation, as the core is told of it.
+    """Description of one column of an observation for the core.
 
     Attributes
     ----------
     kind : int
         `GAUSSIAN`, `POISSON`, `CATEGORICAL` or `COMPILED`.
     parameters : tuple of float
-        Those of the prior: mean, mean_strength, shape and scale; shape and rate; or beta.
+        Parameters of the prior. Gaussian: mean, mean_strength, shape, scale; Poisson: shape, rate;
+        categorical: beta.
     fades : tuple of bool
-        For each number that a state keeps of the channel, whether it is a sum of weights. They are
-        the number of observations with their mean and their sum of squared deviations, with their
-        sum, or with how often each symbol was seen.
+        Whether each statistic of a state is a sum of weights. The statistics are the number of
+        observations, followed by their mean and sum of squared deviations (Gaussian), their sum
+        (Poisson), or the count of each symbol (categorical).
     n_symbols : int
         Size of the alphabet of a categorical channel, else 0.
     """
@@ -50,7 +51,7 @@ class Channel(NamedTuple):
 
     @property
     def n_statistics(self) -> int:
-        """How many numbers a state keeps of the channel."""
+        """Number of statistics of the channel in a state."""
         return len(self.fades)
 
 
@@ -59,21 +60,21 @@ class Gaussian:
     """Real numbers: independent dimensions, each normal with unknown mean and variance.
 
     The prior of a dimension is normal-inverse-gamma: the variance is inverse-gamma with `shape`
-    and `scale`, and given the variance the mean is normal around `mean` with the weight of
-    `mean_strength` observations. The predictive of a state is Student's t.
+    and `scale`, and given the variance the mean is normal around `mean`, with variance divided by
+    `mean_strength`. The predictive distribution of a state is Student's t.
 
     Parameters
     ----------
     n_dims : int, default 1
-        How many numbers an observation has. NaN or None is a missing one.
+        Numbers in an observation. NaN or None is a missing value.
     mean : float, default 0.0
         Prior mean of every dimension.
     mean_strength : float, default 1.0
-        How many observations the prior mean counts for.
+        Weight of the prior mean, in observations.
     shape : float, default 1.0
-        Shape of the prior of the variance: it counts for 2 * shape observations.
+        Shape of the prior of the variance; its weight is 2 * shape observations.
     scale : float, default 1.0
-        Scale of the prior of the variance: about shape times the variance within a state.
+        Scale of the prior of the variance: about shape times the expected variance in a state.
 
     Examples
     --------
@@ -116,9 +117,9 @@ class Poisson:
     Parameters
     ----------
     shape : float, default 1.0
-        Shape of the prior: so many events were seen
+        Shape of the prior: the number of events in `rate` pseudo-observations.
     rate : float, default 1.0
-        in so many observations.
+        Rate of the prior: the number of pseudo-observations.
 
     Examples
     --------
@@ -153,7 +154,7 @@ class Product:
     Parameters
     ----------
     *families : Gaussian, Poisson, Categorical or Product
-        At least one. A product among them stands for its families.
+        At least one. A nested product is replaced by its families.
 
     Examples
     --------
@@ -205,7 +206,7 @@ _STATISTICS = {GAUSSIAN: ("number", "mean", "squared deviations"), POISSON: ("nu
 
 
 def statistic_names(family: Any) -> list[str]:
-    """Return what each number that a state keeps is called, in the order of `counts().emission`.
+    """Return the names of the statistics of a state, in the order of `counts().emission`.
 
     Examples
     --------
@@ -226,13 +227,13 @@ def statistic_names(family: Any) -> list[str]:
     ]
     if len(channels) == 1:
         return list(names[0])
-    return [f"{i}: {name}" for i, own in enumerate(names) for name in own]
+    return [f"{i}: {name}" for i, of_channel in enumerate(names) for name in of_channel]
 
 
 def channels_of(family: Any) -> tuple[Channel, ...]:
-    """Return the channels of a family over numbers, or of a categorical one in a product.
+    """Return the channels of a numeric family, or of a categorical one in a product.
 
-    Of a user's own family, the first has all statistics.
+    The first channel of a `CompiledEmission` holds all its statistics.
     """
     if isinstance(family, CompiledEmission):
         others = (Channel(COMPILED, (), ()),) * (family.n_dims - 1)

@@ -1,6 +1,7 @@
-"""Observations as the filters take them: a matrix of doubles, one row each, NaN for missing values.
+"""Convert observations to the matrix of doubles that the filters use.
 
-What users pass is read by family: numbers, counts or symbols, one or several an observation.
+Each observation is one row; NaN is a missing value. The family determines how input is validated:
+as numbers, counts or symbols, one or several for each observation.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from mdvpf.model.number_families import (
 Observations = NDArray[np.float64]
 Part = Gaussian | Poisson | Categorical | CompiledEmission
 
-_LARGEST_COUNT = 2**53  # larger ones have neighbours that are the same double
+_LARGEST_COUNT = 2**53  # beyond this, doubles do not represent every integer
 _OR_MISSING = ", or None or NaN where one is missing"
 
 
 def read_observations(family: NumberFamily, values: Any) -> Observations:
-    """Return observations of a family as a matrix, one row each, or raise.
+    """Return observations of a family as a matrix with one row for each, or raise.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def _one(name: str, family: Part, value: Any) -> Observations:
 
 
 def _entries(name: str, value: Any, n: int) -> list[Any]:
-    """Return the entries of one observation, or raise unless they are n."""
+    """Return the entries of one observation, or raise unless there are n."""
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
         raise TypeError(f"{name}={value!r}: expected {n} entries, or None if all are missing")
     entries = value.tolist() if isinstance(value, np.ndarray) else list(value)
@@ -95,7 +96,7 @@ def _entries(name: str, value: Any, n: int) -> list[Any]:
 
 
 def split_observations(family: NumberFamily, rows: Observations) -> Any:
-    """Return rows of numbers in the form in which `run` takes the observations of a family.
+    """Convert rows of numbers to the form that `run` accepts for a family.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def _number(name: str, value: Any) -> float:
     return validate.real(name, value, low=-LARGEST_NUMBER, high=LARGEST_NUMBER, also=_OR_MISSING)
 
 
-# ---- many of them ---------------------------------------------------------------------------
+# ---- many values ----------------------------------------------------------------------------
 
 
 def _product_columns(family: Product, values: Any) -> Observations:
@@ -179,7 +180,7 @@ def _columns(name: str, family: Part, values: Any) -> Observations:
 
 
 def _from_array(name: str, family: Any, values: Any, width: int) -> Observations | None:
-    """Return the columns of an array of numbers; None where they are to be read one by one."""
+    """Return the columns of an array of numbers, or None if it must be read entry by entry."""
     if not hasattr(values, "__array__"):
         return None
     array = np.asanyarray(values)
@@ -204,7 +205,7 @@ def _from_array(name: str, family: Any, values: Any, width: int) -> Observations
         wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
     if wrong.any():
         i, column = (int(k) for k in np.argwhere(wrong)[0])
-        place = f"{name}[{i}]" if width == 1 else f"{name}[{i}][{column}]"
-        _read(place, family, numbers[i, column].item())  # raises
-        raise ValueError(f"{place}={numbers[i, column]!r}: expected an observation")
+        entry = f"{name}[{i}]" if width == 1 else f"{name}[{i}][{column}]"
+        _read(entry, family, numbers[i, column].item())  # raises
+        raise ValueError(f"{entry}={numbers[i, column]!r}: expected an observation")
     return numbers

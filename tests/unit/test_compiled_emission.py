@@ -99,7 +99,7 @@ def test_a_gaussian_in_numba_agrees_with_the_built_in_one(
 
 def test_functions_of_scipy_cffi_and_addresses() -> None:
     own = poisson()
-    _, update = own._kept  # type: ignore[attr-defined]
+    _, update = own._owners  # type: ignore[attr-defined]
     address, place, data = own.addresses
     scipy = pytest.importorskip("scipy")
     ways: list[Any] = [(address, place)]
@@ -130,7 +130,7 @@ def test_what_is_no_c_function_is_refused(bad: Any) -> None:
     [("n_statistics", 0), ("n_dims", 0), ("fades", [True]), ("name", ""), ("fades", [1, 2])],
 )
 def test_bad_arguments_are_named(argument: str, value: Any) -> None:
-    log_predictive, update = poisson()._kept  # type: ignore[attr-defined]
+    log_predictive, update = poisson()._owners  # type: ignore[attr-defined]
     given = {"n_statistics": 2, argument: value}
     with pytest.raises((TypeError, ValueError), match=argument):
         mdvpf.CompiledEmission(log_predictive, update, **given)
