@@ -1,18 +1,19 @@
 # cython: language_level=3
-"""Emission families over numbers: the log predictive of a number, and what observing it changes.
+"""Emission families over numbers: log predictives, and updates of statistics.
 
-An observation is a row of doubles, one a channel; NaN is a missing one. A state keeps a row of
-statistics, those of one channel after the other:
+An observation is a row of doubles, one for each channel; NaN is a missing number. A state has a row
+of statistics, with the statistics of each channel in turn:
 
 =========== ==================================================================================
 Gaussian    number of observations, their mean, sum of squared deviations from it
 Poisson     number of observations, their sum
-categorical number of observations, and of those of each symbol
-compiled    what the user's functions make of them
+categorical number of observations, number of observations of each symbol
+compiled    defined by the user's functions
 =========== ==================================================================================
 
-Numbers and sums are sums of weights in units of the scale of the row (`clock.pxd`): multiplied by
-the fading of the row they are those of a step. A mean does not fade. All zeros is the prior.
+Numbers and sums are sums of weights in units of the scale of the row (`clock.pxd`). Multiplied by
+the fading of the row, they are as of the present step. A mean does not fade. A row of zeros is the
+prior.
 """
 
 from libc.math cimport floor, isfinite, isnan, lgamma, log, log1p, sqrt
@@ -42,8 +43,8 @@ cdef inline double log_student(
 ) noexcept nogil:
     """Log density of Student's t: the predictive of a normal-inverse-gamma posterior.
 
-    The quotient of gamma functions, Gamma(a + 1/2) / Gamma(a), is that of an a of at least 10 by
-    its asymptotic series, times a product that leads from there to a.
+    Gamma(a + 1/2) / Gamma(a) is computed by the asymptotic series at an argument of at least 10;
+    the recurrence of the gamma function reduces smaller a to such an argument.
     """
     cdef double kappa = prior[1] + n
     cdef double a = prior[2] + 0.5 * n
@@ -79,7 +80,7 @@ cdef inline double log_negative_binomial(
 
 
 cdef inline double channel_constant(const Channel* channel, double y) noexcept nogil:
-    """What the log predictive of a number needs in every state."""
+    """The part of the log predictive of a number that is the same for all states."""
     return lgamma(y + 1.0) if channel.kind == CHANNEL_POISSON else 0.0
 
 
@@ -102,7 +103,7 @@ cdef inline double log_channel(
 cdef inline void fade_row(
     const uint8_t* fading, uint32_t size, double* row, double factor
 ) noexcept nogil:
-    """Multiply all sums of weights of a row."""
+    """Multiply all sums of weights of a row by a factor."""
     cdef uint32_t i
     for i in range(size):
         if fading[i]:
@@ -135,12 +136,12 @@ cdef inline void observe(
             own[1 + <uint32_t>y] += weight
 
 
-# ---- what may come in --------------------------------------------------------------------
+# ---- validation --------------------------------------------------------------------------
 
 cdef inline bint is_observation(
     const Channel* channels, uint32_t n_channels, const double* observation
 ) noexcept nogil:
-    """Whether every number is missing or one that its channel can emit."""
+    """Whether every number is missing or a possible value of its channel."""
     cdef double y, low, high
     cdef uint32_t c
     for c in range(n_channels):
@@ -171,7 +172,7 @@ cdef inline bint is_missing(const double* observation, uint32_t n_channels) noex
 cdef inline bint is_row(
     const Channel* channels, uint32_t n_channels, const double* row
 ) noexcept nogil:
-    """Whether numbers can be the statistics of a state."""
+    """Whether the numbers are possible statistics of a state."""
     cdef double value, low, high
     cdef uint32_t c, i
     for c in range(n_channels):

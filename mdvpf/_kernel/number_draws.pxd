@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What SMC and ParticleLearning draw from in families over numbers: logs until the last moment."""
+"""Draws of SMC and ParticleLearning in families over numbers, from log probabilities."""
 
 from libc.math cimport INFINITY, exp, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -18,7 +18,7 @@ from mdvpf._kernel.types cimport RealView, Report, Scratch, Survivors, System
 cdef inline Status move_all_numbers(
     System* system, int32_t symbol, const double* uniforms, Survivors* moved, Report* report
 ) noexcept nogil:
-    """Draw a state for every particle and weigh it by the density of the observation there."""
+    """Draw a state for every particle, and weight it by the density of the observation there."""
     cdef Scratch* scratch = &system.scratch
     cdef double* transition = scratch.transition
     cdef double* log_probability = <double*>system.work.resampling_weight.data
@@ -59,7 +59,7 @@ cdef inline Status move_all_numbers(
 cdef inline double weigh_parents_numbers(
     System* system, int32_t symbol, double* potential, double* cumulative
 ) noexcept nogil:
-    """`weigh_parents` of numbers: potentials and weights are relative to the best parent."""
+    """`weigh_parents` for numbers: potentials and weights relative to the best parent."""
     cdef double* start = potential
     cdef double best = -INFINITY
     cdef double total = 0.0

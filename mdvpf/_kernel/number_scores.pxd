@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Scores of particles in families over numbers, as logs: densities may be far below 1e-308.
+"""Scores of particles in families over numbers, as logs: densities may underflow.
 
-`score_rows` has found the log density of the observation in every row of statistics. Here these are
-joined with the transitions of a particle. Sums are taken of densities relative to the largest of
-all rows and, where that is too far above those of a particle, relative to the largest of its own.
+`score_rows` has computed the log density of the observation for every row of statistics. This file
+combines these densities with the transitions of a particle. Sums use densities relative to the
+largest of all rows. If such a sum is too small, it is computed again relative to the largest term
+of the particle.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -34,7 +35,7 @@ cdef inline double log_weight_of(const System* system, int64_t particle) noexcep
 
 
 cdef inline double log_total_of(const double* logs, uint32_t n) noexcept nogil:
-    """The log of the sum of numbers that are given as logs."""
+    """The log of the sum of the exponentials of `logs`."""
     cdef double best = -INFINITY
     cdef double total = 0.0
     cdef uint32_t i
@@ -50,9 +51,9 @@ cdef inline double log_total_of(const double* logs, uint32_t n) noexcept nogil:
 cdef inline uint32_t log_potentials(
     const System* system, int64_t particle, Scratch* scratch, double* out, double* log_total
 ) noexcept nogil:
-    """Write log f(m, y) of every candidate state of a stored particle and the log of their sum.
+    """Write log f(m, y) of every state of a stored particle, and the log of the sum.
 
-    A state that is not offered has -inf.
+    A state that is not a candidate has -inf.
     """
     cdef uint32_t* block = block_of(system, particle)
     cdef const uint32_t* rows = statistics_of(system, block)
@@ -78,9 +79,9 @@ cdef inline uint32_t log_potentials(
 cdef inline double log_moved_probability(
     System* system, int64_t parent, uint32_t state, uint32_t number
 ) noexcept nogil:
-    """Log density of the next observation of a key under a particle that made the pending step.
+    """Log density of the next observation of a key under a particle after the pending step.
 
-    Rows were scored as of the step after that, and the successors of the pending step made.
+    The successors of the pending step exist, and all rows were scored as of the step after it.
     """
     cdef Scratch* scratch = &system.scratch
     cdef uint32_t* block = block_of(system, parent)
@@ -106,7 +107,7 @@ cdef inline double log_moved_probability(
 cdef inline double log_mixture(
     const System* system, const double* log_probability, bint weighted
 ) noexcept nogil:
-    """The log of the sum of the probabilities of all particles, by their weights or by 1."""
+    """The log of the sum of the probabilities of all particles, weighted or not."""
     cdef double best = -INFINITY
     cdef double total = 0.0
     cdef double value
@@ -128,10 +129,10 @@ cdef inline void add_component_weights(
     System* system, uint32_t* block, uint32_t state, const Standing* moved, double weight,
     double* stored, double* succeeded,
 ) noexcept nogil:
-    """Add the weight times p(m | x) of a particle to the row that each state m has.
+    """Add the weight of a particle times p(m | x) to the row of each of its states m.
 
-    Unless `moved` is NULL, of the particle after it went to `state` on the pending observation,
-    whose row is then the successor: its weight goes to `succeeded`.
+    Unless `moved` is NULL, the particle first moves to `state` on the pending observation. The row
+    of this state is then the successor, and its part is added to `succeeded`.
     """
     cdef Scratch* scratch = &system.scratch
     cdef double* out = scratch.transition

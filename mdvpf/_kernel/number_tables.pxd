@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Families over numbers at the boundary: the table is opened, and statistics are copied out."""
+"""Interface of families over numbers to Python: create the table, copy statistics out."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -29,10 +29,11 @@ from mdvpf._kernel.types cimport Clock, Standing, System
 cdef inline Status open_table(
     System* system, const double[:, ::1] given, const uint8_t[::1] fading_marks, tuple functions
 ) except *:
-    """Set up the channels and the prior.
+    """Initialise the channels and the row of the prior.
 
-    A channel has a row (kind, symbols, statistics, parameters); `fading_marks` says which
-    statistics are sums of weights, and `functions` has addresses of a user's family, or nothing.
+    `given` has a row for each channel: kind, number of symbols, number of statistics, parameters.
+    `fading_marks` marks the statistics that are sums of weights. `functions` has the addresses of
+    a `CompiledEmission`, or is empty.
     """
     cdef size_t n = <size_t>given.shape[0]
     cdef Channel* channels
@@ -75,7 +76,7 @@ cdef inline Status open_table(
 cdef inline Status write_row(
     System* system, uint32_t row, bint succeeds, const Clock* clock, double* out
 ) noexcept nogil:
-    """Write a row, or its successor on the pending observation, as of a step."""
+    """Write a row, or its successor after the pending observation, as of a step."""
     cdef Status status = OK
     cdef double factor
     if succeeds:
@@ -91,7 +92,7 @@ cdef inline Status write_row(
 cdef inline Status write_components(
     System* system, uint32_t number, double* weights, double* statistics
 ) noexcept nogil:
-    """Write what the predictive of a key is a mixture of: see `ParticleSystem.components`."""
+    """Write the components of the predictive of a key; see `ParticleSystem.components`."""
     cdef const Clock* clock = &system.after if system.pending else &system.now
     cdef uint32_t n_rows = system.numbers.n_rows
     cdef size_t size = system.numbers.size
@@ -128,7 +129,7 @@ cdef inline Status write_components(
 cdef inline Status write_statistics_table(
     System* system, int64_t particle, double* out
 ) noexcept nogil:
-    """Write the statistics of a particle shown, by label."""
+    """Write the statistics of a provisional or stored particle, by label."""
     cdef bint pending = system.pending
     cdef const Clock* clock = &system.after if pending else &system.now
     cdef uint32_t state = 0xFFFFFFFFu
@@ -152,7 +153,7 @@ cdef inline Status write_statistics_table(
 
 
 cdef inline str fault_text(const Compiled* compiled):
-    """What a user's function did wrong last, as a message."""
+    """Return the error message for the last fault of a user's function."""
     name = "log_predictive" if compiled.fault in (LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE) \
         else "update"
     what = "wrote a number that is not finite: expected finite ones"

@@ -13,17 +13,17 @@ cdef struct Channel:
     uint32_t n_statistics
     double[4] parameters    # of the prior
 
-# A user's own family: C functions that return 0, or another number if they fail.
-# (observation, rows of statistics, how many, log predictive of each, user data)
+# The C functions of a `CompiledEmission`. They return 0, or another number on failure.
+# (observation, rows of statistics, number of rows, log predictive for each, user data)
 ctypedef int (*LogPredictive)(
     const double*, const double*, int64_t, double*, void*) noexcept nogil
-# (observation, weight, row of statistics to be changed, user data)
+# (observation, weight, row of statistics to update, user data)
 ctypedef int (*Update)(const double*, double, double*, void*) noexcept nogil
 
 cdef enum FaultKind:
     NO_FAULT = 0
-    LOG_PREDICTIVE_STATUS = 1   # it returned a status that is not 0
-    LOG_PREDICTIVE_VALUE = 2    # it wrote what is no finite number
+    LOG_PREDICTIVE_STATUS = 1   # it returned a status other than 0
+    LOG_PREDICTIVE_VALUE = 2    # it wrote a number that is not finite
     UPDATE_STATUS = 3
     UPDATE_VALUE = 4
 
@@ -31,16 +31,16 @@ cdef struct Compiled:
     LogPredictive log_predictive  # NULL: the family is built in
     Update update
     void* user_data
-    FaultKind fault         # what was wrong with it last
-    int fault_status        # that it returned
+    FaultKind fault         # the last fault
+    int fault_status        # the status returned, if that was the fault
 
 # The table of statistics of states: see `statistics.pxd`.
 cdef struct Numbers:
     uint32_t n_channels     # 0: observations are symbols
     uint32_t size           # doubles of a row
-    uint32_t n_rows         # ever used; row 0 is the prior
-    uint32_t n_live         # rows in use, the prior included
-    uint32_t freed          # chain of free rows; 0 at its end
-    uint32_t n_prepared     # rows that were made for the commit under way
-    double best             # largest log density of the observation that was scored last
+    uint32_t n_rows         # rows in the table, free ones included; row 0 is the prior
+    uint32_t n_live         # rows in use, including the prior
+    uint32_t freed          # head of the list of free rows; 0 if it is empty
+    uint32_t n_prepared     # rows computed for the present commit
+    double best             # largest log density of the last observation scored
     Compiled compiled

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""The log density of an observation in every row of statistics, at once.
+"""The log density of an observation for all rows of statistics at once.
 
-Particles share rows, so there are far fewer of them than states of particles.
+Particles share rows, so there are far fewer rows than states of particles.
 """
 
 from libc.math cimport exp
@@ -23,7 +23,7 @@ from mdvpf._kernel.types cimport Clock, System
 cdef inline void score_built_in(
     const System* system, const double* observation, const Clock* clock, double* out
 ) noexcept nogil:
-    """Add the log predictives of all channels of an observation in every row."""
+    """Add the log predictives of all channels of an observation, for every row."""
     cdef const uint32_t* refs = refs_of_rows(system)
     cdef const int32_t* scale = scales_of_rows(system)
     cdef const Channel* channel
@@ -45,7 +45,7 @@ cdef inline void score_built_in(
 cdef inline Status score_compiled(
     System* system, const double* observation, const Clock* clock, double* out
 ) noexcept nogil:
-    """Ask the user's function for the log predictives of an observation in every row."""
+    """Compute the log predictives of an observation for every row by the user's function."""
     cdef const double* rows = row_at(system, PRIOR)
     cdef uint32_t n_rows = system.numbers.n_rows
     cdef size_t size = system.numbers.size
@@ -75,7 +75,7 @@ cdef inline Status score_compiled(
 cdef inline Status score_rows(
     System* system, int32_t symbol, bint pending, const Clock* clock
 ) noexcept nogil:
-    """Find the log density of an observation in every row, as of a step."""
+    """Compute the log density of an observation for every row, as of a step."""
     cdef uint32_t n_rows = system.numbers.n_rows
     cdef Status status
     cdef double* out
@@ -97,7 +97,7 @@ cdef inline Status score_rows(
 
 
 cdef inline void relate_densities(System* system) noexcept nogil:
-    """Find the densities relative to the largest of the rows that are in use."""
+    """Compute the density of each row in use, relative to the largest."""
     cdef const uint32_t* refs = refs_of_rows(system)
     cdef const double* density = <const double*>system.work.log_density.data
     cdef double* relative = <double*>system.work.relative_density.data

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""The statistics of families over numbers in a snapshot, and back from one that is not trusted.
+"""Save the statistics of families over numbers to a snapshot, and restore an untrusted snapshot.
 
-Rows are numbered where they are first met, in the order of particles and of their states.
+Rows are numbered by first appearance, in the order of particles and of their states.
 """
 
 from libc.math cimport NAN
@@ -36,7 +36,7 @@ from mdvpf._kernel.types cimport Buffer, System
 # ---- writing -----------------------------------------------------------------------------
 
 cdef inline size_t count_states(const System* system) noexcept nogil:
-    """States of all blocks."""
+    """Number of states of all blocks."""
     cdef size_t n = 0
     cdef int64_t k
     for k in range(system.n_particles):
@@ -66,7 +66,7 @@ cdef inline Status reserve_statistics(
 cdef inline void number_rows(
     const System* system, Snapshot* snapshot, uint32_t* number
 ) noexcept nogil:
-    """Write the number of the row of each state, and each row where it is first met."""
+    """Write the number of the row of each state, and each row at its first appearance."""
     cdef const uint32_t* rows
     cdef size_t size = system.numbers.size
     cdef size_t n = 0           # rows so far
@@ -91,7 +91,7 @@ cdef inline void number_rows(
 
 
 cdef inline Status write_statistics(System* system, Snapshot* snapshot) noexcept nogil:
-    """Write the sections of a family over numbers; nothing for symbols."""
+    """Write the sections of a family over numbers; without one, write nothing."""
     cdef Buffer known
     cdef Status status
     cdef double* observation
@@ -112,7 +112,7 @@ cdef inline Status write_statistics(System* system, Snapshot* snapshot) noexcept
 cdef inline bint may_have(
     const System* system, uint32_t* block, uint32_t state, uint32_t row
 ) noexcept nogil:
-    """Whether no channel of a row has more observations than the state was entered."""
+    """Whether no channel of a row has more observations than entries into the state."""
     cdef double entered = real_into(system, block)[state] * fading(block_scale(block), &system.now)
     cdef double part = fading(scales_of_rows(system)[row], &system.now)
     cdef const Channel* channels = channels_of(system)
@@ -127,7 +127,7 @@ cdef inline bint may_have(
 # ---- reading -----------------------------------------------------------------------------
 
 cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) noexcept nogil:
-    """Make the rows of a snapshot, number i as row i; nobody holds them yet."""
+    """Restore the rows of a snapshot under their numbers, with reference counts of 0."""
     cdef const double* given = <const double*>snapshot.section[STATISTICS].data
     cdef size_t size = system.numbers.size
     cdef uint32_t i, row, distance
@@ -147,7 +147,7 @@ cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) 
 
 
 cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept nogil:
-    """Restore what `write_statistics` wrote; the particles are there."""
+    """Restore the sections of `write_statistics`; the particles are restored already."""
     cdef size_t size = system.numbers.size
     cdef size_t n_rows = snapshot.section[STATISTICS_BEHIND].bytes // sizeof(uint32_t)
     cdef size_t place = 0

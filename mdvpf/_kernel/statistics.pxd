@@ -1,13 +1,13 @@
 # cython: language_level=3
 """The statistics of states in families over numbers: a table of rows that particles share.
 
-A row holds what one state has observed, `families.pxd` says how, and is never changed: to observe
-something is to make another row of it. So a block has the number of a row for each of its states,
-and rows count their holders. What an observation makes of a row depends on the row alone. So all
-particles that go to a state with that row share the result: a commit makes each *successor* once,
-beforehand, when it may still fail. Row 0 is the prior, which a state has that observed nothing.
+A row has the statistics of one state (`families.pxd`) and never changes: an observation produces a
+new row, the *successor*. A block has the number of a row for each of its states, and rows have
+reference counts. A successor depends only on the row and the observation, so all particles that
+move to a state with this row share it. Each successor is computed once, before the commit, while
+an error can still be reported. Row 0 is the prior, for states without observations.
 
-A row has a scale, as a record of real counts has. Free rows are chained through it.
+A row has a scale, like a record of real counts. In a free row it links to the next free row.
 """
 
 from libc.math cimport isfinite
@@ -29,7 +29,7 @@ from mdvpf._kernel.number_types cimport (
 from mdvpf._kernel.types cimport Clock, Survivors, System
 
 cdef enum:
-    PRIOR = 0               # the row of a state that observed nothing
+    PRIOR = 0               # the row of a state without observations
     MOST_ROWS = 0x7FFFFFF0
 
 
@@ -44,7 +44,7 @@ cdef inline double* row_at(const System* system, uint32_t row) noexcept nogil:
 
 
 cdef inline const uint8_t* fading_of(const System* system) noexcept nogil:
-    """Of each statistic of a row whether it is a sum of weights."""
+    """For each statistic of a row, whether it is a sum of weights."""
     return <const uint8_t*>system.stored.fading.data
 
 
@@ -57,17 +57,17 @@ cdef inline int32_t* scales_of_rows(const System* system) noexcept nogil:
 
 
 cdef inline uint32_t* successors(const System* system) noexcept nogil:
-    """Of each row what the observation of the commit makes of it; 0: not needed."""
+    """The successor of each row in the present commit; 0 if none is needed."""
     return <uint32_t*>system.work.successor.data
 
 
 cdef inline const double* log_densities(const System* system) noexcept nogil:
-    """Of each row the log density of the observation that is scored."""
+    """The log density of the scored observation for each row."""
     return <const double*>system.work.log_density.data
 
 
 cdef inline double* observation_of(const System* system, bint pending) noexcept nogil:
-    """The observation that comes next, or the one that is pending."""
+    """The next observation, or the pending one."""
     return <double*>system.stored.observation.data + pending * system.numbers.n_channels
 
 
@@ -76,7 +76,7 @@ cdef inline uint32_t* statistics_of(const System* system, uint32_t* block) noexc
     return block + BLOCK_HEADER + (2 if system.model.by_rows else 1) * system.state_capacity
 
 
-# ---- holding and releasing ---------------------------------------------------------------
+# ---- reference counts --------------------------------------------------------------------
 
 cdef inline void release_row(System* system, uint32_t row) noexcept nogil:
     cdef uint32_t* refs = refs_of_rows(system)
@@ -106,10 +106,10 @@ cdef inline void release_statistics(System* system, uint32_t* block) noexcept no
         release_row(system, rows[i])
 
 
-# ---- room --------------------------------------------------------------------------------
+# ---- allocation --------------------------------------------------------------------------
 
 cdef inline Status reserve_rows(System* system, size_t n_more) noexcept nogil:
-    """Make room for so many more rows."""
+    """Reserve room for `n_more` rows."""
     cdef size_t n_free = system.numbers.n_rows - system.numbers.n_live
     cdef size_t n = system.numbers.n_rows + (n_more - n_free if n_more > n_free else 0)
     if n > MOST_ROWS \
@@ -128,7 +128,7 @@ cdef inline Status reserve_rows(System* system, size_t n_more) noexcept nogil:
 
 
 cdef inline uint32_t take_row(System* system) noexcept nogil:
-    """A free row, held by the caller; there is room."""
+    """Return a free row with one reference; room was reserved."""
     cdef uint32_t row = system.numbers.freed
     if row:
         system.numbers.freed = <uint32_t>scales_of_rows(system)[row]
@@ -143,7 +143,7 @@ cdef inline uint32_t take_row(System* system) noexcept nogil:
 # ---- updates -----------------------------------------------------------------------------
 
 cdef inline uint32_t row_of(const System* system, uint32_t* block, uint32_t state) noexcept nogil:
-    """The row of a state, which may be the new one."""
+    """The row of a state, or the prior for the new state."""
     return statistics_of(system, block)[state] if state < block[BLOCK_STATES] else <uint32_t>PRIOR
 
 
@@ -156,7 +156,7 @@ cdef inline Status note_fault(System* system, FaultKind fault, int status) noexc
 cdef inline Status write_successor(
     System* system, uint32_t row, const double* observation, double* out
 ) noexcept nogil:
-    """Write what the row becomes if the next step makes an observation; its scale is the step's."""
+    """Write the row after an observation of the next step, in the scale of that step."""
     cdef const Clock* now = &system.now
     cdef uint32_t i
     cdef int status
@@ -180,7 +180,7 @@ cdef inline Status write_successor(
 cdef inline Status prepare_rows(
     System* system, const Survivors* chosen, const double* observation
 ) noexcept nogil:
-    """Make the successors of the rows of the states that the chosen go to; there is room."""
+    """Compute the successors of the rows of all states chosen; room was reserved."""
     cdef uint32_t* successor = successors(system)
     cdef uint32_t* prepared = <uint32_t*>system.work.prepared.data
     cdef uint32_t row, fresh
@@ -201,9 +201,9 @@ cdef inline Status prepare_rows(
 cdef inline Status prepare_statistics(
     System* system, const Survivors* chosen, const Survivors* also, int32_t symbol, bint pending
 ) noexcept nogil:
-    """Make all rows that a commit of the chosen needs; those of `also` too, unless it is NULL.
+    """Compute all rows that a commit of `chosen` needs, and of `also` unless it is NULL.
 
-    The list of what is made holds it, until `drop_prepared`.
+    A list holds one reference to each of them until `drop_prepared`.
     """
     cdef size_t n = <size_t>chosen.n + (<size_t>also.n if also != NULL else 0)
     if not system.numbers.n_channels:
@@ -222,7 +222,7 @@ cdef inline Status prepare_statistics(
 
 
 cdef inline void drop_prepared(System* system) noexcept nogil:
-    """Release the list of prepared rows: after a commit, or instead of one."""
+    """Release the list of prepared rows, after a commit or if there is none."""
     cdef const uint32_t* prepared = <const uint32_t*>system.work.prepared.data
     cdef uint32_t i
     for i in range(system.numbers.n_prepared):
@@ -233,7 +233,7 @@ cdef inline void drop_prepared(System* system) noexcept nogil:
 cdef inline void move_statistics(
     System* system, uint32_t* block, uint32_t state, bint is_new, bint is_missing
 ) noexcept nogil:
-    """Let a state of a block hold the row that an observation has made of its own."""
+    """Replace the row of a state by its successor; a new state gets the prior first."""
     cdef uint32_t* held = &statistics_of(system, block)[state]
     cdef uint32_t after
     if is_new:
@@ -246,10 +246,10 @@ cdef inline void move_statistics(
         held[0] = after
 
 
-# ---- moving rows together ----------------------------------------------------------------
+# ---- compaction --------------------------------------------------------------------------
 
 cdef inline void pack_rows(System* system) noexcept nogil:
-    """Move the rows to the front of the table if half of it is free and there is memory for it."""
+    """Compact the table if about half of it is free, unless memory for renumbering is lacking."""
     cdef uint32_t* number
     cdef uint32_t* rows
     cdef uint32_t n = 0
