@@ -1,10 +1,11 @@
 """Detection: surprise, thresholds, alarms, incidents, change points, and measures of detectors.
 
-- `detector` has the class, above its base in `judging`.
-- `learning` decides which blocks the predictor learns; `background` is what everybody does.
+- `detector` has `SurpriseDetector`; its base class is in `judging`.
+- `learning` decides which blocks the predictor learns; `background` models the whole population.
 - `threshold` raises alarms at a wanted share. `incidents` raises them at a wanted rate of false
-  incidents; `watch` is around it, and `sides` and `calibration` are below it.
-- `explanation` says why there was an incident, from the `trace` of the last symbols.
+  incidents, using the statistics in `sides` and the p-values in `calibration`; `watch` connects it
+  to a detector.
+- `explanation` explains an incident from the `trace` of the last symbols.
 - `recipes` has the recommended detector for blocks, `per_key` a detector for each key, and
   `sequences` scores whole sequences.
 - `results` has the return values, `stide` is a peer method, and `roc` measures detectors.

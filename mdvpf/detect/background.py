@@ -1,8 +1,8 @@
-"""A background: a predictor of what everybody does, to compare a detector's own predictor with.
+"""A background: a predictor of the whole population, with which a detector compares its own.
 
-A block is strange if somebody else explains it better. With a background, the level of a block is
-the mean of ``log p_background(y) - log p(y)`` instead of the surprise. So a rare symbol that
-everybody uses now and then is no reason for an alarm.
+With a background, a block is strange if the background explains it better than the detector's own
+predictor does. Its level is the mean of ``log p_background(y) - log p(y)`` instead of the surprise.
+A rare symbol that the whole population uses occasionally therefore raises no alarm.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MAX_KEYS = 10_000
 
 @checkpoint.register("Background")
 class Background(checkpoint.Saveable):
-    """A predictor that stands for what everybody does, shared by any number of detectors.
+    """A predictor of the whole population, shared by any number of detectors.
 
     Parameters
     ----------
     predictor : Predictor
-        A predictor that has learnt from everybody, or will do so with `learn`. Its alphabet must be
-        closed.
+        A predictor that has learnt from the population, or will do so with `learn`. Its alphabet
+        must be closed.
     learn : bool, default False
-        Whether the background goes on learning from the symbols of the detectors that share it. If
-        so, it takes the predictor over and ends its sequences. Otherwise it uses a frozen copy, and
+        Whether the background learns from the symbols of the detectors that share it. If so, it
+        uses `predictor` itself and ends its sequences. Otherwise it uses a frozen copy, and
         `predictor` does not change.
     max_keys : int, default 10,000
-        The most sequences with a position in the background. One more ends the sequence that was
-        used longest ago.
+        Largest number of sequences with a position in the background. Beyond it, the least recently
+        used sequence is ended.
 
     Examples
     --------
@@ -63,13 +63,13 @@ class Background(checkpoint.Saveable):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
         if predictor.is_open:
             raise ValueError(
-                f"predictor={predictor!r}: expected a closed alphabet, as symbols of an open one "
-                "are numbered by the stream that it has seen"
+                f"predictor={predictor!r}: expected a closed alphabet, as each stream numbers the "
+                "symbols of an open one differently"
             )
         self.learn = validate.flag("learn", learn)
         self.predictor = predictor if self.learn else predictor.freeze()
         most = validate.integer("max_keys", max_keys, low=1)
-        # No detector continues a sequence that the predictor has learnt.
+        # Detectors start new sequences; none continues one of the training data.
         for key in self.predictor._table.labels():
             end_sequence(self.predictor, key)
         if self.predictor._takes_keys and self.predictor.max_keys is None:
@@ -86,7 +86,7 @@ class Background(checkpoint.Saveable):
 
     @property
     def n_readers(self) -> int:
-        """How many detectors have joined."""
+        """Number of detectors that have joined."""
         return self._n_readers
 
     def join(self) -> int:
@@ -114,7 +114,7 @@ class Background(checkpoint.Saveable):
         keys : list of labels or None
             Their keys.
         reader : int, default 0
-            Whose symbols they are, as `join` numbers them.
+            The reader, as numbered by `join`.
 
         Examples
         --------
@@ -136,7 +136,7 @@ class Background(checkpoint.Saveable):
         return self.predictor.run(observed, keys=named).log_predictive
 
     def new_sequence(self, key: Label | None, reader: int = 0) -> None:
-        """End the sequence of a key of a reader, if it has begun.
+        """End the sequence of a key of a reader, if the key is in use.
 
         Examples
         --------
@@ -176,7 +176,9 @@ class Background(checkpoint.Saveable):
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         predictor = state.parts["predictor"]
         if not isinstance(predictor, Predictor) or predictor.is_open:
-            raise checkpoint.CheckpointError("file: a background without a closed predictor")
+            raise checkpoint.CheckpointError(
+                "file: a background without a predictor of a closed alphabet"
+            )
         return cls._of(
             predictor,
             validate.flag("learn", state.values["learn"]),
@@ -194,7 +196,7 @@ class BackgroundReader:
     ----------
     background : Background
     number : int
-        Which of the readers of the background it is.
+        Number of this reader in the background.
     """
 
     def __init__(self, background: Background, number: int | None = None) -> None:
@@ -213,12 +215,12 @@ class BackgroundReader:
         if predictor.is_open:
             raise ValueError(
                 f"background={background!r}: expected None, as the predictor has an open alphabet, "
-                "whose symbols are numbered by the stream"
+                "whose symbols each stream numbers differently"
             )
         if background.n_symbols != predictor.n_symbols:
             raise ValueError(
                 f"background={background!r}: expected an alphabet of {predictor.n_symbols} "
-                "symbols, as that of the predictor"
+                "symbols, as the predictor has"
             )
         return cls(background)
 
@@ -228,7 +230,7 @@ class BackgroundReader:
         keys: list[Label | None] | None,
         log_predictive: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return log p_background - log p of the next symbols; 0 where both rule one out."""
+        """Return log p_background - log p of the next symbols; 0 where both probabilities are 0."""
         found = self.background.log_predictive(symbols, keys, self.number)
         with np.errstate(invalid="ignore"):
             found = np.nan_to_num(found - log_predictive, nan=0.0)
@@ -241,5 +243,5 @@ class BackgroundReader:
 
 
 def _own_key(reader: int, key: Label | None) -> Label | None:
-    """Return the key of a reader's sequence in the background; the first reader's are plain."""
+    """Return the key in the background for a reader's key; reader 0 keeps its keys unchanged."""
     return key if reader == 0 else (reader, "" if key is None else repr(key))

@@ -1,11 +1,11 @@
-"""From statistics of blocks to p-values, and from p-values to a wanted rate of false incidents.
+"""P-values of the statistics of blocks, and a limit for a wanted rate of false incidents.
 
-`Tail` keeps the last values of a statistic and says how rare a new value is among them. Within the
-range of these values the p-value is conformal: the share of values that are at least as large. It
-is valid if the last blocks and the present one are exchangeable, and nearly valid if the statistic
+`Tail` keeps the last values of a statistic and computes the p-value of a new one. Within the range
+of these values the p-value is conformal: the share of values that are at least as large. It is
+valid if the last blocks and the present one are exchangeable, and nearly valid if the statistic
 drifts little within the `memory` of the tail. Above the largest values the tail is assumed to be
 exponential, with a scale from the median excess. This extrapolation is conservative where real
-tails are lighter. An abrupt change makes p-values small: that is the incident to be found.
+tails are lighter. An abrupt change makes p-values small, which is how incidents are found.
 
 `Rate` turns a wanted number of false incidents, per 10,000 symbols or per day, into a limit: a
 p-value below it raises an alarm. Blocks depend on each other and alarms merge into incidents, so
@@ -25,7 +25,7 @@ from typing import Any
 
 from mdvpf._support import validate
 
-MOST_EXTRAPOLATED = 10  # largest values that the exponential tail is fitted to
+MOST_EXTRAPOLATED = 10  # number of largest values to which the exponential tail is fitted
 DAY = 86400.0  # seconds
 SYMBOLS = 10_000  # unit of a rate per symbols
 PER = ("symbols", "day")
@@ -42,7 +42,7 @@ class Tail:
     Attributes
     ----------
     memory : int
-        How many values are kept.
+        Number of values kept.
     least_scale : float
         Smallest scale of the exponential tail. For a statistic in nats the natural scale is 1: if
         the predictor is correct, an excess of e nats has the probability exp(-e).
@@ -77,7 +77,7 @@ class Tail:
         return max(_SMALLEST, (1 + n_tail) / (1 + n) * math.exp((start - value) / scale))
 
     def clipped(self, value: float) -> float:
-        """Return the value, or the start of the exponential tail if that is smaller."""
+        """Return the smaller of the value and the start of the exponential tail."""
         n_tail = min(MOST_EXTRAPOLATED, len(self._sorted) // 4)
         return min(value, self._sorted[-n_tail]) if n_tail else value
 
@@ -89,7 +89,7 @@ class Tail:
         insort(self._sorted, value)
 
     def _shape(self, n_tail: int) -> tuple[float, float]:
-        """Return where the exponential tail starts, and its scale."""
+        """Return the start of the exponential tail and its scale."""
         largest = self._sorted[-n_tail:]
         middle = largest[(n_tail - 1) // 2] + largest[n_tail // 2]
         return largest[0], max((middle / 2 - largest[0]) / math.log(2.0), self.least_scale)
@@ -111,7 +111,7 @@ class Tail:
 
 @dataclass(slots=True)
 class Rate:
-    """The limit of the p-values for an alarm, from a wanted rate of false incidents.
+    """The p-value limit of alarms, adapted to a wanted rate of false incidents.
 
     Attributes
     ----------
@@ -153,16 +153,16 @@ class Rate:
 
     @property
     def limit(self) -> float:
-        """The p-value below which there is an alarm; 0 while a rate per day knows no times."""
+        """The p-value below which there is an alarm; 0 for a rate per day without times yet."""
         return self.per_block * math.exp(self.correction)
 
     def end_block(self, time: float, opened: bool, memory: int) -> None:
-        """Count a block that ended at a time (NaN if unknown) and may have opened an incident."""
+        """Adapt the limit after a block that ended at `time` (NaN if unknown)."""
         if not math.isnan(time):
             last = time if math.isnan(self.last_time) else self.last_time
             self.last_time = max(time, last)
             if self.n_timed or self.last_time > last:
-                # A block may take no time at all: clocks are coarse.
+                # Clocks are coarse, so a block may have duration 0.
                 self.n_timed += 1
                 step = (self.last_time - last) / DAY - self.days
                 self.days += step / min(self.n_timed, memory)

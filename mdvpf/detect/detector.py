@@ -1,14 +1,14 @@
-"""When a stream looks strange: surprise, alarms at a wanted rate, and change points.
+"""Detect strange symbols: surprise, alarms at a wanted rate, and change points.
 
-A detector has a belief and a threshold (Raginsky et al. 2012). The belief is any predictor. Its
-surprise at a symbol is -log predictive; `learning.py` decides which symbols it learns. Surprise is
-averaged into *levels* (`Level`): for each symbol with fading memory, or for each block. A level
-above the threshold is an alarm. The threshold adapts to the stream and to the user's feedback, so
-that alarms have the wanted share (`Threshold`). A sustained rise of the surprise is a change point.
+A detector has a belief and a threshold (Raginsky et al. 2012). The belief is any predictor;
+`learning.py` decides which symbols it learns. The surprise of a symbol is -log predictive. Surprise
+is averaged into *levels* (`Level`): for each symbol with fading memory, or for each block. A level
+above the threshold is an alarm. The threshold adapts to the stream and to the user's feedback, to
+keep the wanted share of alarms (`Threshold`). A sustained rise of the surprise is a change point.
 With a background, the level is a likelihood ratio (`background.py`).
 
-With `false_incidents`, alarms have no fixed share: blocks are judged by p-values on several sides,
-and alarms merge into incidents (`incidents.py`).
+With `false_incidents`, the share of alarms is not fixed. Blocks are judged by p-values on several
+sides, and alarms merge into incidents (`incidents.py`).
 
 Interleaved sequences, identified by keys, are judged together: they share one level and one
 threshold. `KeyedDetector` has a detector for each key.
@@ -62,12 +62,12 @@ class SurpriseDetector(Judging):
     Parameters
     ----------
     predictor : Predictor
-        What is surprised: a filter, a Markov chain, a context tree, a mixture. The detector takes
-        it over with all that it has learnt. A predictor with an open alphabet needs
+        Any predictor: a filter, a Markov chain, a context tree, a mixture. The detector uses this
+        object itself, with all that it has learnt. A predictor with an open alphabet needs
         ``learn="all"``, because it numbers symbols as it absorbs them.
     block : int, optional
-        Number of symbols in a block, whose mean surprise is judged. Without it every symbol is
-        judged.
+        Symbols in a block. The detector judges the mean surprise of each block; by default it
+        judges every symbol.
     smoothing : float, default 1.0
         Without blocks: number of symbols over which the surprise is averaged, with fading memory.
         1 judges each symbol by itself.
@@ -80,20 +80,21 @@ class SurpriseDetector(Judging):
         afterwards if it explains the block better than the background does. The attribute `learn`
         can be changed between two blocks, for example to stop learning.
     warm_up : int, optional
-        Number of levels that are taken as usual and not judged: 20 by default, 50 with
+        Number of initial levels that are assumed normal and not judged: 20 by default, 50 with
         `false_incidents`.
     memory : int, default 500
-        Length of the baseline window: the number of last levels that count as usual. An incident
-        of more blocks than this becomes the new normal.
+        Length of the baseline window, in levels. An incident longer than this becomes the new
+        normal.
     gain : float, default 0.1
         How far an alarm raises the threshold, in standard deviations of the level.
     change_limit : float, default 10.0
-        Sum of excess, in standard deviations, that makes a change point. With the default, levels
-        one standard deviation above the usual make one after some 20 levels, and no change point
-        comes after fewer than 5. Smoothed levels overlap, and take `smoothing` times as long.
+        Sum of excess, in standard deviations, at which a change point is reported. By default,
+        levels one standard deviation above the baseline need some 20 levels, and no rise is
+        reported in fewer than 5. Smoothed levels overlap and take `smoothing` times as long.
     background : Background or Predictor, optional
-        What everybody does. Levels are then mean log likelihood ratios of background and predictor.
-        A predictor is frozen. A `Background` may go on learning, and detectors may share it.
+        Predictor of the whole population. Levels are then mean log likelihood ratios of background
+        and predictor. A plain predictor is frozen. A `Background` may continue to learn, and
+        detectors may share it.
     false_incidents : float, optional
         The wanted number of false incidents, per 10,000 symbols or per day. Alarms then have no
         fixed share: each block gets a p-value on four sides (surprising, predictable, repetitive,
@@ -160,7 +161,7 @@ class SurpriseDetector(Judging):
             validate.integer("warm_up", warm_up, low=2),
         )
         limit = validate.real("change_limit", change_limit, low=1e-3, high=1e9)
-        # Smoothed levels overlap: each counts for its part.
+        # Smoothed levels overlap, so each counts 1 / smoothing.
         self._rise = Rise(limit, pace=self.smoothing)
         self._judged = -1  # time of the last judgement
         self._belief = Belief(predictor, "all")
@@ -220,12 +221,12 @@ class SurpriseDetector(Judging):
     ) -> Detection:
         """Judge a symbol that `reader` has just absorbed: the second half of `update`.
 
-        It is for callers that need the prediction before the symbol is absorbed, or the `Step`.
+        Use it if you need the prediction before the symbol is absorbed, or the `Step`.
 
         Parameters
         ----------
         step : Step
-            What ``reader.update(symbol)`` returned.
+            Return value of ``reader.update(symbol)``.
         missing : bool, default False
             Whether the symbol was missing.
         symbol : int, optional
@@ -233,7 +234,7 @@ class SurpriseDetector(Judging):
         key : label, optional
             Its key.
         probabilities : ndarray, optional
-            What ``reader.predict_proba(key)`` returned before the symbol was absorbed. With
+            Return value of ``reader.predict_proba(key)`` before the symbol was absorbed. With
             `false_incidents` the surprise is compared with its entropy.
 
         Examples
@@ -287,8 +288,8 @@ class SurpriseDetector(Judging):
     ) -> DetectionResult:
         """Absorb and judge many symbols: the same as `update` on each.
 
-        All input is checked first. After an interrupt (Ctrl-C) the last symbols that the predictor
-        has absorbed may not have been judged.
+        All input is validated first. After Ctrl-C, the predictor may have absorbed more symbols
+        than the detector has judged.
 
         Parameters
         ----------
@@ -312,7 +313,7 @@ class SurpriseDetector(Judging):
         if keys is not None:
             self._check_keys()
         if self.learn == "all" and predictor._may_reject:
-            # Raises now what it would raise in the middle of the stream.
+            # Raise errors of the predictor now, not in the middle of the stream.
             predictor._plan(predictor._numbered(stream, predictor._table.copy()))
         try:
             with progress_bar(show, len(stream), type(self).__name__) as advance:
@@ -361,18 +362,18 @@ class SurpriseDetector(Judging):
     def feedback(self, detection: Detection, strange: bool) -> None:
         """Tell the detector whether a judgement was right.
 
-        Without feedback every level counts as usual. Feedback on an alarm that was right undoes its
-        rise of the threshold. Feedback on a miss lowers the threshold by as much as a false alarm
-        raises it, which allows about one more false alarm. With ``learn="unflagged"``, and if no
-        symbol has come since, the predictor forgets a block that was strange and learns one that
-        was not.
+        By default the detector treats every level as normal. Feedback that an alarm was right
+        undoes its rise of the threshold. Feedback on a miss lowers the threshold by as much as a
+        false alarm raises it, which allows about one more false alarm. With ``learn="unflagged"``,
+        and if no symbol has been absorbed since, the predictor also forgets a block that was
+        strange, or learns one that was not.
 
         Parameters
         ----------
         detection : Detection
-            The judgement, as `update` returned it. Give feedback on each at most once.
+            The judgement returned by `update`. Give feedback on each at most once.
         strange : bool
-            Whether there was reason for an alarm.
+            Whether the symbol or block was strange.
 
         Examples
         --------
@@ -395,7 +396,7 @@ class SurpriseDetector(Judging):
         if self._watch is None:
             self._threshold.correct(detection.alarm, strange)
         elif strange and (detection.incident is None or detection.incident.n_alarms == 1):
-            # Of the alarms of an incident only the first has lowered the limit.
+            # Only the first alarm of an incident has lowered the limit.
             self._watch.rule.rate.correct()
         last = detection.time == self._judged == self._level.time - 1
         if last and strange != detection.alarm:
@@ -414,7 +415,7 @@ class SurpriseDetector(Judging):
         return self._copied(None if self.background is None else self.background.copy())
 
     def _copied(self, background: Background | None) -> Self:
-        """Return a copy that reads a background, which is a copy of this one's."""
+        """Return a copy that uses the given copy of the background."""
         belief = self._belief.copy()
         reader: Any = None
         if self._background is not None and background is not None:
@@ -429,14 +430,14 @@ class SurpriseDetector(Judging):
         return self.copy()
 
     def explain(self, incident: Incident, n: int = 5) -> Explanation:
-        """Say why there was an incident.
+        """Explain an incident from its symbols.
 
         Parameters
         ----------
         incident : Incident
             One of `incidents`, or of a `Detection`. Its symbols must still be in the trace.
         n : int, default 5
-            How many symbols and transitions are named.
+            Largest number of symbols and of transitions to report.
 
         Examples
         --------
@@ -449,21 +450,26 @@ class SurpriseDetector(Judging):
         3
         """
         if self._watch is None:
-            raise ValueError("false_incidents=None: expected a rate, as without it there are none")
+            raise ValueError("false_incidents=None: expected a rate; without it, there are none")
         return self._watch.explain(incident, self.predictor.vocabulary, n)
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         if not {"predictor"} <= set(state.parts) <= {"predictor", "other", "background"}:
-            raise checkpoint.CheckpointError(f"file: a detector made of {sorted(state.parts)}")
+            raise checkpoint.CheckpointError(
+                f"file: a detector with unexpected parts {sorted(state.parts)}"
+            )
         predictor, other = state.parts["predictor"], state.parts.get("other")
         values = state.values
         background: Any = state.parts.get("background")
         if background is not None:
-            checkpoint.require(isinstance(background, Background), "a background of another kind")
+            checkpoint.require(isinstance(background, Background), "not a background")
             last = background.n_readers - 1
             number = validate.integer("reader", values["reader"], low=0, high=last)
-            checkpoint.require(background.n_symbols == predictor.n_symbols, "another alphabet")
+            checkpoint.require(
+                background.n_symbols == predictor.n_symbols,
+                "background and predictor with different alphabets",
+            )
             background = BackgroundReader(background, number)
         detector = cls(predictor, background=background, **values["settings"])
         detector._restore(values["running"], other)
@@ -471,7 +477,7 @@ class SurpriseDetector(Judging):
             detector._belief.reading = True
         detector._belief.restore_events(values.get("events", []), predictor.n_symbols)
         if not detector._belief.fits(detector._level.in_block):
-            raise checkpoint.CheckpointError("file: predictors that do not go together")
+            raise checkpoint.CheckpointError("file: the predictors of the detector do not match")
         if detector._watch is not None:
             time = detector._level.time
             detector._watch.restore(values["watch"], state.arrays, detector.n_symbols, time)

@@ -1,8 +1,8 @@
-"""Why there was an incident: what contributed to it, what was expected, and what it resembles.
+"""Explain incidents: contributing symbols, expected symbols, and similar earlier stretches.
 
-Everything comes from the trace of the last symbols. On the surprising side, symbols and transitions
-are ranked by their contribution to the judged level, in nats. On the other sides they are ranked by
-how much more often they came than in the trace before the incident.
+An explanation uses only the trace of the last symbols. On the surprising side, symbols and
+transitions are ranked by their contribution to the judged level, in nats. On the other sides they
+are ranked by the excess of their count over the count expected from the trace before the incident.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mdvpf.predictor import MISSING, Label, Vocabulary, label_text
 if TYPE_CHECKING:
     import pandas
 
-LONGEST_COMPARED = 500  # most symbols of an incident that are compared with earlier stretches
+LONGEST_COMPARED = 500  # only so many symbols of an incident are compared with earlier stretches
 
 _SIDE_TEXT = {
     SURPRISING: "more surprising than expected",
@@ -35,19 +35,19 @@ _SIDE_TEXT = {
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """A symbol, or a transition between two, that an incident is made of.
+    """A symbol or a transition of an incident.
 
     Attributes
     ----------
     what : label
         The symbol.
     after : label or None
-        Of a transition: the symbol before it in its sequence.
+        For a transition: the symbol before it in its sequence.
     count : int
-        How often it came in the incident.
+        Its number of occurrences in the incident.
     usual : float
-        How often it would have come at its share in the trace before the incident; NaN if the
-        trace has nothing from before.
+        The number of occurrences expected from its share in the trace before the incident; NaN if
+        the trace has no symbols before the incident.
     nats : float
         Its total contribution to the judged level.
 
@@ -67,7 +67,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """A surprising symbol, and what was expected in its place.
+    """A surprising symbol, and the symbol expected in its place.
 
     Attributes
     ----------
@@ -96,23 +96,23 @@ class Instead:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why there was an incident.
+    """The explanation of an incident.
 
     Attributes
     ----------
     start, end : int
         Times of its first and its last symbol.
     side : str
-        How it is strange.
+        The side on which it is strange.
     symbols, transitions : tuple of Contribution
         The symbols and transitions that contribute most, the most important first.
     expected : tuple of Instead
-        The most surprising symbols, and what was expected instead; empty if that is unknown.
+        The most surprising symbols, and the symbols expected instead; empty if these are unknown.
     nearest : int or None
         Start of the most similar earlier stretch of the same length; None if the trace has none.
     similarity : float
-        Share of the incident's symbols and transitions that this stretch has too; NaN if there is
-        no such stretch.
+        Share of the incident's symbols and transitions that also occur in this stretch; NaN without
+        such a stretch.
     mean_surprise : float
         Mean surprise of a symbol of the incident, in nats.
 
@@ -142,14 +142,14 @@ class Explanation:
     mean_surprise: float
 
     def text(self, first: int = 0, n: int = 2) -> str:
-        """Return the explanation in words, in a few lines.
+        """Return the explanation as a few lines of text.
 
         Parameters
         ----------
         first : int, default 0
-            Number of the symbol of time 0, as the reader counts them.
+            Number to report for the symbol of time 0.
         n : int, default 2
-            How many symbols, transitions and expectations are named.
+            Largest number of symbols, of transitions and of expectations to report.
 
         Examples
         --------
@@ -195,12 +195,12 @@ class Explanation:
         return f"{shown} came {times}{usual}"
 
     def to_dict(self, first: int = 0) -> dict[str, Any]:
-        """Return the explanation as a dictionary that JSON can hold.
+        """Return the explanation as a dictionary of JSON values.
 
         Parameters
         ----------
         first : int, default 0
-            Number of the symbol of time 0, as the reader counts them.
+            Number to report for the symbol of time 0.
 
         Examples
         --------
@@ -229,7 +229,7 @@ class Explanation:
         }
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the contributions as a frame: one row a symbol or a transition.
+        """Return the contributions as a data frame, one row for each symbol or transition.
 
         Examples
         --------
@@ -259,7 +259,7 @@ def explain(
     vocabulary: Vocabulary | None = None,
     n: int = 5,
 ) -> Explanation:
-    """Say why a stretch of a stream was an incident.
+    """Explain why a stretch of a stream was an incident.
 
     Parameters
     ----------
@@ -268,17 +268,17 @@ def explain(
     start, end : int
         Times of the first and the last symbol of the incident.
     side : {"surprising", "predictable", "repetitive", "looping"}
-        How it is strange.
+        The side on which it is strange.
     vocabulary : Vocabulary, optional
         The labels of the symbols.
     n : int, default 5
-        How many symbols, transitions and expectations are named.
+        Largest number of symbols, of transitions and of expectations to report.
 
     Raises
     ------
     ValueError
-        If the trace no longer has any symbol of the incident. If it has some of them, these are
-        explained.
+        If the trace no longer has any symbol of the incident. If it has some, the explanation is
+        about these.
 
     Examples
     --------
@@ -319,7 +319,7 @@ def explain(
 
 
 class _Namer:
-    """The names of symbols: labels of a vocabulary, or numbers."""
+    """Return the name of a symbol: its label in a vocabulary, or its number."""
 
     def __init__(self, vocabulary: Vocabulary | None) -> None:
         self._vocabulary = vocabulary
@@ -333,7 +333,7 @@ class _Namer:
 
 
 def _codes(window: TraceWindow, pairs: bool) -> NDArray[np.int64]:
-    """Return one number for each symbol or transition; -1 where it is missing."""
+    """Return a code for each symbol or transition; -1 where it is missing."""
     symbols = window.symbol.astype(np.int64)
     if not pairs:
         return symbols
@@ -362,7 +362,7 @@ def _contributions(
         usual = found / len(earlier) * int(kept.sum())
     rank = nats if side == SURPRISING else counts - np.nan_to_num(usual)
     order = np.lexsort((first, -rank))[:n]
-    if side != SURPRISING:  # leave out what came no more often than usual
+    if side != SURPRISING:  # leave out symbols that were not more frequent than before
         order = order[: max(1, np.count_nonzero(rank[order] > 0.0))]
     return tuple(
         Contribution(
@@ -394,7 +394,10 @@ def _expected(inside: TraceWindow, namer: _Namer, n: int) -> tuple[Instead, ...]
 
 
 def _nearest(before: TraceWindow, inside: TraceWindow) -> tuple[int | None, float]:
-    """Return where the earlier stretch starts that shares most symbols and transitions."""
+    """Return start and similarity of the earlier stretch with most symbols and transitions shared.
+
+    Of equally similar stretches, the latest is returned.
+    """
     n = min(len(inside), LONGEST_COMPARED)
     if len(before) < n:
         return None, math.nan
@@ -409,7 +412,7 @@ def _nearest(before: TraceWindow, inside: TraceWindow) -> tuple[int | None, floa
             shared += np.minimum(sums[n:] - sums[:-n], count)
     if total == 0:
         return None, math.nan
-    best = len(shared) - 1 - int(shared[::-1].argmax())  # the latest of equals
+    best = len(shared) - 1 - int(shared[::-1].argmax())
     return int(before.time[best]), float(shared[best] / total)
 
 

@@ -25,7 +25,7 @@ PENDING = 2  # delay in blocks before a block counts as usual
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something strange: alarms that belong together.
+    """A group of neighbouring alarms.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Incident:
     peak : int
         Time of the last symbol of the block with the smallest p-value.
     side : str
-        How that block is strange: "surprising", "predictable", "repetitive" or
+        The side on which that block is strange: "surprising", "predictable", "repetitive" or
         "looping".
     p_value : float
         The p-value of that block: the probability of a block at least as strange on any side, if
@@ -81,7 +81,7 @@ class Verdict:
         On which side the block is the strangest.
     alarm : bool
     incident : Incident or None
-        The incident that an alarm belongs to, as it is now.
+        For an alarm: its incident, up to this block.
     """
 
     p_value: float = math.nan
@@ -101,11 +101,11 @@ class IncidentRule:
     ----------
     rate : Rate
     memory : int
-        How many blocks the tails remember.
+        Number of blocks that the tails remember.
     warm_up : int
-        Number of blocks that are taken as usual and not judged.
+        Number of initial blocks that are assumed normal and not judged.
     cooldown : int
-        Symbols without alarm that end an incident.
+        Largest number of symbols between two alarms of one incident.
     sides : tuple of str
         The sides that are judged.
     """
@@ -166,11 +166,11 @@ class IncidentRule:
                 self._learn(found)
             return Verdict(p_value, side), False
         incident, opened = self._extend(end, side, p_value)
-        if len(incident) > self.memory * self.rate.block:  # it has become the new normal
+        if len(incident) > self.memory * self.rate.block:  # the incident is the new normal
             self._learn(found)
             return Verdict(p_value, side, True, incident), opened
-        self.pending.clear()  # the blocks just before an alarm do not count as usual
-        if opened:  # the first block of an incident counts, clipped to the start of the tail
+        self.pending.clear()  # the tails do not learn the blocks just before an alarm
+        if opened:  # the tails learn the first block, clipped to the start of their extrapolation
             for each, value in found.items():
                 self.tails[each].add(self.tails[each].clipped(value))
         return Verdict(p_value, side, True, incident), opened
@@ -264,7 +264,7 @@ class IncidentRule:
             self.tails[side].restore(kept)
         self.pending = deque(self._read_statistics(each) for each in values["pending"])
         if len(self.pending) > PENDING:
-            raise ValueError(f"{len(self.pending)} blocks wait: expected at most {PENDING}")
+            raise ValueError(f"{len(self.pending)} pending blocks: expected at most {PENDING}")
         high = time // self.rate.block
         self.seen = validate.integer("seen", values["seen"], low=0, high=high)
         n_kept = {len(tail.values) for tail in self.tails.values()}

@@ -1,7 +1,7 @@
 """How a detector judges symbols that its predictor has absorbed.
 
-`Judging` is the base of `SurpriseDetector`. It has the state (levels, thresholds, incidents), the
-properties that show it, and the checkpoints. The public methods are in `detector.py`.
+`Judging` is the base class of `SurpriseDetector`. It has the state (levels, thresholds, incidents),
+its properties, and the checkpoints. The public methods are in `detector.py`.
 """
 
 from __future__ import annotations
@@ -47,17 +47,14 @@ class Judging(checkpoint.Saveable):
 
     @property
     def predictor(self) -> Predictor:
-        """The predictor with what it has learnt so far.
-
-        In the middle of a block it has not learnt that block, unless `learn` is "all".
-        """
+        """The predictor, which has not learnt the current block unless `learn` is "all"."""
         return self._belief.predictor
 
     @property
     def reader(self) -> Predictor:
-        """What absorbs the next symbol: `predictor`, or the copy of it that reads the block.
+        """The predictor that absorbs the next symbol: `predictor`, or a copy that reads the block.
 
-        It may be another object after every symbol.
+        It may be a different object after every symbol.
         """
         return self._belief.reader()
 
@@ -78,7 +75,7 @@ class Judging(checkpoint.Saveable):
 
     @property
     def background(self) -> Background | None:
-        """What the predictor is compared with."""
+        """The background with which the predictor is compared."""
         return None if self._background is None else self._background.background
 
     @property
@@ -88,7 +85,7 @@ class Judging(checkpoint.Saveable):
 
     @property
     def trace(self) -> Trace | None:
-        """The last symbols, as explanations and pictures use them; None without incidents."""
+        """The last symbols, for explanations and figures; None without `false_incidents`."""
         return None if self._watch is None else self._watch.trace
 
     @property
@@ -105,8 +102,8 @@ class Judging(checkpoint.Saveable):
             raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
         if self.predictor.is_open and learn != "all":
             raise ValueError(
-                f"learn={learn!r}: expected 'all', as the predictor has an open alphabet: it would "
-                "not know the symbols of the blocks that it does not learn"
+                f"learn={learn!r}: expected 'all', as a predictor with an open alphabet would not "
+                "know the symbols of the blocks that it does not learn"
             )
         if self.predictor._family is not None and (
             learn != "all" or self._background or self._watch
@@ -123,7 +120,7 @@ class Judging(checkpoint.Saveable):
 
     @property
     def threshold(self) -> float:
-        """The level above which there would be an alarm now, in nats; infinite in the warm-up."""
+        """The level above which the next judgement is an alarm (nats); infinite in the warm-up."""
         return self._threshold.level
 
     @property

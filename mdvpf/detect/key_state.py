@@ -17,7 +17,7 @@ class KeyState(checkpoint.Saveable):
     Parameters
     ----------
     state : State
-        That of the detector.
+        The checkpoint of the detector.
     """
 
     def __init__(self, state: checkpoint.State) -> None:
@@ -29,7 +29,7 @@ class KeyState(checkpoint.Saveable):
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         arrays = dict(state.arrays)
-        state.arrays.clear()  # they are checked when the detector is made
+        state.arrays.clear()  # `detector_from_bytes` checks them
         return cls(checkpoint.State(state.values, arrays, dict(state.parts), state.version))
 
 
@@ -48,8 +48,7 @@ def detector_to_bytes(detector: SurpriseDetector) -> bytes:
     """
     if detector.background is not None:
         raise TypeError(
-            "a detector with a background: expected one without, as the background is shared by "
-            "all keys"
+            "a detector with a background: expected one without, as all keys share the background"
         )
     file = io.BytesIO()
     KeyState(detector._to_checkpoint()).save(file)
@@ -57,7 +56,7 @@ def detector_to_bytes(detector: SurpriseDetector) -> bytes:
 
 
 def detector_from_bytes(content: bytes) -> SurpriseDetector:
-    """Return the detector of such bytes; CheckpointError if they are damaged.
+    """Return the detector that `detector_to_bytes` encoded; CheckpointError if damaged.
 
     Examples
     --------
@@ -75,5 +74,5 @@ def detector_from_bytes(content: bytes) -> SurpriseDetector:
         raise checkpoint.CheckpointError(
             f"file: the state of a key is not valid: {error}"
         ) from error
-    checkpoint.require(not state.arrays, "the state of a key with arrays of no detector")
+    checkpoint.require(not state.arrays, "unexpected arrays in the state of a key")
     return detector

@@ -1,13 +1,13 @@
 """The belief of a detector: a predictor, and which blocks it learns.
 
-A predictor that learns everything learns strange blocks too, and is not surprised when they come
-again. Blocks can prevent that: a copy reads the block, and replaces the predictor only if there was
-no alarm. The other of the two is kept until the next symbol, because feedback may reverse the
+A predictor that learns everything also learns strange blocks, and is not surprised when they recur.
+With "unflagged", a copy of the predictor reads each block and replaces the predictor only if there
+was no alarm. The other of the two is kept until the next symbol, because feedback may reverse the
 judgement.
 
-With a background there is another way, which does best on masquerades: a frozen copy of the
-predictor reads the block, so that a strange block does not become usual while it is read. The
-predictor learns the block afterwards if it explains it better than the background does.
+With a background, "own" does best on masquerades. A frozen copy of the predictor reads the block,
+so that the predictor cannot adapt to a strange block while reading it. The predictor learns the
+block afterwards if it explains the block better than the background does.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Event(NamedTuple):
     Attributes
     ----------
     symbol : int or None
-        The symbol that came, None if it was missing.
+        The symbol, None if it was missing.
     key : label or None
         Its key.
     ends : bool
         Whether the event is the end of the key's sequence.
     time : float or None
-        If not None, the event is that `tell_time` was called with this time.
+        For a call of `tell_time`: its argument.
     """
 
     symbol: int | None
@@ -53,12 +53,12 @@ class Belief:
     learn : str
         One of `LEARN`.
     other : Predictor or None
-        In a block: the copy that reads it. After a block: the predictor as it would be after the
-        opposite judgement.
+        In a block: the copy that reads it. After a block: the predictor after the opposite
+        judgement.
     reading : bool
-        Whether `other` is the copy that reads the block, which may not have begun yet.
+        Whether `other` is the copy that reads the block; the block may have no symbol yet.
     events : list of Event
-        With "own", in a block: its events so far, to be learnt at its end.
+        With "own": the events of the current block, which may be learnt at its end.
     """
 
     def __init__(self, predictor: Predictor, learn: str) -> None:
@@ -69,7 +69,7 @@ class Belief:
         self.events: list[Event] = []
 
     def reader(self) -> Predictor:
-        """Return what absorbs the next symbol: the predictor, or the copy that reads a block."""
+        """Return the predictor that absorbs the next symbol: `predictor` or its reading copy."""
         if self.learn == "all":
             return self.predictor
         if self.other is None or not self.reading:
@@ -78,17 +78,17 @@ class Belief:
         return self.other
 
     def note(self, symbol: int | None, key: Label | None) -> None:
-        """Record a symbol that was read (None if missing), as it may be learnt later."""
+        """Record a symbol (None if missing) that may be learnt at the end of the block."""
         if self.learn == "own":
             self.events.append(Event(symbol, key))
 
     def note_time(self, time: float) -> None:
-        """Record a time that the reader was given, as the block may be learnt later."""
+        """Record a time that may be repeated to the predictor at the end of the block."""
         if self.learn == "own":
             self.events.append(Event(None, None, time=time))
 
     def end_block(self, alarm: bool, level: float | None = None) -> None:
-        """End a block: learn it or not. With "own", `level` is its mean log likelihood ratio."""
+        """End a block and learn it or not. With "own", `level` is its mean log likelihood ratio."""
         self.reading = False
         if self.learn == "own":
             is_own = level is not None and level < 0.0
@@ -108,12 +108,12 @@ class Belief:
             self.predictor, self.other = self.other, self.predictor
 
     def revise(self) -> None:
-        """Reverse the decision on the last block: learn it if it was left out, else forget it."""
+        """Reverse the decision on the last block: learn it or forget it."""
         if self.other is not None and not self.reading:
             self.predictor, self.other = self.other, None
 
     def fits(self, in_block: bool) -> bool:
-        """Return whether `other` is there when it must be, and of the right kind."""
+        """Return whether `other` exists if it must, and has the right kind and alphabet."""
         if self.other is None:
             return self.learn == "all" or not in_block
         is_twin = self.learn == "own" or type(self.other) is type(self.predictor)
@@ -138,7 +138,7 @@ class Belief:
                 self.new_sequence(key)
             return
         for each in self._both():
-            # A user's predictor without keys does not record whether its sequence has begun.
+            # A custom predictor without keys does not record whether its sequence has begun.
             if key in each._table or not each._takes_keys:
                 end_sequence(each, key)
 
@@ -179,7 +179,7 @@ class Belief:
 
 
 def end_sequence(predictor: Predictor, key: Label | None) -> None:
-    """End the sequence of a key; a predictor of a user may take no keys."""
+    """End the sequence of a key. The key None is not passed: custom predictors may take no keys."""
     if key is None:
         predictor.new_sequence()
     else:

@@ -1,9 +1,9 @@
-"""A detector for each key, over one background that they share.
+"""A detector for each key, with one shared background.
 
-`SurpriseDetector` with keys has one predictor and one threshold for all of them: it learns what the
+`SurpriseDetector` with keys has one predictor and one threshold for all keys: it learns what the
 sequences have in common. `KeyedDetector` has a predictor and a threshold for each key: it learns
-what each user, host or process does, and compares it with what everybody does. Its memory is
-bounded: with more than `max_keys` keys, the one used longest ago is dropped.
+the behaviour of each user, host or process, and compares it with the whole population. Its memory
+is bounded: beyond `max_keys` keys, the least recently used key is dropped.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ MAX_KEYS = 1000
 
 @checkpoint.register("KeyedDetector")
 class KeyedDetector(checkpoint.Saveable):
-    """A detector for each key, made after a template, over one shared background.
+    """A detector for each key, created from a template, with one shared background.
 
     Parameters
     ----------
     template : SurpriseDetector
-        A detector that has judged nothing yet. Each key gets a detector with the same settings and
-        a copy of its predictor, which may have learnt already. Its background is shared.
+        A detector that has not judged any symbol. Each key gets a detector with the same settings
+        and a copy of the predictor, which may be trained. All keys share the background.
     max_keys : int, default 1000
-        The most keys with a detector. One more drops the key used longest ago, which starts anew
-        when it comes again.
+        Largest number of keys with a detector. Beyond it, the least recently used key is dropped; a
+        dropped key that occurs again starts with a new detector.
 
     Examples
     --------
@@ -67,11 +67,11 @@ class KeyedDetector(checkpoint.Saveable):
             raise TypeError(f"template={template!r}: expected a SurpriseDetector")
         template.predictor._check_symbols("KeyedDetector")
         if template._level.time:
-            raise ValueError(f"template={template!r}: expected one that has judged nothing yet")
+            raise ValueError(f"template={template!r}: expected one that has not judged any symbol")
         if template.predictor.is_open:
             raise ValueError(
-                f"template={template!r}: expected a closed alphabet, as symbols of an open one are "
-                "numbered by the stream of each key"
+                f"template={template!r}: expected a closed alphabet, as each key would number the "
+                "symbols of an open one differently"
             )
         self.max_keys = validate.integer("max_keys", max_keys, low=1)
         self._template = template
@@ -82,7 +82,7 @@ class KeyedDetector(checkpoint.Saveable):
 
     @property
     def background(self) -> Background | None:
-        """What all keys are compared with."""
+        """The background that all keys share."""
         return self._template.background
 
     @property
@@ -92,16 +92,16 @@ class KeyedDetector(checkpoint.Saveable):
 
     @property
     def keys(self) -> list[Label | None]:
-        """The keys that have a detector; the key used longest ago comes first."""
+        """The keys that have a detector, least recently used first."""
         return list(self._detectors)
 
     @property
     def incidents(self) -> list[tuple[Label | None, Incident]]:
         """The last incidents of each key. Their times count the symbols of the key."""
-        return [(key, each) for key, of in self._detectors.items() for each in of.incidents]
+        return [(key, each) for key, own in self._detectors.items() for each in own.incidents]
 
     def of(self, key: Label | None) -> SurpriseDetector:
-        """Return the detector of a key, to look at or to give feedback to.
+        """Return the detector of a key, for inspection or feedback.
 
         Examples
         --------
@@ -152,7 +152,7 @@ class KeyedDetector(checkpoint.Saveable):
         Returns
         -------
         DetectionResult
-            In the order of the symbols; `time` counts those of the key.
+            In the order of the symbols; `time` counts the symbols of the key.
 
         Examples
         --------
@@ -171,7 +171,7 @@ class KeyedDetector(checkpoint.Saveable):
         return DetectionResult.of(found)
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key; its detector stays.
+        """End the sequence of a key; its detector is kept.
 
         Examples
         --------
@@ -204,14 +204,14 @@ class KeyedDetector(checkpoint.Saveable):
         return detector_to_bytes(self.of(key))
 
     def restore(self, key: Label | None, content: bytes) -> None:
-        """Restore the state of a key from here or from elsewhere.
+        """Restore the state of a key from `snapshot` of this or of another object.
 
         Parameters
         ----------
         key : label
-            The key, whose present state is replaced. It counts as used now.
+            The key. Its present state is replaced, and it becomes the most recently used key.
         content : bytes
-            What `snapshot` returned, of a detector with the same settings.
+            The result of `snapshot` of a detector with the same settings.
 
         Examples
         --------
@@ -266,7 +266,7 @@ class KeyedDetector(checkpoint.Saveable):
             found = self._new_detector()
             if time is not None:
                 found.tell_time(time)
-            detection = found.update(symbol)  # a symbol that is refused changes nothing
+            detection = found.update(symbol)  # may raise, so `found` is added afterwards
             if len(self._detectors) == self.max_keys:
                 _, oldest = self._detectors.popitem(last=False)
                 if oldest._background is not None:
@@ -280,7 +280,7 @@ class KeyedDetector(checkpoint.Saveable):
         return detection
 
     def _new_detector(self) -> SurpriseDetector:
-        """Return a new detector after the template."""
+        """Return a new detector with the settings of the template."""
         template = self._template
         return SurpriseDetector(
             template.predictor.copy(), background=template.background, **template.settings
@@ -320,7 +320,9 @@ class KeyedDetector(checkpoint.Saveable):
                 checkpoint.State(values, arrays, own), given
             )
             if detector.settings != self._template.settings or key in self._detectors:
-                raise checkpoint.CheckpointError(f"file: the detector of {key!r} is another's")
+                raise checkpoint.CheckpointError(
+                    f"file: the detector of {key!r} does not match the template"
+                )
             self._detectors[key] = detector
         checkpoint.require(len(self._detectors) <= self.max_keys, "too many keys")
         return self

@@ -1,8 +1,8 @@
 """The detector that the package recommends for blocks of symbols.
 
-A better predictor is not a better detector. Which commands somebody types gives a stranger away,
-their order hardly does. On the masquerade data plain counts were ahead of every predictor that also
-learns the order (`docs/detection.md` has the figures).
+A better predictor is not always a better detector. An intruder is recognised by the commands that
+he types, hardly by their order. On the masquerade data plain counts detected more than every
+predictor that also learns the order (`docs/detection.md` has the figures).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def block_detector(
     background: Background | Predictor | None = None,
     **settings: Any,
 ) -> SurpriseDetector:
-    """Return a detector for blocks that compares counts of symbols with what is usual.
+    """Return a detector for blocks whose predictor is the counts of symbols.
 
-    Without a background the counts stay as they are. With one, the counts learn the blocks that
-    they explain better than the background does, unless `learn` says otherwise. The background
-    should be of the same kind: a `PitmanYorTree` of depth 0 that has learnt what the others do.
+    Without a background the counts are fixed. With one, they learn the blocks that they explain
+    better than the background does, unless `learn` is passed. The background should be of the same
+    kind: a `PitmanYorTree` of depth 0 trained on the symbols of the others.
 
     Parameters
     ----------
     symbols : array_like of int
-        The usual symbols, which the counts learn.
+        Normal symbols, which the counts learn.
     n_symbols : int
         Size of the alphabet.
     lengths : array_like of int, optional
@@ -45,7 +45,7 @@ def block_detector(
     block : int, default 100
         Number of symbols in a block.
     background : Background or Predictor, optional
-        What everybody does.
+        Predictor of the whole population.
     **settings
         Other arguments of `SurpriseDetector`.
 

@@ -1,4 +1,4 @@
-"""What a detector returns for one symbol, and for many."""
+"""Return values of detectors for one symbol and for many."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Detection:
     surprise : float
         -log predictive of the symbol, in nats; 0 for a missing one.
     level : float
-        The surprise that is judged, in nats a symbol: smoothed, or that of the block that ends
-        here. NaN where nothing is judged: in the middle of a block, and on missing symbols.
+        The judged surprise, in nats a symbol: smoothed, or the mean of the block that ends here.
+        NaN where nothing is judged: in the middle of a block, and on missing symbols.
     score : float
-        How far the level is above its usual value, in standard deviations; NaN without a level.
+        Excess of the level over its baseline, in standard deviations; NaN without a level.
     threshold : float
         An alarm needs a level above this. It is infinite in the warm-up, and with
         `false_incidents`.
@@ -38,7 +38,7 @@ class Detection:
     ratio : float
         log p_background(y) - log p(y) of the symbol, in nats; NaN without a background.
     entropy : float
-        The surprise that the predictor expected, in nats; NaN where it was not computed.
+        The entropy of the prediction, in nats; NaN where it was not computed.
     p_value : float
         With `false_incidents`, at the end of a block: the probability of a block at least as
         strange, if nothing has changed. Else NaN.
@@ -46,7 +46,7 @@ class Detection:
         On which side the block is the strangest: "surprising", "predictable", "repetitive" or
         "looping".
     incident : Incident or None
-        The incident that an alarm belongs to, as it was then.
+        For an alarm: its incident, up to this symbol.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class DetectionResult:
         return len(self.time)
 
     def __getitem__(self, i: int) -> Detection:
-        """Return the judgement of symbol i, for example to give feedback on it."""
+        """Return the judgement of symbol i, for example to pass it to `feedback`."""
         change = int(self.change[i])
         return Detection(
             int(self.time[i]),
@@ -137,7 +137,7 @@ class DetectionResult:
 
     @property
     def incidents(self) -> list[Incident]:
-        """The incidents that alarms of these symbols belong to, as they were at the last of them.
+        """The incidents of these symbols' alarms, up to the last of these alarms.
 
         Examples
         --------
@@ -151,7 +151,7 @@ class DetectionResult:
 
     @classmethod
     def of(cls, detections: list[Detection]) -> Self:
-        """Return the arrays of detections."""
+        """Return detections as arrays."""
         return cls(
             np.array([each.time for each in detections], dtype=np.int64),
             np.array([each.surprise for each in detections]),

@@ -1,4 +1,4 @@
-"""How well scores separate strange from usual, over all thresholds."""
+"""Receiver operating characteristic of scores that separate strange from normal items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Curve:
     Attributes
     ----------
     false_alarms, hits : ndarray
-        Shares of the usual and of the strange items with a score of at least each threshold, from
+        Shares of the normal and of the strange items with a score of at least each threshold, from
         the highest threshold (no item) to the lowest (all).
 
     Examples
@@ -38,7 +38,7 @@ class Curve:
         order = np.argsort(-scores, axis=None, kind="stable")
         labels = strange.ravel()[order]
         if labels.all() or not labels.any():
-            raise ValueError("strange: expected some that are, and some that are not")
+            raise ValueError("strange: expected both strange and normal items")
         ends = np.flatnonzero(np.diff(scores.ravel()[order], append=-np.inf))  # of equal scores
         hits = np.cumsum(labels)[ends] / labels.sum()
         false_alarms = np.cumsum(~labels)[ends] / (~labels).sum()
@@ -46,11 +46,11 @@ class Curve:
 
     @property
     def area(self) -> float:
-        """Area under the curve: how often a strange item scores higher than a usual one."""
+        """Area under the curve: probability that a strange item scores higher than a normal one."""
         return float(np.trapezoid(self.hits, self.false_alarms))
 
     def hits_at(self, false_alarms: float) -> float:
-        """Return the largest share of hits with no more than that share of false alarms."""
+        """Return the largest share of hits with at most this share of false alarms."""
         return float(self.hits[self.false_alarms <= false_alarms].max())
 
 
@@ -61,8 +61,8 @@ def area(
 ) -> Estimate:
     """Return the area under the curve, with its jackknife standard error over rows.
 
-    Rows must be independent of each other, as users are; the blocks of one user are not. With other
-    scores of the same blocks in `minus`, return the difference to their area.
+    Rows must be independent, as users are, and may contain dependent entries, such as the blocks of
+    one user. With other scores of the same entries in `minus`, return the difference of the areas.
     """
 
     def compute(rows: NDArray[np.bool_]) -> float:

@@ -1,7 +1,8 @@
-"""How strange the mean and the worst window of a sequence are, given its length.
+"""P-values of the mean and of the worst window of a sequence, given its length.
 
-`expected_p_value` uses the predictions themselves, and `UsualSequences` uses usual sequences. Both
-turn the two statistics into tail probabilities given the length, and combine them in the same way.
+`expected_p_value` computes them from the predictions themselves, `UsualSequences` from a reference
+of normal sequences. Both convert the two statistics to tail probabilities given the length, and
+combine these in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Floats = NDArray[np.float64]
 TILTS = 0.01 * 1.4 ** np.arange(18)  # arguments of the cumulant generating functions
 
 _SMALLEST = 1e-300  # the smallest p-value
-_FEWEST = 20  # fewest usual sequences for p-values by rank
+_FEWEST = 20  # fewest reference sequences for p-values by rank
 _SHORTEST_PIECE = 10  # symbols
 _MOST_PIECES = 256  # most pieces of one length from a sequence
 _ROUNDS = 4  # rounds of reweighted least squares
@@ -38,7 +39,7 @@ def normal_tail(z: float) -> float:
 
 
 def maximum_tail(tail: float, length: int, window: int, clumping: float = 1.0) -> float:
-    """Return the tail probability of the worst of all windows from that of a single window.
+    """Return the tail probability of the worst of all windows, given that of a single window.
 
     Overlapping windows exceed a level together, in clumps. The number of clumps is nearly Poisson.
     Its rate is that for moving sums of normal variables (Siegmund 1985), times `clumping`.
@@ -55,17 +56,17 @@ def maximum_tail(tail: float, length: int, window: int, clumping: float = 1.0) -
 
 
 def _clump_rate(tail: float, window: int) -> float:
-    # The formula is for large z: below 1 the rate would fall again.
+    # The formula holds for large z; below 1 the rate would decrease again.
     z = max(1.0, -_NORMAL.inv_cdf(min(max(tail, _SMALLEST), 0.5)))
     density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     return z * density * math.exp(-0.583 * z * math.sqrt(2.0 / window)) / window
 
 
 def combined_tail(length: int, window: int, of_mean: float, of_worst: float) -> float:
-    """Return the tail probability of the smaller of those of the mean and of the worst window.
+    """Return the tail probability of the smaller of the p-values of mean and worst window.
 
-    Up to the length of a window both are the same test. In long sequences they are nearly two
-    independent tests.
+    In sequences up to the length of a window both are the same test. In long sequences they are
+    nearly independent tests.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def window_sums(values: NDArray[np.floating], window: int) -> Floats:
 
 
 def worst_mean(values: Floats, window: int) -> tuple[float, int]:
-    """Return the largest mean of a window, and where the window starts.
+    """Return the largest mean of a window, and the start of that window.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def worst_mean(values: Floats, window: int) -> tuple[float, int]:
     return float(means[start]), start
 
 
-# -- without usual sequences -------------------------------------------------------------------
+# -- without reference sequences ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,11 +164,12 @@ def expected_p_value(values: Floats, moments: Moments, window: int) -> tuple[flo
 
 
 def _signed_roots(values: Floats, moments: Moments, window: int) -> tuple[Floats, Floats]:
-    """Return the excess of each window in standard deviations, and its signed root.
+    """Return the excess of each window in standard deviations, and its signed root statistic.
 
-    The signed root is that of twice the rate function, the supremum of tilt * sum - cumulant over
-    all tilts. It is nearly normal, and for normal values it equals the excess. The excess itself is
-    used below the expected sum, and where the best tilt is the smallest of `TILTS`.
+    The signed root statistic is the square root of twice the rate function, which is the supremum
+    of tilt * sum - cumulant over all tilts. It is nearly normal, and for normal values it equals
+    the excess. The excess itself is used below the expected sum, and where the best tilt is the
+    smallest of `TILTS`.
     """
     excess = window_sums(values - moments.expected, window)
     deviation = np.sqrt(window_sums(moments.variance, window))
@@ -181,11 +183,11 @@ def _signed_roots(values: Floats, moments: Moments, window: int) -> tuple[Floats
     return scores, np.where(normal, scores, roots)
 
 
-# -- with usual sequences ----------------------------------------------------------------------
+# -- with reference sequences ------------------------------------------------------------------
 
 
 class UsualSequences:
-    """How mean and worst window of usual sequences depend on the length.
+    """Mean and worst window of normal reference sequences, as functions of the length.
 
     The mean of n symbols has the expectation ``mu + c / n``, the variance ``a + b / n`` and the
     third central moment ``k / n**2``. These are fitted by least squares to the sequences and to
@@ -219,12 +221,12 @@ class UsualSequences:
         self._windows = np.sort(np.concatenate(windows)) if windows else np.empty(0)
         self._clumping = 1.0
         worst, tails = [], []
-        own = iter(windows)
+        remaining = iter(windows)
         for each in sequences:
-            mine = next(own) if len(each) > window else None
+            own = next(remaining) if len(each) > window else None
             worst.append(worst_mean(each, window)[0])
-            # Leave out its own windows: the reference has no windows of a new sequence either.
-            tails.append(self._window_tail(worst[-1], mine))
+            # Leave out its own windows, because the reference has no windows of a new sequence.
+            tails.append(self._window_tail(worst[-1], own))
         exposed = sum(
             (len(each) - window) * _clump_rate(tail, window)
             for each, tail in zip(sequences, tails, strict=True)
@@ -240,11 +242,11 @@ class UsualSequences:
         )
 
     def score(self, length: int, mean: float) -> float:
-        """Return the excess of a mean over its usual value at this length, in deviations."""
+        """Return the excess of a mean over its expectation at this length, in deviations."""
         return float((mean - self._mu - self._start / length) / math.sqrt(self._variance(length)))
 
     def p_value(self, length: int, mean: float, worst: float) -> float:
-        """Return how often a usual sequence of this length is at least as strange."""
+        """Return the probability that a normal sequence of this length is at least as strange."""
         combined = self._combined(length, mean, self._window_tail(worst))
         if len(self._ranked) < _FEWEST:
             return combined
@@ -252,20 +254,20 @@ class UsualSequences:
         return (1 + n_stranger) / (1 + len(self._ranked))
 
     def _combined(self, length: int, mean: float, window_tail: float) -> float:
-        of_mean = normal_tail(self._made_normal(length, self.score(length, mean)))
+        of_mean = normal_tail(self._normal_score(length, self.score(length, mean)))
         of_worst = maximum_tail(window_tail, length, self.window, self._clumping)
         return combined_tail(length, self.window, of_mean, of_worst)
 
     def _window_tail(self, worst: float, own: Floats | None = None) -> float:
-        """Return the share of usual windows that are at least as bad."""
+        """Return the share of reference windows whose mean is at least `worst`."""
         if len(self._windows) == 0:
-            return normal_tail(self._made_normal(self.window, self.score(self.window, worst)))
+            return normal_tail(self._normal_score(self.window, self.score(self.window, worst)))
         n, n_worse = len(self._windows), _n_at_least(self._windows, worst)
         if own is not None and len(own) < n:
             n, n_worse = n - len(own), n_worse - _n_at_least(own, worst)
         return (1 + n_worse) / (1 + n)
 
-    def _made_normal(self, length: int, score: float) -> float:
+    def _normal_score(self, length: int, score: float) -> float:
         """Return the normal score with the tail probability of a gamma-distributed `score`.
 
         By Wilson and Hilferty (1931), for a gamma variable of the fitted skewness.
@@ -306,7 +308,7 @@ class UsualSequences:
                 elif self._within < 0.0:
                     self._within = 0.0
                     self._between = _least_squares(columns[:1], rest**2, trust)[0]
-            # All values may be equal.
+            # The variance is zero if all values are equal.
             self._within = max(self._within, 1e-12)
             variance = self._between + self._within / length
         self._third = float(np.average(rest**3 * length**2, weights=weight / length))

@@ -1,13 +1,13 @@
-"""`score_sequences`: how strange whole sequences are, whatever their lengths.
+"""`score_sequences`: score the strangeness of whole sequences of any lengths.
 
-Each symbol has a value: its surprise, or log p_background - log p if there is a background. Two
-statistics of the values are judged. The mean finds sequences that are a little strange throughout,
-and the mean of the worst window finds those that are strange in one place. Both depend on the
-length: the mean of few symbols varies more, and the maximum over many windows is larger. So each
-becomes a p-value given the length, and the smaller one is used.
+Each symbol has a value: its surprise, or log p_background - log p with a background. Two statistics
+of the values are judged. The mean finds sequences that are slightly strange throughout, and the
+mean of the worst window finds sequences that are strange in one place. Both depend on the length:
+the mean of few symbols varies more, and the maximum over many windows is larger. Each statistic
+therefore becomes a p-value given the length, and the smaller one is used.
 
-What is usual at a length is estimated from usual sequences, or without any from the probabilities
-of the predictor itself (`sequence_calibration.py`).
+The distributions given the length are estimated from normal sequences if there are any, otherwise
+from the predictor's own probabilities (`sequence_calibration.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LARGEST = 700.0  # nats of a symbol of probability zero
 
 @dataclass(frozen=True, slots=True)
 class SequenceScore:
-    """How strange one sequence is.
+    """The score of one sequence.
 
     Attributes
     ----------
@@ -54,14 +54,15 @@ class SequenceScore:
     ratio : float
         Mean of log p_background - log p; NaN without a background.
     score : float
-        Excess of the mean (of the ratio with a background) over its usual value at this length, in
-        standard deviations.
+        Excess of the mean (with a background: of the ratio) over its expectation at this length,
+        in standard deviations.
     worst_window : float
-        Largest mean of surprise, or of the ratio with a background, in a window of the sequence.
+        Largest mean surprise (with a background: ratio) of a window of the sequence.
     worst_start : int
         Index in the sequence of the first symbol of that window; -1 if all symbols are missing.
     p_value : float
-        How often a usual sequence of this length is at least as strange. Smaller is stranger.
+        Probability that a normal sequence of this length is at least as strange. Smaller is
+        stranger.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class SequenceScore:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceScores:
-    """How strange many sequences are: the fields of `SequenceScore`, as arrays.
+    """The scores of many sequences: the fields of `SequenceScore`, as arrays.
 
     Attributes
     ----------
@@ -93,7 +94,7 @@ class SequenceScores:
         The key of each sequence, by first appearance; 0, 1, ... if they were given by lengths.
     length, worst_start : ndarray of int64
     mean, ratio, score, worst_window, p_value : ndarray of float64
-        One entry a sequence, as in `SequenceScore`.
+        One entry for each sequence, as in `SequenceScore`.
     values : ndarray of float64
         The value of each symbol, sequence after sequence: its surprise, or with a background
         log p_background - log p. NaN for a missing symbol.
@@ -139,7 +140,7 @@ class SequenceScores:
         )
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a frame: one row a sequence, with the keys as its index.
+        """Return a data frame with one row for each sequence and the keys as index.
 
         Examples
         --------
@@ -168,12 +169,12 @@ def score_sequences(
     window: int = 20,
     progress: bool = False,
 ) -> SequenceScores:
-    """Score whole sequences with a predictor that has learnt what is usual.
+    """Score whole sequences with a predictor trained on normal sequences.
 
     Parameters
     ----------
     predictor : Predictor
-        The predictor, trained on usual sequences.
+        The predictor, trained on normal sequences.
     symbols : array_like of int
         The symbols, as for `Predictor.run`; missing ones are left out of all means.
     lengths : array_like of int, optional
@@ -182,24 +183,24 @@ def score_sequences(
         The key of each symbol, for sequences that are interleaved. Not together with `lengths`;
         with neither, all symbols are one sequence.
     background : Predictor, optional
-        What the symbols are compared with: a predictor of the same alphabet that has learnt
-        strange sequences, or everything. It is frozen.
+        A predictor of the same alphabet for comparison, trained on strange sequences or on all
+        sequences. It is frozen.
     reference : SequenceScores or (symbols, lengths), optional
-        Usual sequences that the predictor has not learnt, or their scores by the same predictor
-        and background. This is much faster than without a reference, and safer if the predictor is
-        not calibrated.
+        Normal sequences that the predictor has not learnt, or their scores by the same predictor
+        and background. Scoring with a reference is much faster, and safer if the predictor is not
+        calibrated.
     learn : bool, default False
-        Let the predictor learn each symbol after it was predicted. Otherwise a frozen copy scores
-        each sequence by itself, and the predictor does not change.
+        Let the predictor learn each symbol after predicting it. Otherwise a frozen copy scores each
+        sequence independently, and the predictor does not change.
     window : int, default 20
-        Length of the windows of which the worst counts. A shorter sequence is one window.
+        Length of the windows. A shorter sequence is one window.
     progress : bool, default False
         Show a progress bar, if the output is a terminal.
 
     Returns
     -------
     SequenceScores
-        Scores and p-values, one a sequence.
+        Scores and p-values, one for each sequence.
 
     Notes
     -----
@@ -209,16 +210,16 @@ def score_sequences(
     sequences. The p-values use the signed root of the large-deviation rate instead, which holds for
     short sequences too. An overconfident predictor makes them too small.
 
-    With a reference nothing is assumed of the predictor. For the mean of a sequence of length n,
+    A reference needs no assumption about the predictor. For the mean of a sequence of length n,
     expectation and variance are fitted as ``mu + c / n`` and ``a + b / n``: c is due to the start,
-    a to differences between sequences, and b to symbols, which may depend on each other. The worst
-    window is compared with all windows of the reference; the effective number of independent
-    windows is fitted too. With at least 20 usual sequences the p-value is the rank of the combined
+    a to differences between sequences, and b to symbols, which may be dependent. The worst window
+    is compared with all windows of the reference; the effective number of independent windows is
+    fitted too. With at least 20 reference sequences the p-value is the rank of the combined
     statistic among theirs, at least ``1 / (n_reference + 1)``. Over all lengths together it is
-    valid if the usual sequences among the scored ones are exchangeable with the reference. They are
-    not with ``learn=True`` while the predictor still improves. Within a range of lengths it is
-    valid as far as the fit holds. With fewer than 20 usual sequences the p-value rests on the fit
-    alone.
+    valid if the normal sequences among the scored ones are exchangeable with the reference. They
+    are not exchangeable with ``learn=True`` while the predictor still improves. Within a range of
+    lengths the p-value is valid as far as the fit holds. With fewer than 20 reference sequences it
+    depends on the fit alone.
 
     Examples
     --------
@@ -306,7 +307,7 @@ def _check_background(predictor: Predictor, background: Predictor) -> None:
 def _read_reference(
     predictor: Predictor, reference: Any, background: Predictor | None
 ) -> list[Floats] | None:
-    """Return the values of the usual sequences, without missing symbols, or raise."""
+    """Return the values of the reference sequences, without missing symbols, or raise."""
     if reference is None:
         return None
     expected = "SequenceScores, or a tuple of symbols and lengths"
@@ -329,13 +330,13 @@ def _read_reference(
     else:
         if np.isnan(reference.ratio).all() != (background is None):
             state = "without" if background is None else "with"
-            raise ValueError(f"reference: expected scores {state} background, as these will be")
+            raise ValueError(f"reference: expected scores {state} background, as in this call")
         values, sizes = reference.values, reference.length
     parts = np.split(values, np.cumsum(sizes)[:-1])
     found = [part[~np.isnan(part)] for part in parts]
     found = [part for part in found if len(part)]
     if not found:
-        raise ValueError("reference: got only missing symbols; expected usual sequences")
+        raise ValueError("reference: got only missing symbols; expected normal sequences")
     return found
 
 
@@ -414,7 +415,7 @@ def _predict(
     advance: Callable[[int], None],
 ) -> _Terms:
     """Absorb a stream symbol by symbol; return values and their moments under the predictions."""
-    # Raises now what it would raise in the middle of the stream.
+    # Raise errors of the predictor now, not in the middle of the stream.
     predictor._plan(predictor._numbered(stream, predictor._table.copy()))
     both = [predictor] if background is None else [predictor, background]
     if background is not None and stream.keys is not None:

@@ -1,8 +1,8 @@
 """`Stide`: sequence time-delay embedding, the classic detector of strange system-call traces.
 
 It keeps the set of all windows of the training sequences. A window that is not in the set is a
-mismatch. The number of mismatches in a sequence, in all or close to each other, says how strange it
-is. Predictors are compared with it in the benchmarks.
+mismatch. The score of a sequence is its number of mismatches, in total or within a short frame. The
+benchmarks compare predictors with STIDE.
 
 References
 ----------
@@ -25,14 +25,14 @@ from mdvpf._support.shown import shown_fields
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StideScores:
-    """The scores of STIDE, one entry a sequence.
+    """The scores of STIDE, one entry for each sequence.
 
     Attributes
     ----------
     n_windows, n_mismatches : ndarray of int64
         Number of windows of each sequence, and of those never seen in training.
     locality : ndarray of int64
-        Largest number of mismatches in a locality frame, that is among `frame` consecutive windows.
+        Largest number of mismatches in a locality frame, which is `frame` consecutive windows.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class StideScores:
 
 
 class Stide:
-    """The set of windows seen in training, and mismatches with it.
+    """The set of windows seen in training; windows outside it are mismatches.
 
     A sequence shorter than a window counts as one window, so that it has a score too.
 
@@ -93,14 +93,14 @@ class Stide:
         return len(self._seen)
 
     def learn(self, symbols: ArrayLike, lengths: ArrayLike | None = None) -> Stide:
-        """Add the windows of usual sequences; return the detector itself.
+        """Add the windows of normal sequences; return the detector itself.
 
         Parameters
         ----------
         symbols : array_like of int
             Symbols of the sequences, one after the other.
         lengths : array_like of int, optional
-            Lengths of the sequences; without it there is one.
+            Lengths of the sequences; by default there is one sequence.
 
         Examples
         --------

@@ -1,17 +1,16 @@
-"""From surprise to a judgement: levels, a threshold on them, and sustained rises.
+"""Judge surprise: levels, an adaptive threshold, and sustained rises.
 
 `Level` averages surprise, over symbols with fading memory or over blocks.
 
-Levels are compared with their own recent past. `Threshold` keeps their mean (the centre) and their
-standard deviation, with fading memory. The score of a level is ``(level - centre) / deviation``,
-and a score above the cut is an alarm. Every level moves the cut: up by
-``gain * (1 - false_alarms)`` after an alarm, else down by ``gain * false_alarms``. Scores are
-clipped, so the cut stays in a bounded range. Therefore, on any stream, the share of alarms after n
-levels is within ``(2 * CLIP + gain) / (gain * n)`` of the wanted share. Feedback of the user moves
-the cut as well.
+A level is compared with recent levels. `Threshold` keeps their mean (the centre) and their standard
+deviation, with fading memory. The score of a level is ``(level - centre) / deviation``, and a score
+above the cut is an alarm. Every level moves the cut: up by ``gain * (1 - false_alarms)`` after an
+alarm, else down by ``gain * false_alarms``. Scores are clipped, which bounds the cut. On any
+stream, the share of alarms after n levels is therefore within ``(2 * CLIP + gain) / (gain * n)`` of
+the wanted share. Feedback of the user moves the cut as well.
 
-`Rise` is Page's test: it sums by how much scores exceed `DRIFT`. A score counts for at most
-`SUSTAINED`, so that no single level makes a change point.
+`Rise` is Page's test: it sums the excess of scores over `DRIFT`. Scores are clipped at `SUSTAINED`,
+so that a single level cannot establish a change point.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ CLIP = 10.0  # scores are clipped to -CLIP..CLIP
 SUSTAINED = 3.0  # largest score in Page's test
 DRIFT = 0.5  # subtracted from every score in Page's test
 SMALLEST_DEVIATION = 1e-9
-LARGEST = 1000.0  # nats of a symbol of probability zero
+LARGEST = 1000.0  # surprise of a symbol of probability zero, in nats
 
-_ROUNDED = 1.0 + 1e-6  # factor by which rounding may have raised a sum
+_ROUNDED = 1.0 + 1e-6  # tolerance for rounding in sums
 
 
 @dataclass(slots=True)
@@ -80,12 +79,12 @@ class Level:
         return level
 
     def check(self, signed: bool = False) -> None:
-        """Raise if no stream leads to this state; only log ratios (`signed`) can be negative."""
+        """Raise if no stream can lead to this state; only log ratios (`signed`) can be negative."""
         most = self.time if self.block is None else self.time % self.block
         largest = LARGEST * (self.count if self.block is not None else min(self.count, 1))
         least = -_ROUNDED * largest if signed else 0.0
         if self.count > most or not least <= self.total <= _ROUNDED * largest:
-            raise ValueError(f"sum={self.total}, count={self.count}: no such surprise is possible")
+            raise ValueError(f"sum={self.total}, count={self.count}: impossible surprise")
 
 
 @dataclass(slots=True)
@@ -97,7 +96,7 @@ class Threshold:
     false_alarms : float
         The wanted share of alarms.
     gain : float
-        By how much an alarm raises the cut, in standard deviations.
+        Step size of the cut, in standard deviations.
     memory : int
         Number of levels that the mean and the deviation remember.
     warm_up : int
@@ -139,7 +138,7 @@ class Threshold:
         return self.centre + self.cut * self.deviation if self.judges else math.inf
 
     def score(self, level: float) -> float:
-        """Return a level as deviations from the centre; 0 before there is a centre."""
+        """Return the deviation of a level from the centre, in standard deviations; at first 0."""
         return (level - self.centre) / self.deviation if self.seen > 1 else 0.0
 
     def judge(self, level: float) -> bool:
@@ -148,8 +147,8 @@ class Threshold:
         if self.judges:
             score = min(max(self.score(level), -CLIP), CLIP)
             alarm = score > self.cut
-            # A flagged level moves the scale no more than a level at the threshold would. If
-            # feedback has moved the threshold below the centre, a flagged level moves nothing.
+            # A flagged level changes centre and variance like a level at the threshold. If feedback
+            # has moved the threshold below the centre, it counts like a level at the centre.
             level = min(level, max(self.level, self.centre)) if alarm else level
             self.cut += self.gain * (alarm - self.false_alarms)
         self.seen += 1
@@ -162,9 +161,9 @@ class Threshold:
     def correct(self, alarm: bool, strange: bool) -> None:
         """Move the cut after feedback on a judgement.
 
-        Without feedback a level counts as usual, so feedback that confirms this changes nothing. If
-        the level was strange, its own move is undone. If it was also missed, the cut goes down as
-        far as a false alarm would have raised it.
+        `judge` treats every level as normal, so feedback that it was normal changes nothing. If the
+        level was strange, its move of the cut is undone. If it was also missed, the cut is lowered
+        by as much as a false alarm raises it.
         """
         if strange:
             self.cut -= self.gain * (alarm - self.false_alarms)
@@ -172,13 +171,13 @@ class Threshold:
                 self.cut -= self.gain
 
     def check(self, signed: bool = False) -> None:
-        """Raise if no levels lead to this state; only log ratios (`signed`) can be negative."""
+        """Raise if no levels can lead to this state; only log ratios (`signed`) can be negative."""
         largest = _ROUNDED * LARGEST * min(self.seen, 1)
         least = -largest if signed else -1e-9
         if self.seen < 0 or not least <= self.centre <= largest or self.variance > largest**2:
             raise ValueError(
-                f"seen={self.seen}, centre={self.centre}, variance={self.variance}: no levels "
-                "have such a mean and variance"
+                f"seen={self.seen}, centre={self.centre}, variance={self.variance}: impossible "
+                "mean and variance of levels"
             )
 
 
@@ -189,7 +188,7 @@ class Rise:
     Attributes
     ----------
     limit : float
-        The sum that makes a change point.
+        The sum above which a change point is reported.
     pace : float
         Number of levels that overlap. Each score is divided by it.
     total : float
@@ -241,7 +240,7 @@ class Rise:
         if not possible:
             raise ValueError(
                 f"total={self.total}, start={self.start}, levels={self.levels}, "
-                f"count={self.count}: no scores rise like that"
+                f"count={self.count}: impossible rise of scores"
             )
 
 

@@ -1,7 +1,7 @@
-"""The part of a detector that finds incidents and can explain them.
+"""The part of a detector that finds and explains incidents.
 
-`IncidentWatch` has what `false_incidents` adds to a detector: the rule that judges blocks by
-p-values, the trace of the last symbols, and the clock.
+A detector with `false_incidents` has an `IncidentWatch`: the rule that judges blocks by p-values,
+the trace of the last symbols, and the clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mdvpf.detect.trace import Trace
 from mdvpf.model import read_time
 from mdvpf.predictor import Label, Vocabulary
 
-TRACE = 5000  # default number of symbols that explanations look back on
+TRACE = 5000  # default number of symbols in the trace
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class IncidentWatch:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of a detector that are about incidents."""
+        """The arguments of a detector for incidents."""
         rate = self.rule.rate
         return {
             "false_incidents": rate.wanted,
@@ -107,7 +107,7 @@ class IncidentWatch:
         self.trace.new_sequence(key)
 
     def explain(self, incident: Incident, vocabulary: Vocabulary | None, n: int) -> Explanation:
-        """Say why there was an incident."""
+        """Explain an incident from the trace."""
         if not isinstance(incident, Incident):
             raise TypeError(f"incident={incident!r}: expected an Incident")
         start, end, side = incident.start, incident.end, incident.side
@@ -137,9 +137,9 @@ class IncidentWatch:
     ) -> None:
         """Restore the state of a checkpoint, or raise if `time` symbols cannot have led to it."""
         self.rule.restore(values["rule"], n_symbols, time)
-        taken = {name: arrays.pop(name) for name in list(arrays)}
+        of_trace = {name: arrays.pop(name) for name in list(arrays)}
         length = self.trace.length
-        self.trace = Trace.from_values({**values["trace"], **taken})
+        self.trace = Trace.from_values({**values["trace"], **of_trace})
         checkpoint.require(
             (self.trace.length, self.trace.time) == (length, time), f"{self.trace!r}"
         )
