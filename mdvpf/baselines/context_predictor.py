@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.baselines._tree import Context, CountTree
-from mdvpf.checkpoint import State, narrowed, require, taken, widened
+from mdvpf.checkpoint import State, narrow, read_array, require, widen
 from mdvpf.model import OpenVocabulary
 from mdvpf.predictor import NO_KEY, Label, MemoryReport, Predictor, Step, Stream, read_symbol
-from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, read_key_numbers
 
 START = -2  # the start of a sequence in a context, where MISSING is -1
 LARGEST_COUNT = 2**53  # up to here, doubles hold every integer
@@ -277,12 +277,12 @@ def counts_from_arrays(
     state: State, kind: str, totals: NDArray[Any], n_symbols: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     """Return the numbers, symbols and counts of entries; check that counts sum to the totals."""
-    keys = taken(state, "keys", "<i8", (None,))
-    counts = taken(state, "counts", kind, (len(keys),))
+    keys = read_array(state, "keys", "<i8", (None,))
+    counts = read_array(state, "counts", kind, (len(keys),))
     size = max(n_symbols, 1)  # an open alphabet may have none
     numbers = keys // size
     require(len(np.unique(keys)) == len(keys), "a count occurs twice")
-    require(np.all((keys >= 0) & (numbers < len(totals))), "a count of nothing")
+    require(np.all((keys >= 0) & (numbers < len(totals))), "a count of an unknown node")
     require(np.all(np.isfinite(counts) & (counts >= 0)), "a count is not a number")
     if kind == "<i8":
         require(np.all(totals <= LARGEST_COUNT), "a count is too large")
@@ -311,7 +311,7 @@ def positions_to_arrays(context: Context) -> dict[str, NDArray[Any]]:
     contexts = [context.symbols(number) for number in numbers]
     return {
         **numbers_to_arrays(numbers),
-        _LENGTHS: narrowed(np.array([len(symbols) for symbols in contexts], dtype=np.uint64)),
+        _LENGTHS: narrow(np.array([len(symbols) for symbols in contexts], dtype=np.uint64)),
         _SYMBOLS: np.array(list(chain.from_iterable(contexts)), dtype=np.int32),
     }
 
@@ -320,11 +320,11 @@ def fill_positions(
     context: Context, state: State, n_symbols: int, lengths: range, low: int = START
 ) -> None:
     """Restore what `positions_to_arrays` returned to a new context, or raise."""
-    numbers = taken_numbers(state)
+    numbers = read_key_numbers(state)
     if not numbers:
         return
-    sizes = widened(state.arrays.pop(_LENGTHS), "<u8")
-    symbols = taken(state, _SYMBOLS, "<i4", (None,))
+    sizes = widen(state.arrays.pop(_LENGTHS), "<u8")
+    symbols = read_array(state, _SYMBOLS, "<i4", (None,))
     require(len(numbers) == len(sizes), "a key without a context")
     require(np.all((sizes >= lengths[0]) & (sizes <= lengths[-1])), "a context of another length")
     require(np.all(sizes <= len(symbols)) and sizes.sum() == len(symbols), "contexts too short")

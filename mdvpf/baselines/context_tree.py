@@ -28,7 +28,7 @@ from mdvpf.baselines.context_predictor import (
     read_n_symbols,
 )
 from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 
 
 @register("ContextTree")
@@ -114,13 +114,14 @@ class ContextTree(ContextPredictor):
         is_open = self._n_symbols is None
         fill_seen(self._tree, state, is_open=is_open)
         n_symbols = self._tree.n_symbols
-        children = taken(state, "children", "<i8", (None,))
+        children = read_array(state, "children", "<i8", (None,))
         n = len(children) + 1
-        totals = taken(state, "totals", "<i8", (n,))
-        odds = taken(state, "odds", "<f8", (n,))
+        totals = read_array(state, "totals", "<i8", (n,))
+        odds = read_array(state, "odds", "<f8", (n,))
         parents = children // (n_symbols + 2)
-        require(np.all((children >= 0) & (parents < np.arange(1, n))), "a node before its parent")
-        require(np.all(np.isfinite(odds)), "odds that are not numbers")
+        is_ordered = (children >= 0) & (parents < np.arange(1, n))
+        require(np.all(is_ordered), "a node stored before its parent")
+        require(np.all(np.isfinite(odds)), "odds that are not finite")
         owners, symbols, counts = counts_from_arrays(state, "<i8", totals, n_symbols)
         at_root = owners == 0
         check_seen(self._tree, symbols[at_root], counts[at_root], is_open=is_open)

@@ -14,10 +14,10 @@ from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
 from mdvpf._support.shown import shown_list
 from mdvpf.baselines.base import Baseline
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.datasets.hmm_sources import HMM, read_hmms
 from mdvpf.predictor import MISSING, NO_KEY
-from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, read_key_numbers
 
 _LARGEST_TIME = 2**62
 _MATRICES = ("start", "transition", "emission")
@@ -163,10 +163,10 @@ class KnownHMM(Baseline):
         KnownHMM.__init__(self, [_exact_hmm(state, i) for i in range(n_hmms)], **values)
         self._time = time
         self._segment = sum(point <= time for point in self.change_points)
-        states = taken(state, "state", "<f8", (self._size(),))[np.newaxis]
-        numbers = [NO_KEY, *taken_numbers(state)]
+        states = read_array(state, "state", "<f8", (self._size(),))[np.newaxis]
+        numbers = [NO_KEY, *read_key_numbers(state)]
         if len(numbers) > 1:
-            others = taken(state, "key_states", "<f8", (len(numbers) - 1, self._size()))
+            others = read_array(state, "key_states", "<f8", (len(numbers) - 1, self._size()))
             states = np.concatenate([states, others])
         require(np.all(states >= 0), "a probability is negative")
         require(np.all(np.abs(states.sum(axis=1) - 1.0) < 1e-6), "probabilities do not sum to one")
@@ -176,8 +176,8 @@ class KnownHMM(Baseline):
 
 def _exact_hmm(state: State, i: int) -> HMM:
     """Return an HMM with exactly the saved numbers; its constructor would normalise them again."""
-    start = taken(state, f"start {i}", "<f8", (None,))
-    others = [taken(state, f"{name} {i}", "<f8", (len(start), None)) for name in _MATRICES[1:]]
+    start = read_array(state, f"start {i}", "<f8", (None,))
+    others = [read_array(state, f"{name} {i}", "<f8", (len(start), None)) for name in _MATRICES[1:]]
     hmm = HMM(start, *others)
     for name, saved in zip(_MATRICES, (start, *others), strict=True):
         saved.setflags(write=False)

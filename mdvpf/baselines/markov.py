@@ -25,7 +25,7 @@ from mdvpf.baselines.context_predictor import (
     read_n_symbols,
 )
 from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 
 _LARGEST_UNIT = 1e100
 
@@ -134,10 +134,10 @@ class Markov(ContextPredictor):
         is_open = self._n_symbols is None
         fill_seen(self._tree, state, is_open=is_open)
         n_symbols = self._tree.n_symbols
-        totals = taken(state, "totals", "<f8", (None,))
+        totals = read_array(state, "totals", "<f8", (None,))
         n = len(totals)
-        units = taken(state, "units", "<f8", (n,))
-        contexts = taken(state, "contexts", "<i4", (n, self.order))
+        units = read_array(state, "units", "<f8", (n,))
+        contexts = read_array(state, "contexts", "<i4", (n, self.order))
         require(np.all((contexts >= START) & (contexts < n_symbols)), "a strange context")
         require(np.all((units >= 1.0) & (units <= _LARGEST_UNIT)), "a unit is out of range")
         owners, symbols, counts = counts_from_arrays(state, "<f8", totals, n_symbols)

@@ -34,7 +34,7 @@ from mdvpf.baselines.pitman_yor_tree import (
     tree_to_arrays,
 )
 from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 
 DEPTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8)
 DISCOUNTS = (0.5, 0.65, 0.8, 0.9)
@@ -208,7 +208,7 @@ class PitmanYorMixture(ContextPredictor):
         context, is_frozen = values.pop("context"), read_frozen(values)
         n_settings = math.prod(len(values[name]) for name in ("depths", "discounts", "strengths"))
         # Checked before anything of this length is allocated.
-        log_weights = taken(state, "log_weights", "<f8", (n_settings,))
+        log_weights = read_array(state, "log_weights", "<f8", (n_settings,))
         require(np.all(np.abs(log_weights) <= _LARGEST_LOG_WEIGHT), "a weight is not a number")
         self = object.__new__(cls)
         PitmanYorMixture.__init__(self, **values)

@@ -23,7 +23,7 @@ from mdvpf.baselines.context_predictor import (
     read_n_symbols,
 )
 from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
-from mdvpf.checkpoint import State, narrowed, register, require, widened
+from mdvpf.checkpoint import State, narrow, register, require, widen
 
 LARGEST_DISCOUNT = 1.0 - 2.0**-53  # the largest double below 1
 
@@ -203,7 +203,7 @@ def tree_to_arrays(tree: CountTree, names: tuple[str, ...]) -> dict[str, NDArray
         "symbols": dump.symbols,
     }
     arrays |= {name: dump.entry_values[:, i] for i, name in enumerate(names)}
-    return {name: narrowed(array.astype(np.uint64)) for name, array in arrays.items()}
+    return {name: narrow(array.astype(np.uint64)) for name, array in arrays.items()}
 
 
 def tree_from_arrays(
@@ -218,14 +218,19 @@ def tree_from_arrays(
     n_symbols = tree.n_symbols
     shapes = ("parents", "edges", "owners", "symbols", *names)
     parents, edges, owners, symbols, *counts = (
-        widened(state.arrays.pop(name), "<u8") for name in shapes
+        widen(state.arrays.pop(name), "<u8") for name in shapes
     )
     n = len(parents) + 1
     require(len(edges) == n - 1, "a node without a symbol")
-    require(all(len(each) == len(owners) for each in (symbols, *counts)), "a count of nothing")
-    require(np.all(parents < np.arange(1, n, dtype=np.uint64)), "a node before its parent")
+    require(
+        all(len(each) == len(owners) for each in (symbols, *counts)),
+        "arrays of counts with different lengths",
+    )
+    require(np.all(parents < np.arange(1, n, dtype=np.uint64)), "a node stored before its parent")
     require(np.all(edges < n_symbols), "a symbol that is not of the alphabet")
-    require(np.all(owners < n) and np.all(symbols < n_symbols), "a count of nothing")
+    require(
+        np.all(owners < n) and np.all(symbols < n_symbols), "a count of an unknown node or symbol"
+    )
     require(all(np.all(each <= LARGEST_COUNT) for each in counts), "a count is too large")
     require(np.all(counts[0] >= 1), "a count of zero")
     values = np.column_stack(counts).astype(np.float64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf.baselines._tree import CountTree
-from mdvpf.checkpoint import State, narrowed, require, widened
+from mdvpf.checkpoint import State, narrow, require, widen
 
 VERSION = 2  # the first version of the format with open alphabets
 _NAME = "seen"
@@ -23,14 +23,14 @@ def with_seen(state: State, tree: CountTree, *, is_open: bool) -> State:
         return state
     seen = np.empty(tree.n_symbols, dtype=np.int64)
     tree.seen(seen)
-    arrays = {**state.arrays, _NAME: narrowed(seen.astype(np.uint64))}
+    arrays = {**state.arrays, _NAME: narrow(seen.astype(np.uint64))}
     return State(state.values, arrays, version=VERSION)
 
 
 def fill_seen(tree: CountTree, state: State, *, is_open: bool) -> None:
     """Restore an open alphabet to a new tree, before its counts."""
     if is_open:
-        seen = widened(state.arrays.pop(_NAME), "<u8")
+        seen = widen(state.arrays.pop(_NAME), "<u8")
         require(np.all(seen <= np.iinfo(np.int64).max), "a symbol was seen too often")
         tree.set_seen(seen.astype(np.int64))
 

@@ -15,13 +15,15 @@ from mdvpf.checkpoint.saveable import (
     Saveable,
     State,
     load,
-    narrowed,
+    narrow,
+    read_array,
     register,
     require,
-    taken,
     unpickled,
-    widened,
+    widen,
 )
+
+taken = read_array  # still called by this name in `mdvpf.streams`
 
 __all__ = [
     "CallableNeeded",
@@ -33,11 +35,11 @@ __all__ = [
     "Saveable",
     "State",
     "load",
-    "narrowed",
+    "narrow",
     "previous_of",
+    "read_array",
     "register",
     "require",
-    "taken",
     "unpickled",
-    "widened",
+    "widen",
 ]

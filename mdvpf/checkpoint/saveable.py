@@ -301,19 +301,19 @@ class _Given(dict[str, Any]):
         return super().__getitem__(name)
 
 
-def narrowed(array: NDArray[Any]) -> NDArray[Any]:
+def narrow(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array of integers >= 0 in the narrowest unsigned type that holds them."""
     return array.astype(np.min_scalar_type(int(array.max(initial=0))))
 
 
-def widened(array: NDArray[Any], kind: str) -> NDArray[Any]:
+def widen(array: NDArray[Any], kind: str) -> NDArray[Any]:
     """Return a one-dimensional array of unsigned integers in a wider type, or raise."""
     if array.ndim != 1 or array.dtype.kind != "u" or array.dtype.itemsize > np.dtype(kind).itemsize:
         raise CheckpointError(f"file: a section of type {array.dtype}, shape {array.shape}")
     return array.astype(kind)
 
 
-def taken(state: State, name: str, kind: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
+def read_array(state: State, name: str, kind: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
     """Remove and return an array of a state, of the given type and shape; None is any length."""
     array = state.arrays.pop(name)
     fits = len(shape) == array.ndim and all(

@@ -165,7 +165,7 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
         (Column("sd within the particles", ".4f"), lambda label: _inner_deviation(group, label)),
     )
     rows = [
-        (group.shown[label], *(compute(label) for _, compute in extras)) for label in group.labels
+        (group.titles[label], *(compute(label) for _, compute in extras)) for label in group.labels
     ]
     return Table(
         "errors",
@@ -252,7 +252,7 @@ def _panels(group: Group, length: int) -> list[Panel]:
     panels = [*paper_panels(group, SMOOTHING, marks=points, every=VARIANCE_EVERY), prediction]
     if known:
         lines = [
-            with_band(group.shown[name], time, _regrets(group, name, GENERATOR)) for name in drawn
+            with_band(group.titles[name], time, _regrets(group, name, GENERATOR)) for name in drawn
         ]
         title = f"cumulative regret against the generator{band}"
         panels.append(Panel(title, "time (symbols)", "regret (nats)", lines, points))

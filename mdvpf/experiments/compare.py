@@ -83,7 +83,7 @@ def in_blocks(group: Group, n_blocks: int) -> Group:
     edges = np.linspace(0, len(data), min(n_blocks, len(data)) + 1).round().astype(int)
     parts = {f"block {i}": slice(*edges[i : i + 2]) for i in range(len(edges) - 1)}
     result = Group(())
-    result.shown = group.shown
+    result.titles = group.titles
     result.streams = {
         block: Data(block, data.symbols[part], data.n_symbols) for block, part in parts.items()
     }

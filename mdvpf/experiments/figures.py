@@ -65,7 +65,7 @@ def course(
 
     def smooth(label: str) -> Line:
         values = trailing_mean(group.curves(label), window)
-        return with_band(group.shown[label], time[window - 1 :: stride], values[:, ::stride])
+        return with_band(group.titles[label], time[window - 1 :: stride], values[:, ::stride])
 
     def states(label: str) -> Line:
         return with_band(label, time[::stride], group.curves(label, "n_states")[:, ::stride])

@@ -48,7 +48,7 @@ def shifting_table(group: Group, switches: tuple[int, ...], size: str) -> Table:
         ]
     rows = []
     for label in group.labels:
-        row: list[Cell] = [group.shown[label]]
+        row: list[Cell] = [group.titles[label]]
         for s in switches:
             regrets = curves[s][label]
             row += [Estimate.of(regrets[:, -1]), *_growth(regrets)]

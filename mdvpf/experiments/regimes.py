@@ -223,7 +223,7 @@ def _change_rows(kind: str, group: Group) -> list[tuple[Cell, ...]]:
             f1 = 2.0 * n / max(len(found) + len(true), 1)
             scores.append((len(found) / max(len(true), 1), precision, recall, f1))
         estimates = [Estimate.of(column) for column in zip(*scores, strict=True)]
-        rows.append((f"{kind}: {group.shown[label]}", *estimates, group.costs(label)[0]))
+        rows.append((f"{kind}: {group.titles[label]}", *estimates, group.costs(label)[0]))
     return rows
 
 

@@ -42,11 +42,11 @@ class Group:
             self.streams[stream] = run.data
             self.blocks[stream] = run.block
         self.outcomes: dict[str, dict[str, Outcome]] = {}
-        self.shown: dict[str, str] = {}  # by label: its text in tables, with the best variant
+        self.titles: dict[str, str] = {}  # by label: its text in tables, with the best variant
         for label, variants in found.items():
             best = max(variants, key=lambda name: _mean_total(variants[name]))
             self.outcomes[label] = variants[best]
-            self.shown[label] = f"{label} ({best})" if len(variants) > 1 else label
+            self.titles[label] = f"{label} ({best})" if len(variants) > 1 else label
 
     @property
     def labels(self) -> list[str]:
@@ -136,7 +136,7 @@ def comparison(
         columns += [Column(part, show_error=False), Column(f"{part}, minus {BASE}")]
     rows = []
     for label in group.labels:
-        row: list[Cell] = [group.shown[label]]
+        row: list[Cell] = [group.titles[label]]
         for span in parts.values():
             rates = group.rates(label, span)
             row.append(Estimate.of(list(rates.values())))

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.datasets import HMM
 from mdvpf.filter.finite_hmm import FiniteMachine
 from mdvpf.filter.sequences import ENDED, Sequences
 from mdvpf.predictor import MISSING, NO_KEY, Label, Predictor, Step, Stream, read_symbol
-from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, read_key_numbers
 
 _CHUNK = 16_384  # symbols in one call of `_absorb`
 _BATCH_SIZE = 500_000  # approximate limit on the state probabilities of sequences in one batch
@@ -363,15 +363,15 @@ class FrozenFilter(Predictor):
         is_mealy = state.values == _MEALY
         require(is_mealy or not state.values, "unknown values of a frozen filter")
         self = object.__new__(cls)
-        start = taken(state, "start", "<f8", (None, None))
+        start = read_array(state, "start", "<f8", (None, None))
         n, most = start.shape
         require(n > 0 and most > 0, "no particles, or none with a state")
-        sizes = taken(state, "sizes", "<i8", (n,))
+        sizes = read_array(state, "sizes", "<i8", (n,))
         require(np.all((sizes >= 1) & (sizes <= most)), "numbers of states out of range")
-        emission = taken(state, "emission", "<f8", (None, n, most))
+        emission = read_array(state, "emission", "<f8", (None, n, most))
         require(len(emission) > 0, "no symbols")
         symbols = (len(emission) + 1,) if is_mealy else ()
-        transition = taken(state, "transition", "<f8", (*symbols, n, most, most))
+        transition = read_array(state, "transition", "<f8", (*symbols, n, most, most))
         exists = np.arange(most) < sizes[:, np.newaxis]
         require(_are_distributions(start, exists[:, np.newaxis, :]), "start is no distribution")
         exists_both = exists[:, :, np.newaxis] & exists[:, np.newaxis, :]
@@ -384,17 +384,17 @@ class FrozenFilter(Predictor):
         )
         self._sizes, self._start = sizes, start
         self._transition, self._emission = transition, emission
-        self._log_weight = taken(state, "log_weight", "<f8", (n,))
+        self._log_weight = read_array(state, "log_weight", "<f8", (n,))
         _check_weights(self._log_weight)
         at = _Position(
-            taken(state, "present_log_weight", "<f8", (n,))[np.newaxis],
-            taken(state, "state", "<f8", (n, most))[np.newaxis],
+            read_array(state, "present_log_weight", "<f8", (n,))[np.newaxis],
+            read_array(state, "state", "<f8", (n, most))[np.newaxis],
         )
-        numbers = [NO_KEY, *taken_numbers(state)]
+        numbers = [NO_KEY, *read_key_numbers(state)]
         n_keys = len(numbers) - 1
         if n_keys:
-            weights = taken(state, "key_log_weights", "<f8", (n_keys, n))
-            states = taken(state, "key_states", "<f8", (n_keys, n, most))
+            weights = read_array(state, "key_log_weights", "<f8", (n_keys, n))
+            states = read_array(state, "key_states", "<f8", (n_keys, n, most))
             at = _Position.joined([at, _Position(weights, states)])
         _check_weights(at.log_weight)
         for rows in at.state:

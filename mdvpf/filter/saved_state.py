@@ -82,7 +82,7 @@ from numpy.typing import NDArray
 
 from mdvpf._core import ParticleSystem
 from mdvpf._support import validate
-from mdvpf.checkpoint import CheckpointError, State, narrowed, rng_state, widened
+from mdvpf.checkpoint import CheckpointError, State, narrow, rng_state, widen
 from mdvpf.model import (
     Categorical,
     Clock,
@@ -195,7 +195,7 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
     for (name, kind), content in zip(expected.items(), sections, strict=True):
         array = np.frombuffer(content, kind)
         is_wide = kind is np.float64 or name in _FULL_WIDTH
-        arrays[name] = array if is_wide else narrowed(array)
+        arrays[name] = array if is_wide else narrow(array)
     values: dict[str, Any] = {
         "n_steps": n_steps,
         "log_evidence": log_evidence,
@@ -242,7 +242,7 @@ def _content(array: NDArray[Any], kind: type) -> bytes:
         if array.ndim != 1 or array.dtype != np.float64:
             raise CheckpointError(f"file: a section of type {array.dtype}, shape {array.shape}")
         return array.astype(kind).tobytes()
-    return widened(array, np.dtype(kind).str).tobytes()
+    return widen(array, np.dtype(kind).str).tobytes()
 
 
 # --- Configuration

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf._support import validate
-from mdvpf.checkpoint import State, narrowed, require, taken, widened
+from mdvpf.checkpoint import State, narrow, read_array, require, widen
 from mdvpf.learners._soft_hmm import SoftTables
 from mdvpf.predictor import NO_KEY
-from mdvpf.predictor.saved_numbers import numbers_to_arrays, taken_numbers
+from mdvpf.predictor.saved_numbers import numbers_to_arrays, read_key_numbers
 
 _LARGEST_STEP = 2**62
 _LARGEST_COUNT = 1e200  # sums and products of such counts are finite
@@ -62,7 +62,7 @@ def _shapes(
 
 def read_keys(state: State) -> NDArray[np.uint64]:
     """Return the keys of the random numbers, one for each seed, or raise."""
-    keys = taken(state, "keys", "<u8", (None,))
+    keys = read_array(state, "keys", "<u8", (None,))
     n_states = validate.integer("n_states", state.values["options"]["n_states"], low=1)
     # Checked before tables of this size are allocated.
     require(state.arrays["base"].shape == (len(keys), n_states), "base of another shape")
@@ -80,7 +80,7 @@ def restore_tables(fresh: SoftTables, state: State, n_states: int, n_seeds: int)
     require(shift <= bits <= shift + _SPARE_BITS, "a shift that does not fit the time")
     sizes = (len(found["rows"]), len(found["symbols"]), len(found["held"]))
     shapes = _shapes(*sizes, n_states, n_seeds)
-    arrays = {name: taken(state, name, kind, shapes[name]) for name, kind in ARRAYS.items()}
+    arrays = {name: read_array(state, name, kind, shapes[name]) for name, kind in ARRAYS.items()}
     _check_counts(arrays, values["options"]["n_symbols"])
     _check_distributions(arrays, n_seeds)
     pending = len(arrays["held"]) - 1
@@ -102,7 +102,7 @@ def export_positions(tables: SoftTables, n_states: int, n_seeds: int) -> dict[st
     arrays = numbers_to_arrays(numbers)
     if numbers:
         lengths = np.array([len(held) for held, _, _, _ in found], dtype=np.uint64)
-        arrays["key_lengths"] = narrowed(lengths)
+        arrays["key_lengths"] = narrow(lengths)
         for i, name in enumerate(("key_held", "key_steps", "key_posterior")):
             arrays[name] = np.concatenate([position[i] for position in found])
         if tables.frozen:
@@ -136,24 +136,24 @@ def _restore_positions(
 ) -> None:
     if "steps" in state.arrays:
         require(not tables.frozen, "steps of a frozen learner")
-        steps = taken(state, "steps", "<i8", arrays["held"].shape)
+        steps = read_array(state, "steps", "<i8", arrays["held"].shape)
         _check_steps(steps)
         weights = arrays["log_weights"][0]
         tables.restore_position(NO_KEY, arrays["held"], steps, arrays["posterior"], weights)
-    numbers = taken_numbers(state)
+    numbers = read_key_numbers(state)
     if not numbers:
         return
-    lengths = widened(state.arrays.pop("key_lengths"), "<u8")
+    lengths = widen(state.arrays.pop("key_lengths"), "<u8")
     require(len(lengths) == len(numbers), "a key without a position")
-    held = taken(state, "key_held", "<i4", (None,))
+    held = read_array(state, "key_held", "<i4", (None,))
     n = len(held)
     require(np.all((lengths >= 1) & (lengths <= n)) and lengths.sum() == n, "strange positions")
-    steps = taken(state, "key_steps", "<i8", (n,))
-    posterior = taken(state, "key_posterior", "<f8", (n * n_seeds, n_states))
+    steps = read_array(state, "key_steps", "<i8", (n,))
+    posterior = read_array(state, "key_posterior", "<f8", (n * n_seeds, n_states))
     _check_posterior(posterior, held, n_seeds)
     log_weights = np.zeros((len(numbers), n_seeds))
     if tables.frozen:
-        log_weights = taken(state, "key_log_weights", "<f8", (len(numbers), n_seeds))
+        log_weights = read_array(state, "key_log_weights", "<f8", (len(numbers), n_seeds))
         _check_weights(log_weights)
     stops = np.cumsum(lengths).tolist()
     for i, (number, size, stop) in enumerate(zip(numbers, lengths.tolist(), stops, strict=True)):

@@ -1,8 +1,7 @@
-"""The default mixture of version 0.1, which ``auto(version=1)`` makes: for comparison.
+"""The default mixture of version 0.1, for comparison: ``auto(version=1)`` returns it.
 
-Filters over a grid, filters that start afresh, and chains and trees beside them, each a mixture,
-are mixed once more. What that costs against the best of them is a few nats in all; see
-`Mixture.regret_bound`.
+It mixes four mixtures: filters over a grid, filters that restart, and baselines with and without
+restarts. The total regret against the best member is a few nats; see `Mixture.regret_bound`.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from mdvpf.model.algorithms import MDVPA, OptimalResampling
 from mdvpf.predictor import Predictor
 
 RESTART = Restart(every=16, mass=0.02, levels=7)
-STEADY_SHARE = 0.1  # the best of many that are much alike changes often
+STEADY_SHARE = 0.1  # large, because the best of many similar members changes often
 YOUNG_SHARE = 0.01
 SHARE = 0.003
 
 _N_GRID = 36
 _N_RESTARTED = 6
-N_FILTERS = _N_GRID + _N_RESTARTED * 8  # those that restart have seven copies each
+N_FILTERS = _N_GRID + _N_RESTARTED * 8  # a restarting filter has up to seven copies
 DEFAULT_PARTICLES = 100 * N_FILTERS
 
 
@@ -38,35 +37,35 @@ def auto_of_0_1(
 ) -> Mixture:
     """Return the default mixture of version 0.1: a mixture of mixtures.
 
-    It has two members. The first is by fixed share 0.1 of
+    It has two members. The first mixes, by fixed share 0.1,
 
     - filters (MD-VPA and OptimalResampling) with alpha 1 and 10, gamma 1, 10 and 50, beta 0.1,
       0.01 and 0.003,
     - Markov chains of orders 0 to 2, beta from 1 to 0.01, decay from 1 to 0.95, and context trees
       of depth 1 to 4, beta 0.5, 0.1 and 0.03,
 
-    each of them a mixture by fixed share 0.1. The second is by fixed share 0.01 of
+    each of them a mixture by fixed share 0.1. The second mixes, by fixed share 0.01,
 
     - OptimalResampling with alpha 1, gamma 1, 10 and 50, beta 0.3 and 0.1,
     - chains of orders 0 and 1, beta 1, 0.3 and 0.1, and trees of depth 2, beta 0.5, 0.1 and 0.03,
 
-    each of them a mixture by fixed share 0.01, with copies that start afresh at multiples of 16,
-    32, ..., 1,024 symbols (`Restart`). The two are mixed by fixed share 0.003.
+    each of them a mixture by fixed share 0.01, with copies that restart at multiples of 16, 32,
+    ..., 1,024 symbols (`Restart`). The two are mixed by fixed share 0.003.
 
     Parameters
     ----------
     n_symbols : int
-        Size of the alphabet. It cannot be open: copies that start afresh would not know the
-        symbols that came before them.
+        Size of the alphabet. It cannot be open: restarted copies would not know the symbols that
+        came before them.
     n_particles : int, default 8,400
-        How many particles there are at the most, in all filters together, 84 of them.
+        Largest total number of particles of all 84 filters.
     baselines, rng, max_states, n_threads
         As for `auto`.
     """
     if n_symbols is None:
         raise ValueError(
-            "n_symbols=None: expected an integer, as members of version 1 start afresh, which "
-            "those with open alphabets cannot; version 2 takes those"
+            "n_symbols=None: expected an integer, as members of version 1 restart, which needs a "
+            "closed alphabet; version 2 accepts None"
         )
     n_particles = validate.integer("n_particles", n_particles, low=N_FILTERS)
     each = n_particles // N_FILTERS
@@ -115,7 +114,7 @@ def auto_of_0_1(
 
 
 def _baselines(n_symbols: int) -> tuple[Mixture, Mixture]:
-    """Return a mixture of chains and trees, and one of those that start afresh."""
+    """Return a mixture of chains and trees, and one whose chains and trees restart."""
     old: list[Predictor] = [
         Markov(n_symbols, order=order, beta=beta, decay=decay)
         for order in (0, 1, 2)

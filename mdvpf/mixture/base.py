@@ -1,4 +1,4 @@
-"""`MixtureBase`: what mixtures of all kinds have in common, whatever their weights are."""
+"""`MixtureBase`: the base of `Mixture` and `GeometricMixture`, whatever their weights."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from mdvpf.predictor import (
 
 
 def memory_of_all(predictors: Iterable[Predictor], own: int = 0) -> MemoryReport:
-    """Return `own` bytes and the sum of the reports of all predictors that have one."""
+    """Return the sum of the memory reports of all predictors, plus `own` bytes."""
     reports = [astuple(MemoryReport(own, own, 0, 0, 0, 0))]
     reports += [astuple(each.memory()) for each in predictors if hasattr(each, "memory")]
     return MemoryReport(*(sum(field) for field in zip(*reports, strict=True)))
 
 
 def reports_states(predictor: Predictor) -> bool:
-    """Tell whether the steps of a predictor report how many states its filters have."""
+    """Return whether the steps of a predictor report the number of states of its filters."""
     if isinstance(predictor, MixtureBase):
         return predictor._states_are_known
     return isinstance(predictor, ParticleFilter)
 
 
 class MixtureBase(Combined):
-    """A predictor that mixes members which learn, all of them at the same symbol."""
+    """A predictor that mixes learning members, all of which have absorbed the same symbols."""
 
     _states_are_known = False  # whether steps report the mean number of states of the filters
 
@@ -54,16 +54,16 @@ class MixtureBase(Combined):
 
     @property
     def members(self) -> tuple[Predictor, ...]:
-        """The members, without the copies that restart. To look at: they belong to the mixture."""
+        """The members without restarted copies, for inspection only: the mixture owns them."""
         return tuple(self._members.rows[0])
 
     @property
     def living(self) -> tuple[Predictor, ...]:
-        """The members and all copies that live."""
+        """The members and all living restarted copies."""
         return tuple(self._members.living)
 
     def flatten(self) -> Iterator[tuple[float, Predictor]]:
-        """Yield the predictors that are no mixtures, and the weight of each in the next prediction.
+        """Flatten nested mixtures: yield each predictor with its weight in the next prediction.
 
         Examples
         --------
@@ -95,9 +95,9 @@ class MixtureBase(Combined):
         return sum(w * pf._mean_states() for w, pf in filters) / mass if mass > 0.0 else None
 
     def memory(self) -> MemoryReport:
-        """Return where the memory goes: the sum of what all living members report.
+        """Return the memory in use: the sum of the reports of all living members.
 
-        Predictors of your own count only if they have a `memory` too.
+        A custom predictor is included only if it has a `memory` method.
 
         Examples
         --------
@@ -127,7 +127,7 @@ class MixtureBase(Combined):
         if self._members.may_reject:
             one = Stream.one(code, *self._table.next_use(key))
             for member in self._members.may_reject:
-                member._plan(one)  # refuses what `update` would, before anything has changed
+                member._plan(one)  # raises before any member has changed
         with self._members.together():
             log_predictive, mean_states, ess, n_particles, discarded = self._update(code, key)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
@@ -164,7 +164,7 @@ class MixtureBase(Combined):
         return {"discount": discounts[0]} if discounts else {}
 
     def _plan(self, stream: Stream) -> None:
-        """Let the members look for whatever they might refuse: copies are never ahead of them."""
+        """Let the members validate the stream; restarted copies accept whatever members accept."""
         self._members.check_whole()
         for member in self._members.rows[0]:
             member._plan(stream)

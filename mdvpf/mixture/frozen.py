@@ -1,7 +1,7 @@
 """`FrozenMixture`: frozen members, mixed by Bayes' rule within a sequence.
 
-The members no longer learn, and neither does the mixture from one sequence to the next: every
-sequence starts from the weights that the mixture had when it was frozen.
+Members do not learn. Weights change within a sequence only: every sequence starts from the weights
+at the time of freezing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf._support.shown import shown_members
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.mixture.members import Combined, check_members, read_members
 from mdvpf.mixture.weights import Weights, weighted_fields
 from mdvpf.predictor import (
@@ -39,16 +39,15 @@ class FrozenMixture(Combined):
     """Frozen predictors with the weights of a mixture: what `Mixture.freeze` returns.
 
     Within a sequence the weights follow Bayes' rule, without a share. A new sequence starts from
-    the weights that were passed. So every key has weights of its own, which are part of its
-    position.
+    `weights`. Every key therefore has its own weights, as part of its position.
 
     Parameters
     ----------
     members : sequence of Predictor
-        At least one, all with the same alphabet. They are frozen; sequences of keys that they are
-        in are ended.
+        At least one, all with the same alphabet. The mixture keeps frozen copies, which end the
+        sequences of all keys.
     weights : array_like of float
-        The weight of each at the start of a sequence. They are divided by their sum.
+        Weight of each member at the start of a sequence. The constructor normalises them.
 
     Examples
     --------
@@ -69,7 +68,7 @@ class FrozenMixture(Combined):
 
     @classmethod
     def _of(cls, members: Sequence[Predictor], weights: Any) -> Self:
-        """Return the mixture of members that are frozen, which stand where keys stand by number."""
+        """Return a mixture of frozen members whose positions already use its numbers of keys."""
         self = object.__new__(cls)
         self._set(check_members(members), weights)
         return self
@@ -77,15 +76,15 @@ class FrozenMixture(Combined):
     def _set(self, members: list[Predictor], weights: Any) -> None:
         self._members = members
         self._log_weight = _read_weights("weights", weights, len(members))
-        # The present log weights, by number of the key; without an entry, those of the start. The
-        # arrays are never written to, so copies share them.
+        # The present log weights by number of the key; a key without an entry is at its start.
+        # Copies share the arrays, which are never modified.
         self._present: dict[int, NDArray[np.float64]] = {}
 
     def __repr__(self) -> str:
         return f"FrozenMixture({shown_members(self._members, self._leaves())})"
 
     def _leaves(self) -> Iterator[Predictor]:
-        """Yield the members that are no mixtures."""
+        """Yield the members that are not mixtures, of nested mixtures too."""
         for member in self._members:
             if isinstance(member, FrozenMixture):
                 yield from member._leaves()
@@ -98,7 +97,7 @@ class FrozenMixture(Combined):
 
     @property
     def members(self) -> tuple[Predictor, ...]:
-        """The frozen members. To look at: they belong to the mixture."""
+        """The frozen members, for inspection only: the mixture owns them."""
         return tuple(self._members)
 
     @property
@@ -121,7 +120,7 @@ class FrozenMixture(Combined):
         return out
 
     def update(self, symbol: int | None, key: Label | None = None) -> Step:
-        """Follow one symbol of a key; None is a missing one. Nothing is learnt."""
+        """Advance by one symbol of a key without learning; None is a missing symbol."""
         code = read_symbol(symbol, self.n_symbols + self.is_open)
         with interrupts_held():
             log_predictive, mean_states, ess, n_particles, discarded = self._update(code, key)
@@ -146,7 +145,7 @@ class FrozenMixture(Combined):
         return mixed
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: its next starts from the weights at freezing."""
+        """End the sequence of a key: its next one starts from the weights at freezing."""
         self._new_sequence(key)
 
     def _end(self, number: int = NO_KEY) -> None:
@@ -165,7 +164,7 @@ class FrozenMixture(Combined):
         return self.copy()
 
     def freeze(self) -> Self:
-        """Return a copy: it is frozen already."""
+        """Return a copy, which is frozen too."""
         return self.copy()
 
     # -- one run ---------------------------------------------------------------------------
@@ -210,24 +209,24 @@ class FrozenMixture(Combined):
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
-        require(not state.values, "values that no frozen mixture has")
+        require(not state.values, "unexpected values in a frozen mixture")
         parts = dict(state.parts)
         members = [parts.pop(f"member {i}") for i in range(len(parts))]
-        require(all(isinstance(each, Predictor) for each in members), "a member predicts nothing")
+        require(all(isinstance(each, Predictor) for each in members), "a member is not a predictor")
         n = len(members)
         first, present = (
-            taken(state, f"{name}log_weight", "<f8", (n,)) for name in ("", "present_")
+            read_array(state, f"{name}log_weight", "<f8", (n,)) for name in ("", "present_")
         )
         numbers, logs = np.empty(0, dtype=np.int32), np.empty((0, n))
         if "key_numbers" in state.arrays:
-            numbers = taken(state, "key_numbers", "<i4", (None,))
-            logs = taken(state, "key_log_weights", "<f8", (len(numbers), n))
-        require(np.all(numbers > NO_KEY), "weights of a key without a number")
-        require(len(np.unique(numbers)) == len(numbers), "weights of a key that occurs twice")
+            numbers = read_array(state, "key_numbers", "<i4", (None,))
+            logs = read_array(state, "key_log_weights", "<f8", (len(numbers), n))
+        require(np.all(numbers > NO_KEY), "a key out of range")
+        require(len(np.unique(numbers)) == len(numbers), "a key occurs twice")
         every = np.vstack([first, present, logs])
-        require(np.all(every <= _TOLERANCE), "weights that are too large, or NaN")
+        require(np.all(every <= _TOLERANCE), "a weight above one, or NaN")
         sums = np.exp(every).sum(axis=1)
-        require(np.all(np.abs(sums - 1.0) < _TOLERANCE), "weights without sum")
+        require(np.all(np.abs(sums - 1.0) < _TOLERANCE), "weights do not sum to one")
         self = cls._of([member.freeze() for member in members], np.ones(n))
         self._log_weight = first
         self._present = {NO_KEY: present, **dict(zip(numbers.tolist(), logs, strict=True))}
@@ -235,7 +234,7 @@ class FrozenMixture(Combined):
 
 
 def _read_weights(name: str, weights: Any, n: int) -> NDArray[np.float64]:
-    """Return the logs of weights, divided by their sum, or raise."""
+    """Return the logs of the normalised weights, or raise."""
     values = validate.entries(name, weights, of="numbers")
     found = np.array(
         [validate.real(f"{name}[{i}]", w, low=0.0, high=1e100) for i, w in enumerate(values)]

@@ -1,9 +1,9 @@
-"""`GeometricMixture`: whole distributions combined by learnt powers, and by fixed share.
+"""`GeometricMixture`: geometric (log-linear) mixing with learnt powers, averaged with fixed share.
 
-A linear mixture is about as good as the best of its members. A product of powers of their
-distributions can be better than all of them: it sharpens what they agree on, and corrects what they
-get wrong in common. The powers are learnt, so nothing is promised about them on hostile data. So
-the mixture has several heads, linear ones among them, and averages these: see `_mixing.pyx`.
+A linear mixture is about as good as its best member. A product of powers of the members'
+distributions can be better than every member: it sharpens their agreement and corrects their common
+errors. Learnt powers come without a guarantee on adversarial data. The mixture therefore averages
+several heads, some of them linear: see `_mixing.pyx`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
 from mdvpf._support.shown import shown_members
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture._mixing import Mixer
 from mdvpf.mixture.base import MixtureBase, memory_of_all
@@ -42,40 +42,40 @@ RATES = (0.002,)
 RIDGES = (100.0,)
 
 _LARGEST_CHUNK = 256  # symbols that each member runs over before the predictions are combined
-_CHUNK_NUMBERS = 2**20  # probabilities of one chunk, about
+_CHUNK_NUMBERS = 2**20  # approximate number of probabilities in one chunk
 _LARGEST_RIDGE = 1e9
 
 
 @register("GeometricMixture")
 class GeometricMixture(MixtureBase):
-    """Distributions of the members, multiplied with learnt powers, and averaged.
+    """A mixture that averages linear and geometric combinations of the members' distributions.
 
-    There are N distributions to be mixed: one of each member, and of a `PitmanYorMixture` one for
-    every setting. They go through several *heads*:
+    The mixture combines N distributions: one for each member, except that a `PitmanYorMixture`
+    contributes one for every setting. Several *heads* combine them:
 
-    - linear heads, one for each of `shares`: the average by fixed share, as in `Mixture`, but the
-      share goes back to the prior, in which members have equal weights;
+    - linear heads, one for each of `shares`: fixed share as in `Mixture`, except that the share is
+      redistributed by the prior, in which members have equal weights;
     - geometric heads, ``p(y)`` proportional to ``exp(sum_i v[i] log p_i(y))``, over the first
       linear head and the N distributions. The powers v start at 1/2 for the head and 1/2 times the
-      prior for the others. They learn by gradient steps on the log loss (one head for each of
+      prior for the others. They are learnt by gradient steps on the log loss (one head for each of
       `rates`), ``v[i] += rate * (log p_i(y_n) - sum_y p(y) log p_i(y))``, or by online Newton steps
       (one for each of `ridges`), where the gradient g is multiplied by the inverse of ``ridge * 1 +
       sum of g g'`` over all symbols up to this one. Powers stay between -10 and 10, and log
       probabilities below -40 count as -40.
 
-    The prediction is the average of the heads by fixed share with the share ``1 / (n + 1)`` after n
-    symbols; one half of the prior is that of the linear heads. A missing symbol changes no weight.
+    The prediction is the average of the heads by fixed share, with the share ``1 / (n + 1)`` after
+    n symbols. The linear heads have half of the prior weight. A missing symbol changes no weight.
 
-    On any stream, the sum of the log predictives is below that of any of the N distributions by no
-    more than `regret_bound`, which grows with the log of the number of symbols. Gradient steps have
-    the bound of online gradient descent against any fixed powers (Zinkevich 2003). Newton steps
-    (Hazan, Agarwal and Kale 2007) come with no bound here; they are what gains most.
+    On any stream, the log evidence is below that of each of the N distributions by no more than
+    `regret_bound`, which grows with the log of the number of symbols. Gradient steps have the bound
+    of online gradient descent against any fixed powers (Zinkevich 2003). Newton steps (Hazan,
+    Agarwal and Kale 2007) have no bound here, but gain most in practice.
 
     Parameters
     ----------
     members : sequence of Predictor
-        At least one, all with the same alphabet, or all with open ones. They are copied. Sequences
-        of keys that they are in are ended.
+        At least one, all with the same alphabet, or all with open ones. They are copied, and the
+        copies end the sequences of all keys.
     shares : sequence of float or "1/n", default (0.01, "1/n")
         Shares of the linear heads, at least one.
     rates : sequence of float, default (0.002,)
@@ -83,7 +83,7 @@ class GeometricMixture(MixtureBase):
     ridges : sequence of float, default (100.0,)
         Ridges of the heads with Newton steps.
     n_threads : int, default 1
-        How many threads run the members. Results do not depend on it.
+        Threads that run the members. Results do not depend on it.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class GeometricMixture(MixtureBase):
         self._mixer = self._new_mixer()
 
     def _new_mixer(self) -> Mixer:
-        """Return weights that have learnt nothing."""
+        """Return the initial weights and powers."""
         sizes = self._sizes
         prior = np.repeat(1.0 / (len(sizes) * np.array(sizes)), sizes)
         return Mixer(
@@ -176,7 +176,7 @@ class GeometricMixture(MixtureBase):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Weight of each member in the first linear head, all of its distributions together."""
+        """Weight of each member in the first linear head, summed over its distributions."""
         linear = self._mixer.export()["linear"]
         return np.asarray(self._by_member(linear[:1])[0])
 
@@ -184,18 +184,18 @@ class GeometricMixture(MixtureBase):
         return self.weights
 
     def _by_member(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sums of the weights of distributions that belong to one member, by row."""
+        """Return each row of weights summed over the distributions of each member."""
         starts = np.cumsum([0, *self._sizes[:-1]])
         return np.asarray(np.add.reduceat(weights, starts, axis=1))
 
     @property
     def head_weights(self) -> NDArray[np.float64]:
-        """Weight of each head in the prediction of the next symbol: linear, gradient, Newton."""
+        """Weights of the linear, gradient and Newton heads (in this order) for the next symbol."""
         return self._mixer.export()["heads"]
 
     @property
     def powers(self) -> NDArray[np.float64]:
-        """Powers of the geometric heads, one a row: of the first linear head, then of all others.
+        """Powers of the geometric heads, one row each: first linear head, then distributions.
 
         Examples
         --------
@@ -208,7 +208,7 @@ class GeometricMixture(MixtureBase):
 
     @property
     def frozen(self) -> bool:
-        """Whether it no longer learns; see `freeze`."""
+        """Whether the mixture no longer learns; see `freeze`."""
         return not self._learns
 
     def memory(self) -> MemoryReport:
@@ -225,17 +225,17 @@ class GeometricMixture(MixtureBase):
         return memory_of_all(self.members, own)
 
     def regret_bound(self, stop: int, n_switches: int = 0) -> float:
-        """Return how far the mixture can fall behind its distributions, whatever the symbols.
+        """Return a bound on the regret against its distributions, for any stream.
 
-        The sum of the log predictives of the first `stop` symbols is never below that of one of the
-        N distributions, or of a sequence of them that switches so many times, by more than this.
+        The log evidence of the first `stop` symbols is never lower than that of a sequence of the N
+        distributions with `n_switches` switches by more than this bound.
 
         Parameters
         ----------
         stop : int
-            The number of symbols.
+            Number of symbols.
         n_switches : int, default 0
-            How often the sequence of distributions switches.
+            Number of switches in the sequence of distributions.
 
         Examples
         --------
@@ -309,11 +309,11 @@ class GeometricMixture(MixtureBase):
         return self.copy()
 
     def freeze(self) -> Self:
-        """Return a mixture that predicts as this one does now, and no longer learns.
+        """Return a copy that no longer learns.
 
-        Its members are frozen, and all weights and powers stay as they are. Of an open alphabet it
-        has the symbols seen and one more, for all that were never seen; it has no `vocabulary`
-        then.
+        Members are frozen, and all weights and powers stay fixed. An open alphabet becomes a closed
+        one with the symbols seen and one more, which represents all others; the copy then has no
+        `vocabulary`.
 
         Examples
         --------
@@ -358,20 +358,22 @@ class GeometricMixture(MixtureBase):
         n = validate.integer("n_members", values["n_members"], low=1, high=len(parts))
         time = validate.integer("time", values["time"], low=0)
         members = [parts.pop(f"member {i}") for i in range(n)]
-        require(not parts, "parts that no mixture has")
-        require(all(isinstance(each, Predictor) for each in members), "a member predicts nothing")
+        require(not parts, "unexpected parts in a mixture")
+        require(all(isinstance(each, Predictor) for each in members), "a member is not a predictor")
         self = object.__new__(cls)
         names = ("shares", "rates", "ridges", "n_threads")
         GeometricMixture.__init__(self, members, **{name: values[name] for name in names})
         self._members = Members([members], None, [], time)
         self._learns = not validate.flag("frozen", values["frozen"])
         expected = self._mixer.export()
-        arrays = {name: taken(state, name, "<f8", each.shape) for name, each in expected.items()}
-        require(all(np.isfinite(each).all() for each in arrays.values()), "a weight is no number")
+        arrays = {
+            name: read_array(state, name, "<f8", each.shape) for name, each in expected.items()
+        }
+        require(all(np.isfinite(each).all() for each in arrays.values()), "a weight is not finite")
         for name in ("linear", "heads"):
             sums = np.atleast_2d(arrays[name]).sum(axis=1)
             require(np.all(arrays[name] >= 0.0), "a weight is negative")
-            require(np.allclose(sums, 1.0, rtol=0.0, atol=1e-6), "weights without sum")
+            require(np.allclose(sums, 1.0, rtol=0.0, atol=1e-6), "weights do not sum to one")
         n_seen = validate.integer("n_seen", values["n_seen"], low=0, high=time)
         self._mixer.restore(**arrays, n_seen=n_seen)
         self.recipe = values["recipe"]
@@ -450,7 +452,7 @@ class GeometricMixture(MixtureBase):
 
     @property
     def _states_are_known(self) -> bool:  # type: ignore[override]
-        """Whether all filters are members, and none is a member of a member."""
+        """Whether the mixture has filters and no nested mixtures."""
         members = self.members
         is_flat = not any(isinstance(member, MixtureBase) for member in members)
         return is_flat and any(isinstance(member, ParticleFilter) for member in members)
@@ -458,7 +460,7 @@ class GeometricMixture(MixtureBase):
     def _mean_of_filters(
         self, weights: NDArray[np.float64], states: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the mean number of states of the filters, by row of weights and of states."""
+        """Return the weighted mean number of states of the filters, for each row."""
         total, mass = np.zeros(len(weights)), np.zeros(len(weights))
         for i, member in enumerate(self.members):
             if isinstance(member, ParticleFilter):
@@ -467,7 +469,7 @@ class GeometricMixture(MixtureBase):
         return np.asarray(total / mass)
 
     def _widths(self, stream: Stream) -> NDArray[np.int64]:
-        """Return how many symbols the distribution before each symbol has."""
+        """Return the size of the distribution before each symbol."""
         n_known = self.n_symbols
         if not self.is_open:
             return np.full(len(stream), n_known)

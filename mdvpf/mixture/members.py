@@ -1,8 +1,9 @@
-"""The predictors in a mixture: its members, and the copies of them that start afresh.
+"""The predictors in a mixture: its members and their restarted copies.
 
-What one predictor does depends on no other, and not on the weights. So over many symbols each seat
-(a restart level and a member, with the predictor that lives there now and those that will replace
-it) runs by itself, on any of several threads. A single symbol goes through all of them in turn.
+Predictors do not depend on each other or on the weights. A *seat* is a pair of restart level and
+member; several predictors may occupy it one after another. In a run over many symbols each seat is
+processed independently, on any of several threads. `step` passes a single symbol to all predictors
+in turn.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from mdvpf.predictor import N_FIELDS, Predictor, Step, Stream
 
 _N_STEP = len(Step._fields)
 
-# The report of a predictor that is not born yet: it has no weight, so anything finite will do.
+# The report of an unborn predictor, which has weight zero: any finite numbers.
 _UNBORN = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
-# Seats of several levels copy the same template, which only one thread at a time can use.
+# Seats of different levels copy the same template; only one thread at a time may use it.
 _COPYING = Lock()
 
 
 def read_members(members: Any) -> list[Predictor]:
     """Return copies of predictors with the same alphabet, at least one, or raise.
 
-    In the copies, sequences of keys are ended: the mixture numbers keys anew.
+    The copies end the sequences of all keys, because the mixture assigns its own key numbers.
     """
     found = [member.copy() for member in check_members(members)]
     for member in found:
@@ -70,14 +71,14 @@ def check_members(members: Any) -> list[Predictor]:
 
 
 def _columns(member: Predictor) -> list[tuple[int, int]] | None:
-    """Return the kinds of numbers that a predictor takes; None if it takes symbols."""
+    """Return kind and alphabet size of each channel of a predictor; None if it takes symbols."""
     if member._family is None:
         return None
     return [(channel.kind, channel.n_symbols) for channel in channels_of(member._family)]
 
 
 class Combined(Predictor):
-    """A predictor made of members: it has their alphabet, and takes keys if all of them do."""
+    """A predictor with members: it has their alphabet, and takes keys if all members do."""
 
     @property
     @abstractmethod
@@ -86,12 +87,12 @@ class Combined(Predictor):
 
     @property
     def n_symbols(self) -> int:
-        """Size of the alphabet; if it is open, how many symbols were seen."""
+        """Size of the alphabet; for an open one, the number of symbols seen."""
         return self.members[0].n_symbols
 
     @property
     def is_open(self) -> bool:
-        """Whether the alphabet is open: the symbol `n_symbols` is one that was never seen."""
+        """Whether the alphabet is open; the symbol `n_symbols` then is a new one."""
         return self.members[0].is_open
 
     @property
@@ -111,16 +112,16 @@ class Combined(Predictor):
 
 
 class Members:
-    """All predictors of a mixture, always at the same symbol.
+    """All predictors of a mixture, which have absorbed the same symbols.
 
     Attributes
     ----------
     rows : list of lists of Predictor
-        The living predictors, one row a restart level: row 0 are the members that never restart.
+        The living predictors, one row for each restart level. Row 0 has the members themselves.
     templates : list of Predictor
-        What restarts are copied from; none without restarts.
+        Initial copies of the members, from which restarts are copied; empty without restarts.
     time : int
-        Symbols so far, missing ones included.
+        Number of symbols so far, including missing ones.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Members:
         self.restart = restart
         self.templates = list(templates)
         self.time = time
-        # Members that may reject a symbol are asked before any of them absorbs it.
+        # These members validate a symbol before any member absorbs it.
         self.may_reject = [member for member in self.rows[0] if member._may_reject]
         self._is_broken = False
         self._use = RLock()  # held while the predictors are not all at the same symbol
@@ -146,14 +147,14 @@ class Members:
 
     @property
     def living(self) -> list[Predictor]:
-        """The members and all restarts that live."""
+        """The members and all living restarted copies."""
         return [member for row in self.rows for member in row]
 
     def copy(self) -> Members:
         """Return an independent copy.
 
-        Templates are never changed, but one thread at a time can use them, and a copy may be saved
-        by another thread.
+        Templates never change but are copied too: only one thread at a time may use a template, and
+        another thread may save the copy.
         """
         self.check_whole()
         rows = [[member.copy() for member in row] for row in self.rows]
@@ -165,8 +166,8 @@ class Members:
     def step(self, symbol: int, number: int) -> tuple[NDArray[np.float64], int]:
         """Let all predictors absorb a symbol of a key.
 
-        Returns the fields of `Step` by restart level and member, and the level of the restarts
-        that were born after it; 0 if none were.
+        Return the fields of `Step` by restart level and member, and the level of the copies born
+        after the symbol; 0 if none were born.
         """
         steps = [member._step(symbol, number) for row in self.rows for member in row]
         found = np.fromiter(chain.from_iterable(steps), np.float64, _N_STEP * len(steps))
@@ -203,11 +204,11 @@ class Members:
     def _run_seat(
         self, level: int, j: int, stream: Stream, reports: NDArray[np.float64]
     ) -> Predictor:
-        """Let those who live in a seat, one after another, absorb a stream; return the last."""
+        """Run the successive predictors of a seat over a stream; return the last one."""
         member = self.rows[level][j] if level < len(self.rows) else None
         start, n = 0, len(stream)
         while start < n:
-            birth = self.time + n + 1  # of the next restart in this seat: after the stream
+            birth = self.time + n + 1  # time of the next restart in this seat: after the stream
             if level and self.restart is not None:
                 birth = self.restart.next_birth(self.time + start, level)
             stop = min(n, birth - self.time)
@@ -219,14 +220,14 @@ class Members:
             if birth == self.time + stop:
                 member = _newborn(self.templates[j], birth)
             start = stop
-        assert member is not None  # seats are counted up to the levels that are born by then
+        assert member is not None  # `run` only makes seats of levels that are born by the end
         return member
 
     # -- failures --------------------------------------------------------------------------
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Defer Ctrl-C, and remember if the body fails: some predictors are then ahead."""
+        """Defer Ctrl-C, and mark the mixture as broken if the body fails for some predictors."""
         with interrupts_held():
             if not self._use.acquire(blocking=False):
                 raise _in_use()
@@ -245,8 +246,8 @@ class Members:
         self._use.release()
         if self._is_broken:
             raise RuntimeError(
-                "a member of the mixture failed on the way: it cannot go on; make it anew, "
-                "or load it from a checkpoint"
+                "a member of the mixture failed while absorbing symbols, so members disagree; "
+                "create the mixture again or load it from a checkpoint"
             )
 
 
@@ -258,7 +259,7 @@ def _in_use() -> RuntimeError:
 
 
 def _newborn(template: Predictor, time: int) -> Predictor:
-    """Return a copy that starts afresh; those of different times draw different numbers."""
+    """Return a copy of a template; copies born at different times use different random numbers."""
     with _COPYING:
         member = template.copy()
     if isinstance(member, ParticleFilter):

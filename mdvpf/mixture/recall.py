@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
-from mdvpf.checkpoint import State, register, require, taken
+from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.mixture._mixing import Mixer
 from mdvpf.mixture.base import memory_of_all
 from mdvpf.mixture.frozen import FrozenMixture
@@ -391,8 +391,8 @@ class Recall(Predictor):
         everyone = [*self._present(), *self._learners, self._older, self._newer]
         sizes = {each.n_symbols for each in everyone}
         require(sizes == {self.n_symbols}, "copies with different alphabets")
-        weights = taken(state, "weights", "<f8", (1, n + 1))
-        self._scores = taken(state, "scores", "<f8", (n + 1,)).copy()
+        weights = read_array(state, "weights", "<f8", (1, n + 1))
+        self._scores = read_array(state, "scores", "<f8", (n + 1,)).copy()
         is_sound = np.isfinite(weights).all() and abs(weights.sum() - 1.0) < 1e-6
         require(is_sound and np.all(weights >= 0.0), "weights without sum")
         self._heard = _heard_from_arrays(state, self.n_symbols)
@@ -420,11 +420,11 @@ def _heard_to_arrays(heard: list[list[Stream]]) -> dict[str, NDArray[Any]]:
 
 def _heard_from_arrays(state: State, n_symbols: int) -> list[list[Stream]]:
     """Return what `_heard_to_arrays` was given, each block in one part, or raise."""
-    lengths = taken(state, "heard_lengths", "<i4", (None,))
+    lengths = read_array(state, "heard_lengths", "<i4", (None,))
     require(1 <= len(lengths) <= _SURE and np.all(lengths >= 0), "blocks out of range")
     n = int(lengths.sum(dtype=np.int64))
     symbols, ended, numbers = (
-        taken(state, f"heard_{name}", "<i4", (n,)) for name in ("symbols", "ended", "numbers")
+        read_array(state, f"heard_{name}", "<i4", (n,)) for name in ("symbols", "ended", "numbers")
     )
     require(np.all((symbols >= MISSING) & (symbols < n_symbols)), "a symbol out of range")
     require(np.all((ended >= NONE_ENDS) & (numbers >= NO_KEY)), "a key out of range")

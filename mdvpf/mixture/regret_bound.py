@@ -1,11 +1,12 @@
-"""How far a mixture can fall behind its members, whatever the symbols.
+"""A bound on the regret of a mixture against its members, for any stream.
 
-A member that began with the weight u, and kept at least a part c of it in each of the changes that
-do not look at predictions, has the weight ``u * c1 * c2 * ... * P / Q`` in the end, where P and Q
-are the probabilities that it and the mixture gave to the symbols. No weight is above one: so
-``log P - log Q`` is at most ``-log u - log c1 - log c2 - ...``. What a change leaves is 1 - a after
-a share of a, and 1 - m when others are born with a mass of m. To switch to another of N members
-leaves a / N. Whoever dies leaves the others more than they had.
+Let u be the initial weight of a member, and P and Q the probabilities that the member and the
+mixture give to the symbols. Bayes' rule multiplies the weight by P / Q in all. Every other change
+of the weights keeps at least a part c of it, so the final weight is at least
+``u * c1 * c2 * ... * P / Q``. No weight is above one, hence ``log P - log Q`` is at most
+``-log u - log c1 - log c2 - ...``. A share of a keeps 1 - a. The birth of copies with mass m keeps
+1 - m. A switch to another of N members keeps a / N. The death of a copy only increases the weights
+of the others.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ def regret_bound(
         if start not in masses:
             raise ValueError(f"start={start}: expected 0, or a time at which copies are born")
         bound -= math.log(masses[start])
-    taken = [rate_at(share, n) for n in range(start + 1, stop)]
-    smallest = min(taken, default=0.0)
-    taken += [mass for n, mass in masses.items() if n > start]
-    bound -= math.fsum(math.log1p(-part) for part in taken)
+    losses = [rate_at(share, n) for n in range(start + 1, stop)]
+    smallest = min(losses, default=0.0)
+    losses += [mass for n, mass in masses.items() if n > start]
+    bound -= math.fsum(math.log1p(-loss) for loss in losses)
     if n_switches:
         if smallest == 0.0:
             return math.inf

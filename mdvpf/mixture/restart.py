@@ -1,14 +1,13 @@
-"""When the members of a mixture start afresh: a geometric cover of time.
+"""When the members of a mixture restart: a geometric cover of time.
 
-Counts never decay, so a predictor that has seen much is slow to see change. One that starts after
-the change is not, but nobody knows when that will be. So copies are started all the time, and most
-of them die young: after every `every` symbols one is born, and it lives the longer the rounder its
-time of birth. After ``r * 2**k * every`` symbols, r odd, the *level* of the newborn is k + 1, and
-it lives until ``(r + 2) * 2**k * every``, when the next of its level is born. At any time there is
-one of each level, about log2(n / every) in all, and whatever the time of the change, some member
-was born after it and is at least about a quarter as old as the change (Hazan and Seshadhri 2009,
-"Efficient learning algorithms for changing environments"; Daniely, Gonen and Shalev-Shwartz 2015,
-"Strongly adaptive online learning").
+A predictor with many counts adapts slowly after a change. A fresh copy adapts quickly, but the time
+of the change is unknown. Copies are therefore started regularly, after every `every` symbols, and
+most of them live briefly. A copy born after ``r * 2**k * every`` symbols, r odd, has *level* k + 1.
+It lives until ``(r + 2) * 2**k * every``, when the next copy of its level is born. At any time one
+copy of each level is alive, about log2(n / every) in all. Whenever a change happens, some later
+copy was born after it and has seen at least about a quarter of the symbols since (Hazan and
+Seshadhri 2009, "Efficient learning algorithms for changing environments"; Daniely, Gonen and
+Shalev-Shwartz 2015, "Strongly adaptive online learning").
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from mdvpf.mixture.weights import Rate, rate_at, read_rate
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Times at which the members of a `Mixture` start afresh.
+    """Times at which the members of a `Mixture` restart.
 
     Parameters
     ----------
     every : int, default 16
-        After how many symbols the next copies are born. The shortest life is twice as long.
+        Symbols between two births. The shortest life is twice as long.
     mass : float or "1/n", default 0.02
-        Share of the weight that the copies born at one time get together; ``"1/n"`` is 1/(i + 1)
-        for those of time ``i * every``, for regrets that grow with the log of time only.
+        Total weight of the copies born at one time. ``"1/n"`` is 1/(i + 1) at time ``i * every``;
+        the regret then grows only with the log of time.
     levels : int, optional
-        How many levels there are at the most: the longest life is ``2**levels * every``. Without
-        it there is one more whenever the stream has doubled.
+        Largest number of levels: the longest life is ``2**levels * every``. By default a level is
+        added whenever the stream has doubled.
 
     Examples
     --------
@@ -55,7 +54,7 @@ class Restart:
             object.__setattr__(self, "levels", levels)
 
     def level_at(self, n: int) -> int:
-        """Return the level of the copies born after n symbols, from 1; 0 where none are.
+        """Return the level, from 1, of the copies born after n symbols; 0 if none are born.
 
         Examples
         --------
@@ -70,7 +69,7 @@ class Restart:
         return 0 if self.levels is not None and level > self.levels else level
 
     def n_levels(self, n: int) -> int:
-        """Return how many levels have a living member after n symbols.
+        """Return the number of levels with living copies after n symbols.
 
         Examples
         --------
@@ -82,7 +81,7 @@ class Restart:
         return reached if self.levels is None else min(reached, self.levels)
 
     def next_birth(self, n: int, level: int) -> int:
-        """Return the first time after n symbols, n excluded, at which one of a level is born.
+        """Return the first time later than n at which copies of a level are born.
 
         Examples
         --------
@@ -95,7 +94,7 @@ class Restart:
         return step * (count | 1)
 
     def births(self, start: int, stop: int) -> dict[int, tuple[int, float]]:
-        """Return level and mass of those born after symbol t of ``start..stop-1``, by t - start.
+        """Return the level and mass of copies born after symbol t of start..stop-1, by t - start.
 
         Examples
         --------
@@ -110,7 +109,7 @@ class Restart:
         }
 
     def mass_at(self, n: int) -> float:
-        """Return the share of the weight that those born after n symbols get.
+        """Return the total weight of the copies born after n symbols.
 
         Examples
         --------
@@ -122,7 +121,7 @@ class Restart:
 
 
 def read_restart(restart: Any) -> Restart | None:
-    """Return restarts, of which an integer is the `every`; None is for none."""
+    """Return a `Restart` or None; an integer is read as its `every`."""
     if restart is None or isinstance(restart, Restart):
         return restart
     return Restart(every=validate.integer("restart", restart, low=1, also=", a Restart or None"))

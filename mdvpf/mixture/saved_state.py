@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdvpf._support import validate
-from mdvpf.checkpoint import State, require, taken
+from mdvpf.checkpoint import State, read_array, require
 from mdvpf.mixture.members import Members
 from mdvpf.mixture.restart import Restart
 from mdvpf.mixture.weights import Weights
@@ -48,9 +48,9 @@ def read_saved_members(state: State) -> Members:
     templates = []
     if restart is not None:
         templates = [parts.pop(f"template {j}") for j in range(n_members)]
-    require(not parts, "parts that no mixture has")
+    require(not parts, "unexpected parts in a mixture")
     everyone = [*templates, *(member for row in rows for member in row)]
-    require(all(isinstance(each, Predictor) for each in everyone), "a member predicts nothing")
+    require(all(isinstance(each, Predictor) for each in everyone), "a member is not a predictor")
     sizes = {(each.n_symbols, each.is_open) for each in everyone}
     require(len(sizes) == 1, "members with different alphabets")
     return Members(rows, restart, templates, time)
@@ -59,9 +59,10 @@ def read_saved_members(state: State) -> Members:
 def read_weights(state: State, weights: Weights) -> None:
     """Set weights to those of a state, or raise."""
     n_rows, n_members = state.values["shape"]
-    log = taken(state, "log_weights", "<f8", (n_rows, n_members))
+    log = read_array(state, "log_weights", "<f8", (n_rows, n_members))
     require(not np.isnan(log).any(), "a weight is not a number")
-    require(abs(math.fsum(np.exp(np.minimum(log, 1.0)).flat) - 1.0) < 1e-6, "weights without sum")
+    total = math.fsum(np.exp(np.minimum(log, 1.0)).flat)
+    require(abs(total - 1.0) < 1e-6, "weights do not sum to one")
     weights.log = log
     weights.n_shared = validate.integer(
         "n_shared", state.values["n_shared"], low=0, high=state.values["time"]

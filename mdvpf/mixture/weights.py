@@ -1,13 +1,12 @@
-"""Weights of a mixture: Bayes' rule, then a share of everything back to everybody.
+"""Weights of a mixture: Bayes' rule followed by fixed share.
 
-From the reports of the members to the report of the mixture, symbol by symbol: only log predictives
-are needed, one a member and symbol; whole distributions are not.
+`Weights` combines the reports of the members into the report of the mixture. It needs one log
+predictive for each member and symbol, not whole distributions.
 
-Fixed share (Herbster and Warmuth 1998, "Tracking the best expert"): after each symbol the weights
-are multiplied by the members' predictions of it and normalised, which is all that the
-exponentially weighted average does under log loss. Then a share of the total is spread evenly, so
-that no weight is ever too small to come back. Weights are kept as logs: without a share they may
-differ by any factor.
+Fixed share (Herbster and Warmuth 1998, "Tracking the best expert"): after each symbol, the weights
+are multiplied by the members' predictions and normalised, as in the exponentially weighted average
+under log loss. Then a share of the total is spread evenly, which keeps every weight large enough to
+recover. Weights are stored as logs, because without a share their ratios are unbounded.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ Rate = float | Literal["1/n"]
 
 _LARGEST_RATE = 0.999
 
-# Where the fields of `Step` are in a report; with or without the log evidence after the first.
+# Indices of the fields of `Step` in a report, valid with and without the log evidence at index 1.
 _LOG_PREDICTIVE, _MEAN_STATES, _ESS, _N_PARTICLES, _DISCARDED = 0, -4, -3, -2, -1
 
 
 def read_rate(name: str, value: Any, *, zero: bool = True) -> Rate:
-    """Return a share of the weights, a number or the name of a decreasing one, or raise."""
+    """Return a share of the weights, a number or "1/n", or raise."""
     low = 0.0 if zero else 1e-12
     if isinstance(value, str):
         if value != "1/n":
@@ -41,19 +40,19 @@ def read_rate(name: str, value: Any, *, zero: bool = True) -> Rate:
 
 
 def rate_at(rate: Rate, n: int) -> float:
-    """Return the share at occasion n = 1, 2, ..."""
+    """Return the share at the n-th update, from n = 1."""
     return 1.0 / (n + 1.0) if rate == "1/n" else rate
 
 
 class Weights:
-    """Log weights of the members, and how they change.
+    """Log weights of the members, and their updates.
 
     Attributes
     ----------
     log : ndarray of shape (n_rows, n_columns)
-        Log weight of the member of each level (row) and kind (column). They sum to one.
+        Log weight of each member (column) at each restart level (row). The weights sum to one.
     n_shared : int
-        How many symbols were not missing.
+        Number of symbols that were not missing.
     """
 
     def __init__(self, n_columns: int, share: Rate) -> None:
@@ -69,9 +68,10 @@ class Weights:
         return other
 
     def absorb(self, log_predictive: NDArray[np.float64]) -> float:
-        """Weigh the members by their log predictives of a symbol; return that of the mixture.
+        """Update the weights by the members' log predictives; return that of the mixture.
 
-        If no member with a weight holds the symbol possible, the weights stay as they are.
+        If every member with a positive weight gives the symbol probability zero, Bayes' rule is
+        skipped.
         """
         joint = self.log + log_predictive
         top = float(joint.max())
@@ -88,7 +88,10 @@ class Weights:
         return mixed
 
     def replace(self, row: int, mass: float) -> None:
-        """Give new members of a level, the next or one that exists, a mass; the others the rest."""
+        """Give the new members of a row the weight `mass`, and scale all others to the rest.
+
+        The row exists already, or is the next one.
+        """
         n_columns = self.log.shape[1]
         if row == len(self.log):
             self.log = np.concatenate([self.log, np.empty((1, n_columns))])
@@ -98,7 +101,7 @@ class Weights:
         if top > -math.inf:
             rest = top + math.log(float(np.exp(self.log - top).sum()))
             self.log += math.log1p(-mass) - rest
-        else:  # nobody else has any weight
+        else:  # no other member has any weight
             newborn = 1.0
         self.log[row] = math.log(newborn / n_columns)
 
@@ -109,11 +112,12 @@ class Weights:
         births: Mapping[int, tuple[int, float]],
         reports: NDArray[np.float64],
     ) -> None:
-        """Weigh what the members reported of some symbols, and report on the mixture.
+        """Combine the members' reports of many symbols into `reports` of the mixture.
 
-        `found` has one report by symbol, level and member; `births` says after which symbols new
-        members come, in which row, with which mass. A report of the mixture has the fields of its
-        particles, then the weight that each member had in the prediction, then its log predictive.
+        `found` is indexed by symbol, level and member. `births` maps the index of a symbol to the
+        row and the mass of the members born after it. A report of the mixture has the fields of a
+        filter's report, then the weight of each member before the symbol, then the members' log
+        predictives.
         """
         n, n_rows, n_members, _ = found.shape
         before = np.full((n, n_rows, n_members), -math.inf)
@@ -136,9 +140,9 @@ class Weights:
 def weighted_fields(
     weights: NDArray[np.float64], found: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the weighted fields of `Step`, but for the first, over all members.
+    """Return the fields of `Step` after the first, averaged over all members by weight.
 
-    Sums go over the levels first, one by one: in that order unborn levels change nothing.
+    Levels are summed first, one by one. In that order levels without members do not change a bit.
     """
     terms = weights[..., np.newaxis] * found[..., _MEAN_STATES:]
     terms[..., _ESS] = weights**2 / found[..., _ESS]
@@ -152,7 +156,7 @@ def weighted_fields(
 
 
 def _member_scores(before: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the log predictives of each member with its copies, as far as these have weight."""
+    """Return the log predictive of each member averaged with its restarted copies by weight."""
     alone = np.all(before[:, 1:] == -math.inf, axis=1)
     total = np.where(alone, 0.0, _log_sum(before))
     return np.where(alone, scores[:, 0], _log_sum(before + scores) - total)
