@@ -1,17 +1,18 @@
-"""The masquerade experiment: shell commands of 50 users, with blocks of other users among them.
+"""The masquerade experiment: shell commands of 50 users, with inserted blocks of other users.
 
 Each predictor learns the first 5,000 commands of a user and then scores blocks of 100. It either
-stays fixed or goes on learning from the blocks without alarm. Every method runs with and without a
-background. Without one, a block is judged by its surprise. With one, it is judged by its likelihood
-ratio against the same method trained on other users. Naive Bayes on the counts of a block is the
-usual comparator (Maxion and Townsend 2002). It always uses the commands of the other users.
+stays fixed or continues to learn from the blocks without alarm. Every method runs with and without
+a background. Without one, a block is judged by its surprise. With one, it is judged by its
+likelihood ratio against the same method trained on other users. The standard comparator is naive
+Bayes on the counts of a block (Maxion and Townsend 2002). It always uses the commands of the other
+users.
 
-The users are in groups of ten. The background of a group has learnt the first commands of the users
-outside the group, so it never contains the user who is judged. `block_detector` and naive Bayes are
-cheap: their backgrounds leave out that user only. The strange blocks come from users beyond the
-fifty, so no background contains them either.
+Users are in groups of ten. The background of a group is trained on the first commands of the users
+outside the group, so it excludes the user who is judged. `block_detector` and naive Bayes are cheap
+enough for a background that leaves out this user only. The strange blocks come from users beyond
+the fifty, so no background contains them.
 
-A run keeps its log predictives or log ratios only: alarms are computed from these later.
+A run stores only its log predictives or log ratios; `report` computes alarms from these.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from mdvpf.streams.methods import AUTO, BASE
 
 BLOCK = 100  # commands
 RATES = (0.01, 0.05, 0.1)
-WANTED = 0.05  # false alarms of the detector that decides what is learnt
+WANTED = 0.05  # wanted share of false alarms of the detectors
 GAIN = 0.1
 MEMORY = 25  # blocks
 LEAST_SHOWN = 0.001  # smallest share of false alarms in the figure
@@ -62,12 +63,12 @@ RECOMMENDED = "block_detector"
 MODES = {"none": "fixed", "unflagged": "learning"}  # from `learn` to the name in the tables
 WITH_BACKGROUND = ", background"
 GROUP = 10  # users that share a background
-FROZEN_PARTICLES = 10  # heaviest particles kept of a filter that serves as background
+FROZEN_PARTICLES = 10  # number of particles of a frozen filter that serves as background
 BACKGROUND_SEED = 0  # one seed, as the users of a group share a background
 AUTO_BUDGET = "fast"
-CHOOSING = 25  # number of users, from the first, that settings were chosen on
+CHOOSING = 25  # settings were chosen on the first so many users
 
-Levels = dict[str, NDArray[np.float64]]  # by method: the level of each block, one row a user
+Levels = dict[str, NDArray[np.float64]]  # by method: levels, one row per user, one column per block
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,11 @@ class Watch(Run):
     Attributes
     ----------
     learnt : int
-        Number of symbols that are learnt before the first block is judged.
+        Number of symbols learnt before the first block is judged.
     learn : str
-        What is learnt from the later blocks: "none" or "unflagged".
+        Which of the later blocks are learnt: "none" or "unflagged".
     others : Data or None
-        What the background learns, one sequence a user. None means no background.
+        Training data of the background, one sequence for each user. None means no background.
     """
 
     learnt: int = 0
@@ -89,7 +90,7 @@ class Watch(Run):
     others: Data | None = None
 
     def configuration(self) -> dict[str, object]:
-        """Return everything that the result depends on, as JSON knows it."""
+        """Return everything that the result depends on, as JSON values."""
         # The zero-argument super() does not work in dataclasses with slots.
         found = Run.configuration(self) | {"learnt": self.learnt, "learn": self.learn}
         return found if self.others is None else found | {"others": self.others.digest}
@@ -127,7 +128,7 @@ class Watch(Run):
 
 @lru_cache(maxsize=16)  # enough for all methods of one group of users
 def _background(method: Method, others: Data) -> Background:
-    """Return what a method has learnt from other users, frozen."""
+    """Return a frozen predictor of a method trained on other users."""
     predictor = method.predictor(others, np.random.SeedSequence(BACKGROUND_SEED))
     predictor.run(others.symbols, others.lengths)
     if isinstance(predictor, ParticleFilter):
@@ -136,7 +137,7 @@ def _background(method: Method, others: Data) -> Background:
 
 
 def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
-    """Return the commands of all users from the first that is learnt, labels, alphabet size."""
+    """Return the commands of all users from the first one learnt on, labels, and alphabet size."""
     data = datasets.masquerade()
     own = data.symbols.shape[1] - BLOCK * data.labels.shape[1]
     if options.length > own or options.length % BLOCK or options.length < 2 * BLOCK:
@@ -146,14 +147,16 @@ def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
     if options.seeds > len(data.symbols):
         raise ValueError(f"seeds={options.seeds}: expected {len(data.symbols)} users at most")
     if not data.labels[: options.seeds].any():
-        raise ValueError(f"seeds={options.seeds}: expected users with strange blocks among them")
+        raise ValueError(
+            f"seeds={options.seeds}: no strange blocks among the first users; expected more users"
+        )
     return data.symbols[:, own - options.length :], data.labels, data.n_symbols
 
 
 def _entries(options: Options) -> list[Entry]:
-    """Return the methods; the Markov chains have the beta of the filters, and no grid.
+    """Return the methods; Markov chains have the beta of the filters instead of a grid.
 
-    The default mixture has the smallest budget: it reads some three million commands.
+    The default mixture has the smallest budget, because it reads some three million commands.
     """
     found = {}
     for entry in options.entries():
@@ -195,7 +198,7 @@ def plan(options: Options) -> list[Run]:
 def _others(
     symbols: NDArray[np.int64], left_out: Sequence[int] | NDArray[Any], n_symbols: int, length: int
 ) -> Data:
-    """Return the first commands of all users but some, one sequence each."""
+    """Return the first commands of all users except some, one sequence each."""
     kept = np.delete(symbols, left_out, axis=0)[:, :length]
     return Data("others", kept.ravel(), n_symbols, np.full(len(kept), length))
 
@@ -210,8 +213,8 @@ def naive_bayes(
 ) -> NDArray[np.float64]:
     """Return the levels of naive Bayes: the log likelihood ratio of other users and the user.
 
-    The counts of each other user come from as many commands as those of the user. A block is
-    compared with the counts of the commands before it.
+    The counts of the others use the first `options.length` commands of each. The counts of the user
+    use the commands before the block.
     """
     warm_up = options.length // BLOCK
     counts = np.array(
@@ -236,11 +239,11 @@ def _shares(counts: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
 
 
 def judged(
-    levels: NDArray[np.float64], warm_up: int, told: NDArray[np.bool_] | None = None
+    levels: NDArray[np.float64], warm_up: int, feedback: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the scores and the alarms of the detectors for each block after the warm-up.
 
-    With labels in `told`, the detector gets feedback on each of its alarms.
+    With labels in `feedback`, the detector gets feedback on each of its alarms.
     """
     scores, alarms = np.zeros(levels.shape), np.zeros(levels.shape, dtype=bool)
     for i, row in enumerate(levels):
@@ -248,8 +251,8 @@ def judged(
         for k, level in enumerate(row.tolist()):
             scores[i, k] = judge.score(level)
             alarms[i, k] = judge.judge(level)
-            if told is not None and alarms[i, k]:
-                judge.correct(alarm=True, strange=bool(told[i, k - warm_up]))
+            if feedback is not None and alarms[i, k]:
+                judge.correct(alarm=True, strange=bool(feedback[i, k - warm_up]))
     return scores[:, warm_up:], alarms[:, warm_up:]
 
 
@@ -344,7 +347,7 @@ def _costs(groups: Groups, modes: list[str]) -> Callable[[str], float]:
 
 
 def _halves(alike: dict[str, Levels], labels: NDArray[np.bool_]) -> Table:
-    """Return the areas on the users that settings were chosen on, and on the other users."""
+    """Return the areas on the users on whom settings were chosen, and on the other users."""
     columns = [Column("method")]
     rows: dict[str, list[Cell]] = {label: [label] for label in next(iter(alike.values()))}
     parts = {f"1..{CHOOSING}": slice(CHOOSING), f"{CHOOSING + 1}..": slice(CHOOSING, None)}

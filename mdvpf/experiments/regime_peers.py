@@ -1,12 +1,12 @@
 """Peers on streams of numbers: hmmlearn, refitted on a window, and ruptures, for change points.
 
-hmmlearn fits a hidden Markov model with a fixed number of states to a batch. To follow a stream it
-is fitted again every `EVERY` observations to the last `window` of them, with every number of states
-up to `MOST_STATES`, and the fit with the least BIC predicts until the next. A fitted model gives an
-observation unlike those of its window a density of almost zero, so `SHARE` of each prediction is
-that of a single conjugate state, which also predicts before the first fit.
+hmmlearn fits a hidden Markov model with a fixed number of states to a batch. To follow a stream,
+every `EVERY` observations it is fitted to the last `window` of them, with every number of states up
+to `MOST_STATES`. The fit with the lowest BIC predicts until the next fit. A fitted model gives
+unusual observations a density of almost zero. Each prediction is therefore a mixture with a single
+conjugate state of weight `SHARE`. Before the first fit this state predicts alone.
 
-ruptures finds change points in the whole stream, in hindsight.
+ruptures finds change points offline, in the whole stream.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FIRST = 50  # observations before the first fit
 MOST_STATES = 6
 N_ITER = 50
 SHARE = 0.01
-PENALTY = 3.0  # of a change point, times the log of the number of observations
+PENALTY = 3.0  # penalty of a change point, divided by the log of the number of observations
 
 
 def single_state(kind: str) -> ParticleFilter:
@@ -67,21 +67,21 @@ class Refitted:
 
 
 class Hmmlearn:
-    """Fits of hmmlearn on a moving window, and what they predict.
+    """Predictions by fits of hmmlearn on a moving window.
 
     Parameters
     ----------
     kind : str
         One of `KINDS`.
     settings : Refitted
-        When to fit, on what.
+        Window and interval of the fits.
     seed : int
         Seed of the fits.
 
     Attributes
     ----------
     changes : tuple of int
-        Where another state became the likeliest, after a run.
+        Times at which the likeliest state changed, after a run.
     """
 
     def __init__(self, kind: str, settings: Refitted, seed: int) -> None:
@@ -107,10 +107,10 @@ class Hmmlearn:
         return predictions(mixed)
 
     def fit(self, window: Floats) -> ForwardFilter:
-        """Return the fit with the least BIC."""
+        """Return the fit with the lowest BIC."""
         with needed("the peer hmmlearn", "hmmlearn", "peers"):
             from hmmlearn import hmm
-        logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # fits that do not converge
+        logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # no warnings about convergence
         best: tuple[float, Any] = (math.inf, None)
         for n_states in range(1, MOST_STATES + 1):
             kind = hmm.GaussianHMM if self._kind == "Gaussian" else hmm.PoissonHMM
@@ -121,7 +121,7 @@ class Hmmlearn:
                 with np.errstate(all="ignore"):
                     model.fit(numbers)
                     bic = float(model.bic(numbers))
-            except ValueError:  # more states than different numbers
+            except ValueError:  # more states than distinct numbers
                 break
             if bic < best[0]:
                 best = bic, model
@@ -142,7 +142,7 @@ def _plain(values: Floats) -> tuple[float, ...]:
 class Segmented:
     """Change points by ruptures: PELT with the cost of normal segments.
 
-    Counts are taken as square roots, whose variance hardly depends on the rate.
+    Counts are transformed to square roots, whose variance hardly depends on the rate.
     """
 
     penalty: float = PENALTY
@@ -153,14 +153,14 @@ class Segmented:
 
 
 class Ruptures:
-    """A search for change points, which predicts nothing.
+    """A search for change points; its log predictives are NaN.
 
     Parameters
     ----------
     kind : str
         One of `KINDS`.
     penalty : float
-        Price of a change point, times the log of the number of observations.
+        Penalty of a change point, divided by the log of the number of observations.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Ruptures:
         with needed("the peer ruptures", "ruptures", "peers"):
             import ruptures
         values = np.sqrt(symbols + 0.375) if self._kind == "Poisson" else symbols
-        with warnings.catch_warnings():  # a note on a change of ruptures 1.1.5
+        with warnings.catch_warnings():  # ruptures 1.1.5 announces a change
             warnings.simplefilter("ignore")
             search = ruptures.Pelt(model="normal", min_size=3, jump=1).fit(values)
         self.changes = tuple(search.predict(pen=self._penalty * math.log(len(values)))[:-1])

@@ -1,9 +1,9 @@
-"""Streams of numbers whose regimes change: how they are made, and the generator that knows it all.
+"""Streams of numbers with changing regimes, and the predictions of their generator.
 
-A regime is a normal or a Poisson distribution. Regimes last `DURATION` observations on average.
-In the first half of a stream three regimes take turns, in the second half one of these and two new
-ones. The generator is the exact forward filter: it knows the distributions, the transition
-probabilities and the half, but not the regimes.
+A regime is a normal or a Poisson distribution, and lasts `DURATION` observations on average. The
+first half of a stream alternates between three regimes, the second half between one of these and
+two new ones. The generator predicts by the exact forward filter: it knows the distributions, the
+transition probabilities and the middle of the stream, but not the present regime.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Regimes:
     kind : str
         One of `KINDS`.
     first, second : tuple of float
-        Means and standard deviations of normal distributions; rates of Poisson ones, twice.
+        Means and standard deviations of normal distributions, or the rates of Poisson distributions
+        in both.
     """
 
     kind: str
@@ -78,7 +79,7 @@ class Numbers(Data):
     regimes : Regimes
         The distributions.
     changes : tuple of int
-        Indices of the first observations of regimes, without that at 0.
+        Index of the first observation of each regime, except the regime at 0.
     """
 
     regimes: Regimes = field(kw_only=True)
@@ -132,12 +133,12 @@ def stream(kind: str, n: int, i: int, seed: np.random.SeedSequence) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class ForwardFilter:
-    """The exact forward filter of a hidden Markov model over numbers that is known.
+    """The exact forward filter of a known hidden Markov model over numbers.
 
     Attributes
     ----------
     regimes : Regimes
-        What the states emit.
+        The emission distributions of the states.
     start : ndarray, shape (states,)
         Probabilities of the first state.
     transition : ndarray, shape (states, states)
@@ -169,7 +170,7 @@ class ForwardFilter:
             if total > 0.0:
                 log_predictive[t] = largest + math.log(total)
                 posteriors[t] = joint / total
-            else:  # the regimes that are possible are too far off for doubles
+            else:  # the densities of all possible regimes underflow
                 with np.errstate(divide="ignore"):
                     logs = row + np.log(expected)
                 best = int(logs.argmax())
@@ -181,7 +182,7 @@ class ForwardFilter:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """What made the stream."""
+    """The generator of a stream, as a method of the experiment."""
 
     def predictor(self, data: Numbers, rng: np.random.SeedSequence) -> KnownRegimes:
         """Return the generator of a stream."""
@@ -189,7 +190,7 @@ class Generator:
 
 
 class KnownRegimes:
-    """The generator of a stream, ready to run over it."""
+    """The forward filter with the true distributions of a stream."""
 
     def __init__(self, data: Numbers) -> None:
         self._data = data

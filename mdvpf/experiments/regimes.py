@@ -1,8 +1,9 @@
-"""Streams of numbers whose regimes change: filters, hmmlearn refitted on a window, ruptures.
+"""The regimes experiment: filters, hmmlearn refitted on a window, and ruptures on numeric streams.
 
-Every method predicts each observation from those before it; the generator, which knows the
-distributions, is the floor. Change points are another question: where the path of the heaviest
-particle changes its state, once the stream is over, against the truth, within `TOLERANCE`.
+Every method predicts each observation from the earlier ones. The generator knows the distributions,
+and its predictions bound the others. Change points are evaluated separately: those of a filter are
+the state changes of its heaviest particle at the end of the stream. A true change point is detected
+by one within `TOLERANCE`.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from mdvpf.parallel import spawn
 from mdvpf.streams.methods import ALGORITHMS
 
 HMMLEARN, RUPTURES = "hmmlearn", "ruptures"
-TOLERANCE = 5  # observations between a change point and where it was found
+TOLERANCE = 5  # largest distance of a detected change point from a true one, in observations
 SMOOTHING = 100
 GROUP_OF_CHANGES = "{}: change points"
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFilter:
-    """A particle filter with the prior that fits all streams of a kind."""
+    """A particle filter with one prior for all streams of a kind."""
 
     algorithm: Algorithm
     n_particles: int
@@ -74,10 +75,10 @@ class NumberFilter:
 
 @dataclass(frozen=True, slots=True)
 class RegimeRun(Run):
-    """A run over numbers, whose outcome has change points too."""
+    """A run over numbers; its outcome also has change points."""
 
     def found_changes(self, predictor: object) -> NDArray[np.int64]:
-        """Return where the state of the heaviest particle changes, or what a peer found."""
+        """Return the state changes of the heaviest particle, or the change points of a peer."""
         if isinstance(predictor, ParticleFilter):
             return 1 + np.flatnonzero(np.diff(predictor.path()))
         return np.array(getattr(predictor, "changes", ()), dtype=np.int64)
@@ -189,7 +190,7 @@ def report(options: Options, groups: Groups) -> Report:
 
 
 def matched(found: NDArray[np.int64], true: NDArray[np.int64], tolerance: int = TOLERANCE) -> int:
-    """Return how many change points were found, each by one that is found and not used yet.
+    """Return the number of true change points detected; each found one detects at most one.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""`Recall`: a learner for every regime, which sleeps while others are in force.
+"""`Recall`: one copy of a predictor for each regime; only the copy of the present regime learns.
 
-A predictor that forgets learns a regime that returns from the start; one that does not forget mixes
-all regimes up. Here only the learner of the present regime learns. The others are frozen, and
-predict, so that the one that knows the regime shows as soon as this returns.
+A predictor that forgets must learn a returning regime again. One that does not forget mixes the
+regimes up. `Recall` freezes the copies of the other regimes. They continue to predict, which shows
+when their regime returns.
 """
 
 from __future__ import annotations
@@ -32,46 +32,47 @@ from mdvpf.predictor import (
 )
 
 _SHARE = 0.01
-_TRIAL = 8  # blocks that a newcomer has to prove itself
-_LEAST_TRIAL = 4  # blocks after which it may get a slot
-_BACKUP = 2  # blocks between two backups of the learner
-_SURE = 3  # blocks that are of a new regime when a newcomer is ahead
-_FADING = 0.5  # of the scores, from block to block
+_TRIAL = 8  # blocks after which an unsuccessful newcomer is replaced
+_LEAST_TRIAL = 4  # blocks before a newcomer can get a slot
+_BACKUP = 2  # blocks between two backups of the learning copy
+_SURE = 3  # when a newcomer is ahead, the last blocks assumed to be of a new regime
+_FADING = 0.5  # decay of the scores from block to block
 
 
 @register("Recall")
 class Recall(Predictor):
-    """Copies of a predictor, one for each regime of the stream, of which one learns at a time.
+    """Copies of a predictor, one for each regime of the stream; one copy learns at a time.
 
-    After every block of symbols, the copies are compared by their log predictives, those of earlier
-    blocks counting half as much from block to block. If one that sleeps is ahead of the one that
-    learns by more than `margin` nats, it wakes: it learns this block and what follows, and the
-    other sleeps. There is a newcomer beside them, which starts afresh every eight blocks. If it is
-    ahead likewise after at least four of them, it gets a slot of its own; if none is free, that of
-    the copy that has slept longest. A copy that falls asleep goes back to where it was two to four
-    blocks before, so that it has not learnt the next regime.
+    After every block of symbols, the scores of the copies are compared: sums of log predictives
+    that decay by half from block to block. If the score of a frozen copy exceeds that of the
+    learning copy by more than `margin` nats, the frozen copy becomes the learning one. It learns
+    this block and the following ones, and the other is frozen. An additional copy, the newcomer,
+    restarts every eight blocks. If it is ahead by the same margin after at least four blocks, a new
+    copy gets a slot; if no slot is free, it replaces the copy that learnt longest ago. A copy that
+    is frozen returns to its state of two to four blocks before, so that it has not learnt the next
+    regime.
 
-    The prediction is the average of all of them by fixed share 0.01. When a copy wakes, all keys
-    stand at the start for it.
+    The prediction is the average of all copies by fixed share 0.01. When a copy becomes the
+    learning one, the sequences of all keys start anew for it.
 
     Parameters
     ----------
     template : Predictor
-        What is copied, in the state in which it is passed. Its alphabet cannot be open: a copy
-        would not know the symbols that came before it.
+        The predictor to copy, in its present state. Its alphabet cannot be open: a copy would not
+        know the symbols that came before it.
     n_slots : int, default 6
-        How many regimes are remembered.
+        Largest number of regimes to remember.
     block : int, default 16
-        Symbols of a block.
+        Symbols in a block.
     margin : float, default 3.0
-        By how many nats another copy has to be ahead.
+        Lead in nats at which another copy replaces the learning one.
 
     Attributes
     ----------
     n_slots, block, margin
         As passed.
     n_regimes : int
-        How many slots are in use.
+        Number of slots in use.
     active : int
         The slot of the copy that learns.
 
@@ -107,16 +108,16 @@ class Recall(Predictor):
         for key in self._template._table.labels():
             self._template.new_sequence(key)
         self._learners = [self._template.copy()]
-        self._sleepers: list[Predictor | None] = [None]  # frozen copies of those that do not learn
+        self._sleepers: list[Predictor | None] = [None]  # frozen copies; None for the learning one
         self._newcomer = self._template.copy()
-        self._older = self._newer = self._template.copy()  # backups of the one that learns
-        self._used = [0]  # the block in which each learnt last
+        self._older = self._newer = self._template.copy()  # backups of the learning copy
+        self._used = [0]  # for each slot, the last block in which it learnt
         self._active = 0
         self._time = 0
-        self._birth = 0  # of the newcomer: number of its first block
-        self._scores = np.zeros(self.n_slots + 1)  # of this block, that of the newcomer last
+        self._birth = 0  # number of the first block of the newcomer
+        self._scores = np.zeros(self.n_slots + 1)  # decayed log predictives; the newcomer's is last
         self._open_keys: set[int] = set()
-        self._heard: list[list[Stream]] = [[]]  # the parts of the latest blocks
+        self._heard: list[list[Stream]] = [[]]  # the last blocks, each in parts
         self._mixer = self._new_mixer()
 
     def _new_mixer(self) -> Mixer:
@@ -135,7 +136,7 @@ class Recall(Predictor):
 
     @property
     def n_regimes(self) -> int:
-        """How many slots are in use."""
+        """Number of slots in use."""
         return len(self._learners)
 
     @property
@@ -150,12 +151,12 @@ class Recall(Predictor):
     # -- the protocol ----------------------------------------------------------------------
 
     def _present(self) -> list[Predictor]:
-        """Return the predictors of the slots in use, and the newcomer."""
+        """Return the predictor of each slot in use, then the newcomer."""
         pairs = zip(self._learners, self._sleepers, strict=True)
         return [*(sleeper or learner for learner, sleeper in pairs), self._newcomer]
 
     def _columns(self, found: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return distributions of all slots: those not in use have that of the one that learns."""
+        """Return the distributions of all slots; a free slot has that of the learning copy."""
         unused = [found[self._active]] * (self.n_slots + 1 - len(found))
         return np.concatenate([*found[:-1], *unused, found[-1]])
 
@@ -218,7 +219,7 @@ class Recall(Predictor):
         return frozen
 
     def memory(self) -> MemoryReport:
-        """Return where the memory goes: the sum of what all copies report."""
+        """Return the memory in use: the sum of the reports of all copies."""
         sleepers = [each for each in self._sleepers if each is not None]
         every = [self._template, self._newcomer, self._older, self._newer]
         every += [*self._learners, *sleepers]
@@ -258,7 +259,7 @@ class Recall(Predictor):
         slots = [*range(self.n_regimes), self.n_slots]
         for slot, each, distributions in zip(slots, present, found, strict=True):
             each._absorb_distributions(stream, each._plan(stream), reports, distributions)
-            # From left to right: the same bits however a block is cut into parts.
+            # Summed from left to right, so that the parts of a block do not change the result.
             terms = np.append(self._scores[slot], reports[:, 0])
             self._scores[slot] = np.add.accumulate(terms)[-1]
         weights, heads = np.empty((n, self.n_slots + 1)), np.empty((n, 1))
@@ -275,10 +276,10 @@ class Recall(Predictor):
             self._open_keys.discard(end)
         self._open_keys |= set([NO_KEY] if stream.numbers is None else stream.numbers.tolist())
 
-    # -- who learns ------------------------------------------------------------------------
+    # -- selection of the learning copy ----------------------------------------------------
 
     def _compare(self) -> None:
-        """Decide who learns the next block, after the last symbol of one."""
+        """Select the learning copy after the last symbol of a block."""
         block = self._time // self.block
         self._used[self._active] = block
         scores, newcomer = self._scores[: self.n_regimes], self._scores[-1]
@@ -299,7 +300,7 @@ class Recall(Predictor):
             self._start_trial(block)
         elif block - self._birth >= _TRIAL:
             self._newcomer = self._template.copy()
-            self._scores[-1] = self._scores[self._active]  # nothing is known of it
+            self._scores[-1] = self._scores[self._active]  # no evidence for or against it yet
             self._birth = block
         self._used[self._active] = block
         if block % _BACKUP == 0:
@@ -309,23 +310,23 @@ class Recall(Predictor):
         del self._heard[:-_SURE]
 
     def _learn_again(self, n_blocks: int) -> None:
-        """Let the one that learns from now on learn the latest blocks, which are of its regime."""
+        """Let the new learning copy learn the last blocks, which are of its regime."""
         learner = self._learners[self._active]
         for parts in self._heard[-n_blocks:]:
             for part in parts:
                 learner._run(part, learner._plan(part))
 
     def _put_to_sleep(self) -> None:
-        """Freeze the one that learns, as it was before the regime changed."""
+        """Freeze the learning copy in its state before the regime changed."""
         learner = self._older
-        # A backup may stand at a start; within blocks, what it missed hardly matters.
+        # The backup missed the last blocks, so its position in sequences is only approximate.
         self._sleepers[self._active] = learner.freeze()
         for number in sorted(self._open_keys):
             learner._end(number)
         self._learners[self._active] = learner
 
     def _free_slot(self) -> int:
-        """Return a slot for another regime: a new one, or that of who has slept longest."""
+        """Return a slot for another regime: a new one, or the one that learnt longest ago."""
         if self.n_regimes < self.n_slots:
             self._learners.append(self._newcomer)
             self._sleepers.append(None)
@@ -335,7 +336,7 @@ class Recall(Predictor):
         return min(sleeping, key=lambda slot: self._used[slot])
 
     def _start_trial(self, block: int) -> None:
-        """Begin anew with backups and the newcomer, after another copy has begun to learn."""
+        """Reset the backups, the newcomer and the scores after a change of the learning copy."""
         self._older = self._learners[self._active].copy()
         self._newer = self._older.copy()
         self._newcomer = self._template.copy()
@@ -385,16 +386,16 @@ class Recall(Predictor):
         self._sleepers = [parts.pop(f"sleeper {i}", None) for i in slots]
         self._newcomer, self._older = parts.pop("newcomer"), parts.pop("older")
         self._newer = parts.pop("newer")
-        require(not parts, "parts that it does not have")
+        require(not parts, "unexpected parts")
         is_awake = [sleeper is None for sleeper in self._sleepers]
-        require(is_awake == [slot == self._active for slot in slots], "not one of them learns")
+        require(is_awake == [slot == self._active for slot in slots], "not exactly one copy learns")
         everyone = [*self._present(), *self._learners, self._older, self._newer]
         sizes = {each.n_symbols for each in everyone}
         require(sizes == {self.n_symbols}, "copies with different alphabets")
         weights = read_array(state, "weights", "<f8", (1, n + 1))
         self._scores = read_array(state, "scores", "<f8", (n + 1,)).copy()
         is_sound = np.isfinite(weights).all() and abs(weights.sum() - 1.0) < 1e-6
-        require(is_sound and np.all(weights >= 0.0), "weights without sum")
+        require(is_sound and np.all(weights >= 0.0), "weights do not sum to one")
         self._heard = _heard_from_arrays(state, self.n_symbols)
         n_seen = validate.integer("n_seen", values["n_seen"], low=0, high=self._time)
         exported = self._mixer.export() | {"linear": weights}
@@ -403,7 +404,7 @@ class Recall(Predictor):
 
 
 def _heard_to_arrays(heard: list[list[Stream]]) -> dict[str, NDArray[Any]]:
-    """Return the latest blocks: the length of each, then symbols, ends and numbers of keys."""
+    """Return the last blocks as arrays: lengths of blocks, symbols, ends and numbers of keys."""
     parts = [part for block in heard for part in block]
     none = np.empty(0, dtype=np.int32)
     numbers = [
@@ -419,7 +420,7 @@ def _heard_to_arrays(heard: list[list[Stream]]) -> dict[str, NDArray[Any]]:
 
 
 def _heard_from_arrays(state: State, n_symbols: int) -> list[list[Stream]]:
-    """Return what `_heard_to_arrays` was given, each block in one part, or raise."""
+    """Return the blocks that `_heard_to_arrays` saved, each in one part, or raise."""
     lengths = read_array(state, "heard_lengths", "<i4", (None,))
     require(1 <= len(lengths) <= _SURE and np.all(lengths >= 0), "blocks out of range")
     n = int(lengths.sum(dtype=np.int64))

@@ -1,7 +1,7 @@
-"""Families over numbers, from the observations themselves: no statistics are kept.
+"""Families over numbers, computed from the observations themselves without running statistics.
 
-A state has all that it ever emitted, each with the weight that is left of it. Whenever a density is
-needed, the weighted sums are taken anew, which is slow and keeps nothing that could drift.
+A state stores all its observations with their present weights. Each density computes the weighted
+sums from scratch, which is slow but cannot accumulate rounding errors.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Numbers = tuple[float, ...]
 """An observation: one number for each channel, NaN for a missing one."""
 
 Emitted = tuple[tuple[float, Numbers], ...]
-"""What a state emitted: the weight that is left of each observation, and the observation."""
+"""The observations of a state: pairs of present weight and observation."""
 
 
 def log_density(family: NumberFamily, emitted: Emitted, observation: Numbers) -> float:
-    """Return the log predictive density of an observation in a state that emitted these.
+    """Return the log predictive density of an observation in a state with these observations.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def _log_density(channel: Channel, emitted: Sequence[tuple[float, float]], y: fl
 def _log_student(
     prior: tuple[float, ...], n: float, mean: float, squares: float, y: float
 ) -> float:
-    """Return the density of Student's t with the parameters of the posterior."""
+    """Return the log density of Student's t with the parameters of the posterior."""
     m0, kappa0, a0, b0 = prior
     kappa = kappa0 + n
     a = a0 + n / 2.0

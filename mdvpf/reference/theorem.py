@@ -35,7 +35,7 @@ def theorem_regret(
     model : InfiniteHMM
         The model.
     algorithm : MDVPA or VPA
-        Which particles survive; MD-VPA with ``selection="top"``.
+        Selects the survivors; MD-VPA needs ``selection="top"``.
     n_particles : int
         The budget K.
     symbols : sequence of int
