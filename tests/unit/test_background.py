@@ -174,5 +174,5 @@ def test_keyed_detectors_go_on_after_a_checkpoint(settings: dict[str, Any]) -> N
 def test_only_a_detector_that_has_judged_nothing_is_a_template() -> None:
     used = detector_of(None)
     used.update(1)
-    with pytest.raises(ValueError, match="judged nothing"):
+    with pytest.raises(ValueError, match="not judged any symbol"):
         mdvpf.KeyedDetector(used)
