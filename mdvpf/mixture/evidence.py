@@ -1,7 +1,7 @@
-"""`by_evidence`: trees, a learner of automata and filters, weighed by how well each predicted.
+"""`by_evidence`: trees, a learner of automata and filters, weighted by their evidence.
 
-Streams from automata are long and steady: the best member stays the best, and a share that is given
-back to the others after every symbol only costs. So there is none, and the weights are posteriors.
+Streams from automata are long and stationary. The best member remains the best, so fixed share
+would only add regret. Without a share, the weights are posterior probabilities.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def by_evidence(
 
     Its members are a grid of Pitman-Yor trees on one tree (`PitmanYorMixture`), a context tree of
     depth 4, `SoftHMM` with several seeds, and two filters (`OptimalResampling` and `VPA`, gamma 10,
-    beta 0.1), without a share. On any stream it is behind the best of the five by log 5 nats at the
-    most.
+    beta 0.1), without a share. On any stream its regret against the best of the five is at most
+    log 5 nats.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def by_evidence(
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers, as for `ParticleFilter`.
     n_threads : int, default 1
-        How many threads run the members. Results do not depend on it.
+        Threads that run the members. Results do not depend on it.
 
     Examples
     --------
@@ -55,8 +55,8 @@ def by_evidence(
     """
     if n_symbols is None:
         raise ValueError(
-            "n_symbols=None: expected an integer, as not all members take open alphabets; "
-            "a Mixture of those that do takes them"
+            "n_symbols=None: expected an integer, as some members need a closed alphabet; "
+            "for an open one, build a Mixture of members that accept it"
         )
     generator = validate.generator("rng", rng)
     soft, drawn = (int(seed) for seed in generator.integers(2**63, size=2))

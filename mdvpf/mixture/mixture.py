@@ -1,10 +1,10 @@
-"""`Mixture`: predictors combined by how well each has predicted, so that none has to be chosen.
+"""`Mixture`: a weighted average of predictors, with weights by their past predictions.
 
-The mixture is the exponentially weighted average of its members under log loss, with a share of
-the weight returned to everybody after each symbol (`weights.py`), and copies of the members that
-start afresh (`restart.py`). What a member does depends neither on the weights nor on the others. So
-each of them can run over many symbols on a thread of its own (`members.py`), and their log
-predictives are combined afterwards, symbol by symbol.
+The mixture is the exponentially weighted average of its members under log loss. After each symbol a
+share of the weight is spread evenly (`weights.py`), and copies of the members may restart
+(`restart.py`). Members depend neither on the weights nor on each other. In a run each member
+therefore processes many symbols at once, on any thread (`members.py`), and the log predictives are
+combined afterwards, symbol by symbol.
 """
 
 from __future__ import annotations
@@ -56,33 +56,33 @@ _CHUNK = 256  # symbols that each member runs over before the predictions are co
 class Mixture(MixtureBase, MixedNumbers):
     """Weighted average of predictors, by fixed share.
 
-    With weights w, the probability of a symbol y is ``sum_i w[i] p_i(y)``. When y has come, the
-    weights become ``w[i] p_i(y)``, normalised, and then ``(1 - a) w[i] + a / N`` for N members and
-    a share a. A missing symbol leaves the weights as they are.
+    With weights w, the probability of a symbol y is ``sum_i w[i] p_i(y)``. After y, the weights
+    become ``w[i] p_i(y)``, normalised, and then ``(1 - a) w[i] + a / N`` for N members and a share
+    a. A missing symbol does not change the weights.
 
-    Keys are passed on to the members: each of them has a position for every key. The weights are
-    shared by all keys, as counts are. For copies that start afresh all keys stand at the start.
+    Keys are passed on to the members: each of them has a position for every key. All keys share the
+    weights, as they share counts. In a restarted copy the sequences of all keys start anew.
 
-    On any stream, the sum of the log predictives of the mixture is below that of any one member by
-    no more than ``log(N) - sum log(1 - a)`` over the symbols but the last: ``log(N)`` without a
-    share, ``log(N) + log(n)`` after n symbols with the decreasing one, ``log(N) + 0.01005 (n - 1)``
-    with a share of 0.01. It is below that of any *sequence* of members that switches m times by
-    ``m log(N / a)`` more. See `regret_bound`, also for what restarts add.
+    On any stream, the log evidence of the mixture is below that of each member by at most
+    ``log(N) - sum log(1 - a)``, summed over all symbols except the last: ``log(N)`` without a
+    share, ``log(N) + log(n)`` after n symbols with "1/n", ``log(N) + 0.01005 (n - 1)`` with a share
+    of 0.01. Against a *sequence* of members that switches m times, the bound is ``m log(N / a)``
+    larger. See `regret_bound`, also for the cost of restarts.
 
     Parameters
     ----------
     members : sequence of Predictor
-        At least one, all with the same alphabet, or all with open ones. They are copied. Sequences
-        of keys that they are in are ended.
+        At least one, all with the same alphabet, or all with open ones. They are copied, and the
+        copies end the sequences of all keys.
     share : float or "1/n", default 0.01
         The share a: constant, or 1/(n + 1) after the n-th symbol that is not missing.
     restart : Restart or int, optional
-        Add copies of all members that start afresh, from the state in which the members are passed,
-        on a geometric cover of time; an integer is its `every`. N is then the number of all that
-        live. Copies that draw random numbers get generators of their own. Not with open alphabets:
-        a copy would not know the symbols that came before it.
+        Add copies of all members that restart from the state in which the members are passed, on a
+        geometric cover of time; an integer is its `every`. N is then the number of living members
+        and copies. Each copy has its own random numbers. Restarts need a closed alphabet: a copy
+        would not know the symbols that came before it.
     n_threads : int, default 1
-        How many threads run the members. Results do not depend on it.
+        Threads that run the members. Results do not depend on it.
 
     Attributes
     ----------
@@ -118,8 +118,8 @@ class Mixture(MixtureBase, MixedNumbers):
         self.restart = read_restart(restart)
         if self.restart is not None and found[0].is_open:
             raise ValueError(
-                f"restart={restart!r}: expected None, as the members have open alphabets: copies "
-                "that start afresh would not know the symbols that came before them"
+                f"restart={restart!r}: expected None, as the members have open alphabets: "
+                "restarted copies would not know the symbols that came before them"
             )
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
         self._members = Members.first(found, self.restart)
@@ -152,7 +152,7 @@ class Mixture(MixtureBase, MixedNumbers):
         restart: Restart | int | None = None,
         n_threads: int = 1,
     ) -> Self:
-        """Return the mixture of the filters of all combinations of hyper-parameters.
+        """Return a mixture of filters, one for each combination of hyper-parameters.
 
         Parameters
         ----------
@@ -162,11 +162,11 @@ class Mixture(MixtureBase, MixedNumbers):
             Values of the hyper-parameters of `InfiniteHMM`: by default 1 and 10; 1, 10 and 50;
             0.1, 0.01 and 0.003.
         algorithm : iterable of algorithms, optional
-            Which filters; by default ``MDVPA()`` alone.
+            Algorithms of the filters; by default ``MDVPA()`` alone.
         n_particles : int, default 100
-            The budget of each.
+            The budget of each filter.
         rng : None, int, SeedSequence, BitGenerator or Generator, optional
-            As for `ParticleFilter`; every filter gets a generator of its own.
+            As for `ParticleFilter`; every filter gets its own generator.
         max_states : int, optional
             As for `InfiniteHMM`.
         share, restart, n_threads
@@ -202,7 +202,7 @@ class Mixture(MixtureBase, MixedNumbers):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Weight of each member, its copies included, in the prediction of the next symbol."""
+        """Weight of each member with its restarted copies in the prediction of the next symbol."""
         weights: NDArray[np.float64] = np.exp(self._weights.log).sum(axis=0)
         return weights
 
@@ -211,26 +211,27 @@ class Mixture(MixtureBase, MixedNumbers):
         return weights
 
     def regret_bound(self, stop: int, start: int = 0, n_switches: int = 0) -> float:
-        """Return how far the mixture can fall behind, whatever the symbols, in nats.
+        """Return a bound on the regret of the mixture, in nats, for any stream.
 
-        The sum of its log predictives of symbols `start` to `stop` (counted from 0, `stop`
-        excluded) is never below that of a sequence of living members, which begins with a member
-        born at `start` and switches so many times, by more than this.
+        Compare the sum of log predictives over the symbols `start` to `stop` (from 0, `stop`
+        excluded) of the mixture and of a sequence of living members, which starts with a member
+        born at `start` and has `n_switches` switches. The mixture's sum is never lower by more than
+        this bound.
 
         A member born at ``start`` lives until the next of its level is born. Any interval of n
         symbols that begins at a multiple of `Restart.every` is covered by about ``log2(n / every)``
-        members born in it, each twice as long as the one before: on every interval, the mixture
-        is as good as filters started there, up to the sum of their bounds, which with
-        ``"1/n"`` for `share` and `Restart.mass` grows like the square of the log of time.
+        members born in it, each twice as long as the one before. On every interval, the mixture is
+        therefore as good as filters started there, up to the sum of these members' bounds. With
+        ``"1/n"`` for `share` and `Restart.mass` this sum grows like the square of the log of time.
 
         Parameters
         ----------
         stop : int
-            The end.
+            End of the symbols, excluded.
         start : int, default 0
             0 for the members themselves, or a time at which copies are born.
         n_switches : int, default 0
-            How often the sequence of members switches.
+            Number of switches in the sequence of members.
 
         Examples
         --------
@@ -318,11 +319,11 @@ class Mixture(MixtureBase, MixedNumbers):
         return self.copy()
 
     def freeze(self) -> FrozenMixture:
-        """Return a predictor that predicts as this one does now, and no longer learns.
+        """Return a predictor that no longer learns.
 
-        All that live are frozen, copies that started afresh included. Within a sequence their
-        weights go on by Bayes' rule, without a share, from those of this moment; when a new
-        sequence starts, they go back to these. Each key has weights of its own then.
+        Members and living copies are frozen. Every sequence starts from their present weights.
+        Within a sequence the weights follow Bayes' rule, without a share. Each key has its own
+        weights.
 
         Examples
         --------
