@@ -34,7 +34,7 @@ class Curve:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64], strange: NDArray[np.bool_]) -> Curve:
-        """Return the curve of scores, some of which belong to strange items."""
+        """Return the curve of scores, given which items are strange."""
         order = np.argsort(-scores, axis=None, kind="stable")
         labels = strange.ravel()[order]
         if labels.all() or not labels.any():

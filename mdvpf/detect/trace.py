@@ -47,18 +47,18 @@ class TraceWindow:
     symbol : ndarray of int32
         The symbols; -1 where one is missing.
     previous : ndarray of int32
-        The symbol before it in the sequence of the same key; -1 if there is none, or if it is
+        The symbol before each in the sequence of the same key; -1 if there is none, or if it is
         missing or unknown.
     key : list of labels or None
         Which of the interleaved sequences each symbol belongs to.
     surprise : ndarray of float64
         -log predictive, in nats.
     entropy : ndarray of float64
-        The surprise that was expected; NaN if unknown.
+        The entropy of the prediction, in nats; NaN if unknown.
     excess : ndarray of float64
-        What each symbol adds to the judged level; NaN if unknown.
+        The contribution of each symbol to the judged level; NaN if unknown.
     expected : ndarray of int32
-        The symbol that was likeliest beforehand; -1 if unknown.
+        The likeliest symbol of the prediction; -1 if unknown.
     probability : ndarray of float64
         Its probability; NaN if unknown.
 
@@ -89,9 +89,9 @@ class TraceWindow:
 
 
 class Trace:
-    """The last symbols of a stream, with what a predictor thought of each.
+    """The last symbols of a stream, with the surprise and the expectation of each.
 
-    Memory grows with the symbols that are kept: some 44 bytes for each, and its key.
+    A kept symbol takes some 44 bytes, plus its key.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Trace:
 
     @property
     def first_time(self) -> int:
-        """Time of the oldest symbol in the trace; that of the next symbol if it is empty.
+        """Time of the oldest symbol in the trace; if it is empty, time of the next symbol.
 
         Examples
         --------
@@ -170,12 +170,12 @@ class Trace:
         surprise : float, default 0.0
             -log predictive of the symbol, in nats; may be infinite.
         entropy : float, optional
-            The surprise that was expected; NaN if unknown.
+            The entropy of the prediction, in nats; NaN if unknown.
         excess : float, optional
-            What the symbol adds to the judged level: its surprise by default; surprise minus
-            entropy or a log ratio where that is judged. NaN if unknown.
+            The contribution of the symbol to the judged level: by default its surprise; in
+            detectors that judge these, surprise minus entropy or a log ratio. NaN if unknown.
         expected : int, optional
-            The symbol that was likeliest beforehand; None or -1 if unknown.
+            The likeliest symbol of the prediction; None or -1 if unknown.
         probability : float, optional
             The probability of `expected`; NaN if unknown.
 

@@ -1,8 +1,8 @@
-"""`auto`: the predictor to use when you do not want to choose one.
+"""`auto`: a default predictor without hyper-parameters.
 
-The hyper-parameters matter more than the kind of predictor, and what suits one stream does not suit
-another. So nothing is chosen: trees of many depths, learners of automata, chains that forget and
-a few filters are the members of a `GeometricMixture`.
+Hyper-parameters matter more than the kind of predictor, and the best ones depend on the stream.
+`auto` therefore mixes trees of many depths, learners of automata, chains that forget and a few
+filters in a `GeometricMixture`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ BUDGETS = ("fast", "default", "best")
 MAX_BYTES = 200_000_000
 MAX_STATES = 50  # of a filter
 
-# How the bytes are divided. The rest is for filters and learners, which do not grow.
+# Shares of `max_bytes`. The rest is for filters and learners, whose memory does not grow.
 _LEAST_BYTES = 10_000_000
 _TREE_PART = 0.5
 _RECALL_PART = 0.15
 _KEYS_PART = 0.25
-_N_COPIES = 15  # of the tree in `Recall`: six slots twice, a newcomer and two backups
-_BYTES_OF_NODE = 200  # of a tree at the limit, with the entries that go with it
+_N_COPIES = 15  # copies of the tree in `Recall`: six slots twice, a newcomer and two backups
+_BYTES_OF_NODE = 200  # bytes of a tree at the limit for each node, with its entries
 _ENTRIES_OF_NODE = 2
-# Of the position of a key, measured.
+# Measured bytes of the position of a key.
 _BYTES_OF_KEY = 3_000  # in trees, chains and filters
 _BYTES_OF_KEY_IN_LEARNER = 2_000
 _BYTES_OF_KEY_IN_RECALL = 45_000
@@ -50,7 +50,7 @@ class _Filter(NamedTuple):
     n_particles : int
         Its particles in the default budget.
     concentration : float
-        Prior count of all symbols together in a state; beta is that divided by their number.
+        Total prior count of all symbols in a state; beta is this divided by their number.
     """
 
     algorithm: Algorithm
@@ -75,16 +75,16 @@ _FILTERS = (
 
 
 class _Budget(NamedTuple):
-    """What a budget pays for.
+    """The members of a budget.
 
     Attributes
     ----------
     n_filters : int
-        How many of the filters there are.
+        Number of filters.
     particles : float
         Factor on their particles.
     n_learners : int
-        How many `SoftHMM` of each kind there are.
+        Number of `SoftHMM` of each kind.
     """
 
     n_filters: int
@@ -118,7 +118,7 @@ def auto(
     - Pitman-Yor trees of depths 0 to 7, discounts 0.5 and 0.8, strengths 0.3 and 2, on one tree
       of counts;
     - Markov chains of order 0, with and without decay, and one of order 1 with decay;
-    - `SoftHMM`, Mealy and Moore machines, two of each that differ in their seeds;
+    - `SoftHMM`, Mealy and Moore machines, two of each with different seeds;
     - `Recall`, which keeps a copy of a small mixture for each regime;
     - filters: OptimalResampling with a half-life of 100 symbols, MD-VPA, OptimalResampling with
       ``forget=4`` as a Moore and as a Mealy machine.
@@ -126,25 +126,23 @@ def auto(
     Larger alphabets have fewer members: from 201 symbols on, no `Recall` and no Mealy machines;
     from 5,001 on, no `SoftHMM`. Open alphabets have neither `Recall` nor `SoftHMM`.
 
-    Memory is bounded. The tree forgets the contexts used longest ago, filters have at most
-    `max_states` states, and `max_keys` of the predictor is set: when another key comes, the key
-    used longest ago ends. With an open alphabet, memory still grows with the number of different
-    symbols.
+    Memory is bounded. The tree drops the least recently used contexts, filters have at most
+    `max_states` states, and beyond `max_keys` keys the sequence of the least recently used key
+    ends. With an open alphabet, memory still grows with the number of different symbols.
 
     Parameters
     ----------
     n_symbols : int, optional
         Size of the alphabet; None if it is open: symbols are numbered by first appearance.
     n_particles : int, optional
-        How many particles there are at the most, in all filters together; by default what the
-        budget pays for.
+        Largest total number of particles of all filters; by default it depends on the budget.
     budget : {"fast", "default", "best"}, default "default"
-        How much time a symbol may take: "fast" has one small filter, half the learners and no
-        `Recall`; "best" has four times the particles and twice the learners.
+        Time for a symbol: "fast" has one small filter, half the learners and no `Recall`; "best"
+        has four times the particles and twice the learners.
     max_bytes : int, default 200,000,000
-        The most memory that it may take, about; at least 10 million. It also sets `max_keys`: with
-        the defaults 892, and 7,142 with the budget "fast". You can set `max_keys` of the
-        predictor to another number, or to None for no limit.
+        Approximate limit of the memory, at least 10 million. It also sets `max_keys`: 892 with the
+        defaults, 7,142 with the budget "fast". You can set `max_keys` of the predictor to another
+        number, or to None for no limit.
     version : {2, 1}, default 2
         1 is the mixture of version 0.1, for comparison: 84 filters, chains and context trees. It
         has no budget, no bound on its memory and no open alphabets.
@@ -153,10 +151,10 @@ def auto(
     rng : None, int, SeedSequence, BitGenerator or Generator, optional
         Seed or generator of the random numbers, as for `ParticleFilter`.
     max_states : int, optional
-        The most states of a particle, as for `InfiniteHMM`; by default 50, and in version 1
-        unlimited.
+        Largest number of states of a particle, as for `InfiniteHMM`; by default 50, and in
+        version 1 unlimited.
     n_threads : int, default 1
-        How many threads run the members. Results do not depend on it.
+        Threads that run the members. Results do not depend on it.
 
     Returns
     -------
@@ -208,7 +206,7 @@ def auto(
 
 
 def _max_keys(members: Sequence[Predictor], max_bytes: int) -> int:
-    """Return how many keys fit into their part of the bytes."""
+    """Return the number of keys that fit into their share of `max_bytes`."""
     bytes_of_key = _BYTES_OF_KEY
     bytes_of_key += _BYTES_OF_KEY_IN_LEARNER * sum(isinstance(each, SoftHMM) for each in members)
     bytes_of_key += _BYTES_OF_KEY_IN_RECALL * sum(isinstance(each, Recall) for each in members)
@@ -256,7 +254,7 @@ def _learners(n_symbols: int | None, budget: str, generator: Any) -> list[Predic
 
 
 def _recall(n_symbols: int | None, max_bytes: int, generator: Any) -> list[Predictor]:
-    """Return learners for regimes that return."""
+    """Return the learner of returning regimes, unless the alphabet is open or large."""
     if n_symbols is None or n_symbols > _LARGE_ALPHABET:
         return []
     max_nodes = int(_RECALL_PART * max_bytes / _N_COPIES) // _BYTES_OF_NODE
@@ -280,7 +278,7 @@ def _filters(
     max_states: int | None,
     generator: Any,
 ) -> list[Predictor]:
-    """Return the filters, which share the particles."""
+    """Return the filters, among which the particles are divided."""
     is_large = n_symbols is None or n_symbols > _LARGE_ALPHABET
     chosen = [each for each in _FILTERS if not (is_large and each.has_pairs)]
     chosen = chosen[: _BUDGETS[budget].n_filters]

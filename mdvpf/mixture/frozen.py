@@ -138,7 +138,7 @@ class FrozenMixture(Combined):
         return log_predictive, *fields[0].tolist()
 
     def _follow(self, rule: Weights, number: int, log_predictive: NDArray[np.float64]) -> float:
-        """Weigh the members by their log predictives of a symbol; return that of the mixture."""
+        """Update the weights by the members' log predictives; return that of the mixture."""
         rule.log = self._present.get(number, self._log_weight)[np.newaxis]
         mixed = rule.absorb(log_predictive)
         self._present[number] = rule.log[0]

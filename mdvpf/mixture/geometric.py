@@ -212,7 +212,7 @@ class GeometricMixture(MixtureBase):
         return not self._learns
 
     def memory(self) -> MemoryReport:
-        """Return where the memory goes: the sum of what the members report, and the weights.
+        """Return the memory in use: the sum of the members' reports, and the weights.
 
         Examples
         --------

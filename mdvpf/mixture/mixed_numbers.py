@@ -15,7 +15,7 @@ from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Step, Stream
 
 
 class MixedNumbers(Combined):
-    """Base of the mixture: what it has where members are over numbers.
+    """Base class of `Mixture` with its methods for members over numbers.
 
     Examples
     --------
@@ -31,10 +31,10 @@ class MixedNumbers(Combined):
     @property
     @abstractmethod
     def living(self) -> Sequence[Predictor]:
-        """All predictors that are mixed, copies that restarted among them."""
+        """The members and all living restarted copies."""
 
     def predictive(self, key: Label | None = None) -> Predictive:
-        """Return the distribution of the next observation of a key, if members are over numbers.
+        """Return the distribution of the next observation of a key, for members over numbers.
 
         Examples
         --------
@@ -49,7 +49,7 @@ class MixedNumbers(Combined):
         return Predictive.mixed(np.exp(self._weights.log).ravel(), parts)
 
     def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Step:
-        """Absorb an observation that was checked: a run over one."""
+        """Absorb a validated observation, as a run over one observation."""
         code = np.array([MISSING if np.isnan(row).all() else 0], dtype=np.int32)
         keys: list[Label | None] | None = None if key is None else [key]
         none_ends = np.full(1, NONE_ENDS, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a `Mixture`: its members as parts, its weights as an array."""
+"""The checkpoint of a `Mixture`: its members as parts, its weights as an array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_TIME = 2**62
 
 
 def mixture_state(options: dict[str, Any], members: Members, weights: Weights) -> State:
-    """Return what a mixture is made of."""
+    """Return the state of a mixture for a checkpoint."""
     restart, rows, templates = members.restart, members.rows, members.templates
     values = {
         **options,
@@ -34,7 +34,7 @@ def mixture_state(options: dict[str, Any], members: Members, weights: Weights) -
 
 
 def read_saved_members(state: State) -> Members:
-    """Return the members of a state and what they restart from, or raise."""
+    """Return the members of a state and their templates, or raise."""
     given = state.values["restart"]
     restart = None if given is None else Restart(**given)
     parts = dict(state.parts)

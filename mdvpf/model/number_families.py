@@ -149,7 +149,7 @@ class Product:
     """Channels that are observed together, independent of each other given the state.
 
     An observation is a tuple with one entry for each family, and `run` takes a tuple of arrays.
-    Each entry may be missing by itself.
+    Each entry can be missing separately.
 
     Parameters
     ----------
