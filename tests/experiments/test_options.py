@@ -145,7 +145,7 @@ def test_names_are_read_in_every_spelling() -> None:
     ("changes", "error", "message"),
     [
         ({"methods": ("SMC",), "normalizer": "sum"}, ValueError, "normalizer='sum': SMC has none"),
-        ({"methods": ("auto",), "oracle": "any"}, ValueError, "oracle='any': auto has"),
+        ({"methods": ("auto",), "oracle": "any"}, ValueError, "oracle='any': auto chooses"),
         ({"methods": ("generator",), "discount": 1.0}, ValueError, r"discount=1\.0: generator"),
         ({"methods": ("magic",)}, ValueError, "methods='magic': expected one of SMC"),
         ({"discount": "n"}, ValueError, "discount='n'"),
@@ -154,7 +154,7 @@ def test_names_are_read_in_every_spelling() -> None:
         ({"max_states": 0}, ValueError, "max_states=0"),
         ({"machine": "x"}, ValueError, "machine='x'"),
         ({"forget": 1.0, "half_life": 2.0}, ValueError, r"half_life=2\.0"),
-        ({"methods": ("auto",), "kappa": 1.0}, ValueError, r"kappa=1\.0: auto has"),
+        ({"methods": ("auto",), "kappa": 1.0}, ValueError, r"kappa=1\.0: auto chooses"),
         ({"carry_weights": 1}, TypeError, "carry_weights=1"),
     ],
 )

@@ -126,7 +126,7 @@ def test_an_unlabelled_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--column", "call", "--train", "900"], 2, "train=900"),
         (["--column", "call", "--method", "generator"], 2, "method='generator'"),
         (["--column", "call", "--learn", "none", "--false-alarms", "0.1"], 2, "learn='none'"),
-        (["--column", "call", "--gamma", "2"], 2, "gamma=2.0: auto has filters"),
+        (["--column", "call", "--gamma", "2"], 2, "gamma=2.0: auto chooses the settings"),
         (
             ["--column", "call", "--method", "Markov 1", "--alpha", "2"],
             2,
@@ -155,7 +155,7 @@ def test_an_interrupt_promises_nothing_that_cannot_be_resumed(
     assert capsys.readouterr().err == "mdvpf: interrupted\n"
     monkeypatch.setattr("mdvpf.cli.compare.read_file", interrupted)
     assert main(["compare", str(file)]) == 130
-    assert "interrupted; --resume goes on" in capsys.readouterr().err
+    assert "interrupted; pass --resume to continue" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("attack", [True, False])

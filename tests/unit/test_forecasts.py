@@ -372,10 +372,10 @@ def test_continuations_come_in_an_order_that_says_nothing() -> None:
 def test_many_continuations_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     pf, slow = filters("MD-VPA")
     exact = distribution_of_pairs(pf.model, slow.particles)
-    monkeypatch.setattr(sampling, "_TOGETHER", 3_000)
+    monkeypatch.setattr(sampling, "_BATCH_SIZE", 3_000)
     assert_frequencies(frequencies(pf.sample(2, size=10_000, rng=3)), exact, 10_000)
     np.testing.assert_allclose(pf.forecast(3, size=999, rng=3).sum(axis=1), 1.0, atol=1e-12)
-    monkeypatch.setattr(sampling, "_TOGETHER", 1)  # one at a time
+    monkeypatch.setattr(sampling, "_BATCH_SIZE", 1)  # one at a time
     assert pf.sample(3, size=20, rng=0).shape == (20, 3)
 
 

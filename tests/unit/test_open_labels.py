@@ -38,7 +38,9 @@ def test_symbols_without_labels_can_be_saved_but_not_mixed_with_labels():
     pf.run([0, 1])
     pf = reloaded(pf)
     assert pf.n_symbols == 2
-    with pytest.raises(ValueError, match="the vocabulary has 0 symbols where the predictor"):
+    with pytest.raises(
+        ValueError, match="the vocabulary has 0 symbols and the predictor has seen 2"
+    ):
         pf.run(["x", "x"])
     with pytest.raises(ValueError, match=r"symbols\[1\]=1: expected a label"):
         an_open_filter().run(["a", 1, "b"])

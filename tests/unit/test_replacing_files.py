@@ -156,7 +156,7 @@ def test_another_group_gets_no_more_than_everybody(
     fields = list(found)
     fields[stat.ST_GID] = found.st_gid + 1
     monkeypatch.setattr(atomic_write.os, "fchown", refuse)
-    monkeypatch.setattr(atomic_write, "_replaced", lambda target: os.stat_result(fields))
+    monkeypatch.setattr(atomic_write, "_stat_of", lambda target: os.stat_result(fields))
     atomic_write.replace(path, [b"new"])
     assert path.read_bytes() == b"new" and mode_of(path) == 0o644
 
