@@ -23,7 +23,6 @@ from mdvpf.checkpoint.saveable import (
     widen,
 )
 
-taken = read_array  # still called by this name in `mdvpf.streams`
 
 __all__ = [
     "CallableNeeded",

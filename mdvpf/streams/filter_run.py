@@ -130,7 +130,7 @@ class FilterRun(MonitorHolder):
         monitor, position = state.parts["monitor"], state.values["position"]
         if not isinstance(monitor, Monitor):
             raise checkpoint.CheckpointError("file: a run without a monitor")
-        lines = checkpoint.taken(state, "outbox", "|u1", (None,)).tobytes()
+        lines = checkpoint.read_array(state, "outbox", "|u1", (None,)).tobytes()
         sent, *where = state.values["sent"]
         device, inode, n_bytes = (
             validate.integer("sent", each, low=0, high=2**64 - 1) for each in where
@@ -143,7 +143,7 @@ class FilterRun(MonitorHolder):
         return cls(
             monitor,
             None if position is None else Position.from_values(position),
-            checkpoint.taken(state, "inbox", "|u1", (None,)).tobytes(),
+            checkpoint.read_array(state, "inbox", "|u1", (None,)).tobytes(),
             outbox,
             _read_output(state.values["output"]),
             validate.flag("has_ended", state.values["has_ended"]),

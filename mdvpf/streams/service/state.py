@@ -329,7 +329,7 @@ class StreamState(MonitorHolder):
         values, monitor = state.values, state.parts["monitor"]
         if not isinstance(monitor, Monitor) or not isinstance(values["options"], dict):
             raise checkpoint.CheckpointError("file: a stream without a monitor or options")
-        digests = checkpoint.taken(state, "ids", "|u1", (None, DIGEST_BYTES))
+        digests = checkpoint.read_array(state, "ids", "|u1", (None, DIGEST_BYTES))
         incidents: OrderedDict[int, NotedIncident] = OrderedDict()
         for saved in values["incidents"]:
             noted = NotedIncident(*saved)
