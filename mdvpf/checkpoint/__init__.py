@@ -23,7 +23,6 @@ from mdvpf.checkpoint.saveable import (
     widen,
 )
 
-
 __all__ = [
     "CallableNeeded",
     "CheckpointError",
