@@ -88,6 +88,10 @@ class KeyTable:
         """Return the keys in use, the least recently used first."""
         return list(self._numbers)
 
+    def numbers(self) -> list[int]:
+        """Return the numbers of the keys in use, in the order of `labels`."""
+        return list(self._numbers.values())
+
     def number(self, key: Label | None) -> int | None:
         """Return the number of a key; None if it is not in use."""
         return self._numbers.get(key)
