@@ -29,7 +29,7 @@ from mdvpf._kernel.number_tables cimport (
     fault_text, open_table, write_components, write_statistics_table)
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.pool cimport open_pool
-from mdvpf._kernel.positions cimport symbol_of_key
+from mdvpf._kernel.positions cimport end_key, symbol_of_key
 from mdvpf._kernel.prediction cimport add_predictives, write_prediction
 from mdvpf._kernel.real_tables cimport rows_a_state, write_entries, write_tables
 from mdvpf._kernel.release_states cimport RELEASE_INTERVAL
@@ -212,7 +212,8 @@ cdef class ParticleSystem:
         symbols : int32 buffer
             Symbols, -1 for missing; in a family over numbers 0, or -1 if all channels are missing.
         ended : int32 buffer
-            Number of the key whose sequence ends before each symbol, -1 for none.
+            Number of the key whose sequence ends at each symbol, -1 for none: that of the symbol
+            itself ends before it, another after it.
         discounts : float64 buffer
             Discount of the step that each symbol completes. Only MD-VPA uses it.
         uniforms : float64 buffer
@@ -238,6 +239,7 @@ cdef class ParticleSystem:
         cdef int64_t work = 0
         cdef const int32_t* number = NULL
         cdef bint timed = times is not None
+        cdef int32_t own
         cdef double elapsed
         cdef Uniforms given
         cdef Report report
@@ -272,8 +274,9 @@ cdef class ParticleSystem:
             progress[1] = 0
             with nogil:
                 while i < n and status == OK:
-                    if ended[i] >= 0:
-                        status = start_sequence(system, <uint32_t>ended[i], &given)
+                    own = 0 if number == NULL else number[i]
+                    if ended[i] == own:
+                        status = start_sequence(system, <uint32_t>own, &given)
                         progress[1] = given.used
                     elapsed = system.elapsed
                     if status == OK:
@@ -284,14 +287,11 @@ cdef class ParticleSystem:
                                    system.numbers.n_channels * sizeof(double))
                         if has_distributions:
                             status = write_prediction(
-                                system, 0 if number == NULL else <uint32_t>number[i],
-                                &distributions[i, 0])
+                                system, <uint32_t>own, &distributions[i, 0])
                         if status == OK:
                             status = step(
-                                system, column_for(system, symbols[i]),
-                                0 if number == NULL else <uint32_t>number[i],
-                                discounts[i], &given, &report,
-                            )
+                                system, column_for(system, symbols[i]), <uint32_t>own,
+                                discounts[i], &given, &report)
                         if status != OK and timed:
                             set_time(system, elapsed)
                     if status == OK:
@@ -301,6 +301,8 @@ cdef class ParticleSystem:
                         reports[i, 3] = report.ess
                         reports[i, 4] = <double>report.n_particles
                         reports[i, 5] = report.discarded
+                        if ended[i] >= 0 and ended[i] != own:
+                            end_key(system, <uint32_t>ended[i])
                         system.log_evidence += report.log_evidence
                         i += 1
                         progress[0] = i

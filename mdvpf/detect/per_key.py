@@ -228,14 +228,15 @@ class KeyedDetector(checkpoint.Saveable):
         if self.background is not None:
             raise TypeError("restore: expected detectors without a background, which is shared")
         detector = detector_from_bytes(content)
-        same = (
-            detector.settings == self._template.settings
-            and type(detector.predictor) is type(self._template.predictor)
-            and detector.n_symbols == self.n_symbols
-        )
-        if not same:
+        if detector.settings != self._template.settings:
             raise ValueError(
                 f"content: the state of {detector!r}; expected the settings of the template"
+            )
+        own, expected = detector.predictor, self._template.predictor
+        if own._description() != expected._description() or own.vocabulary != expected.vocabulary:
+            raise ValueError(
+                f"content: the state of a detector of {own!r}; expected {expected!r}, with the "
+                "settings and the vocabulary of the template's predictor"
             )
         self._detectors.pop(key, None)
         if len(self._detectors) == self.max_keys:

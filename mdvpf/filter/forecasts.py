@@ -68,10 +68,13 @@ class Forecasts(Predictor):
         >>> pf.predictive().mean() > 4.0
         True
         """
-        family = self.model.numbers
-        if family is None:
+        if self.model.numbers is None:
             raise TypeError("predictive: observations are symbols; expected predict_proba()")
-        return Predictive(family, *self._components(self._number(key)))
+        return self._predictive(self._number(key))
+
+    def _predictive(self, number: int) -> Predictive:
+        assert self.model.numbers is not None
+        return Predictive(self.model.numbers, *self._components(number))
 
     def _number_continuations(
         self, length: int, size: int, key: Label | None, rng: np.random.Generator

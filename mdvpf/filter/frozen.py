@@ -10,7 +10,7 @@ consecutive or interleaved.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -110,20 +110,20 @@ class FrozenFilter(Predictor):
         cls,
         machines: Sequence[FiniteMachine],
         weights: NDArray[np.float64],
-        labels: NDArray[np.int64],
-        symbol: int | None,
+        standings: Mapping[int, tuple[NDArray[np.int64], int | None]],
     ) -> Self:
         """Return a mixture of machines, all Moore or all Mealy.
 
-        `labels` holds the label of each particle's current state, -1 for the start state. `symbol`
-        is the last symbol, None if it was missing.
+        `standings` holds, by the number of a key, the label of each particle's current state, -1
+        for the start state, and the last symbol, None if it was missing.
         """
         self = object.__new__(cls)
         self._set_tables([(found.start, found.transition, found.emission) for found in machines])
         self._log_weight = np.log(weights / weights.sum())
-        pairs = zip(machines, labels.tolist(), strict=True)
-        current = np.array([found.state_of(label) for found, label in pairs])
-        self._set_position(current, MISSING if symbol is None else symbol)
+        for number, (labels, symbol) in standings.items():
+            pairs = zip(machines, labels.tolist(), strict=True)
+            current = np.array([found.state_of(label) for found, label in pairs])
+            self._set_position(current, MISSING if symbol is None else symbol, number)
         return self
 
     def _set_tables(self, parts: Sequence[tuple[NDArray[np.float64], ...]]) -> None:
@@ -155,13 +155,13 @@ class FrozenFilter(Predictor):
         """
         return self._transition[symbol] if self._is_mealy else self._transition
 
-    def _set_position(self, states: NDArray[np.int64], symbol: int) -> None:
-        """Set the position of key=None from each particle's last state, -1 for S, and symbol."""
+    def _set_position(self, states: NDArray[np.int64], symbol: int, number: int = NO_KEY) -> None:
+        """Set the position of a key from each particle's last state, -1 for S, and symbol."""
         position = self._origin()
         transition = self._transition_after(symbol)
         for k in np.flatnonzero(states >= 0).tolist():
             position.state[0, k] = transition[k, states[k]]
-        self._positions[NO_KEY] = position
+        self._positions[number] = position
 
     def __repr__(self) -> str:
         return f"FrozenFilter({len(self._sizes)} particles, n_symbols={self.n_symbols})"

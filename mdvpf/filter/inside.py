@@ -17,7 +17,7 @@ from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
 from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
 from mdvpf.model import channels_of
-from mdvpf.predictor import Counts, MemoryReport
+from mdvpf.predictor import NO_KEY, Counts, MemoryReport
 
 History = int | Literal["full"] | None
 
@@ -207,8 +207,9 @@ class Inside(Forecasts):
         """Return a predictor with the particles of this filter that no longer learns.
 
         The particles become finite HMMs as in `to_hmm`, or Mealy machines with the same states.
-        Each runs forward filtering from its particle's current state. Bayes' rule updates their
-        mixture weights within a sequence; a new sequence starts from the particles' weights.
+        Each runs forward filtering from its particle's current state in every key. Bayes' rule
+        updates their mixture weights within a sequence, for each key by itself; a new sequence
+        starts from the particles' weights.
         MD-VPA freezes its provisional particles. In an open alphabet one more symbol stands for
         all symbols never seen.
 
@@ -233,7 +234,7 @@ class Inside(Forecasts):
         0
         """
         self._check_symbols("freeze")
-        weights, states, _ = self._describe()
+        weights = self.weights
         most = len(weights)
         if n_particles is not None:
             most = validate.integer("n_particles", n_particles, low=1, also=", or None")
@@ -241,9 +242,12 @@ class Inside(Forecasts):
         heaviest = heaviest[weights[heaviest] > 0.0]
         seen = self._seen()
         machines = [finite_machine(self.model, self._counts(k), seen) for k in heaviest.tolist()]
-        frozen = FrozenFilter._of_machines(
-            machines, weights[heaviest], states[heaviest], self._core.last_symbol
-        )
+        standings = {}
+        for number in {NO_KEY, *self._table.numbers()}:
+            states, symbol = self._standing(number)
+            standings[number] = (states[heaviest], symbol)
+        frozen = FrozenFilter._of_machines(machines, weights[heaviest], standings)
+        frozen._key_table = self._table.copy()
         if not self.is_open:
             frozen.vocabulary = self.vocabulary
         return frozen

@@ -254,6 +254,12 @@ class ParticleFilter(Inside):
                 put_back_one(self.rng, state)
         return fields
 
+    def _make_room(self, one: Stream) -> Sequence[float]:
+        row = self._observation
+        return super()._make_room(
+            one if row is None else replace(one, observations=row[np.newaxis])
+        )
+
     def new_sequence(self, key: Label | None = None) -> None:
         """End the sequence of a key: its next symbol starts a new one.
 

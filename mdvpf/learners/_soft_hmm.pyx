@@ -162,12 +162,11 @@ cdef class SoftTables:
     ):
         """Absorb a chunk of symbols, -1 for missing; write one report of 6 numbers for each.
 
-        `ended` has the number of the key whose sequence ends before each symbol, -1 for none;
-        `numbers` has the number of the key of each symbol, 0 by default. `distributions` receives
-        the distribution before each symbol. If memory runs out, earlier symbols stay absorbed.
+        `ended` has the number of the key that ends at each symbol, -1 for none: the symbol's own
+        before it, another after it. `numbers` has that of its key, 0 by default. `distributions`
+        receives the distribution before it. If memory runs out, earlier symbols stay absorbed.
         """
-        cdef Py_ssize_t n = symbols.shape[0]
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, n = symbols.shape[0]
         cdef bint has_keys = numbers is not None
         cdef bint predicts = distributions is not None
         cdef bint done = True
@@ -186,11 +185,13 @@ cdef class SoftTables:
         try:
             if has_keys:
                 for i in range(n):
-                    if ended[i] != NONE_ENDS:
+                    if ended[i] == numbers[i]:
                         self.end(ended[i])
                     if predicts:
                         self.write_prediction(&distributions[i, 0], numbers[i])
                     self.step(symbols[i], numbers[i], &reports[i, 0])
+                    if ended[i] != NONE_ENDS and ended[i] != numbers[i]:
+                        self.end(ended[i])
                 return
             with nogil:
                 for i in range(n):

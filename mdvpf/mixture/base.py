@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -131,6 +131,10 @@ class MixtureBase(Combined):
         with self._members.together():
             log_predictive, mean_states, ess, n_particles, discarded = self._update(code, key)
         return Step(log_predictive, mean_states, ess, int(n_particles), discarded)
+
+    @abstractmethod
+    def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
+        """Absorb a validated symbol, or `MISSING`; return the fields of `Step`."""
 
     def _tell_time(self, time: float) -> None:
         for member in self.living:

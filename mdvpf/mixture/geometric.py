@@ -23,7 +23,7 @@ from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture._mixing import Mixer
 from mdvpf.mixture.base import MixtureBase, memory_of_all
-from mdvpf.mixture.members import Members, read_members
+from mdvpf.mixture.members import Members, frozen_members, read_members
 from mdvpf.mixture.weights import Rate, rate_at, read_rate, weighted_fields
 from mdvpf.predictor import (
     N_FIELDS,
@@ -326,7 +326,7 @@ class GeometricMixture(MixtureBase):
         True
         """
         other = self.copy()
-        rows = [[member.freeze() for member in other.members]]
+        rows = [frozen_members(other.members, self._table)]
         other._members = Members(rows, None, [], other._members.time)
         other._learns = False
         if self.is_open:

@@ -9,7 +9,7 @@ in turn.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, product
@@ -25,6 +25,7 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.restart import Restart
 from mdvpf.model import NumberFamily, channels_of
 from mdvpf.predictor import N_FIELDS, Predictor, Step, Stream
+from mdvpf.predictor.keys import KeyTable
 
 _N_STEP = len(Step._fields)
 
@@ -68,6 +69,24 @@ def check_members(members: Any) -> list[Predictor]:
                 "as members[0] has"
             )
     return found
+
+
+def frozen_members(members: Iterable[Predictor], table: KeyTable) -> list[Predictor]:
+    """Freeze the members of a mixture at the positions of its keys, given the table of keys.
+
+    Members have the positions by number, but only the table tells which numbers are in use.
+    """
+    frozen = []
+    for member in members:
+        own = member._table
+        member._key_table = table
+        try:
+            found = member.freeze()
+        finally:
+            member._key_table = own
+        found._key_table = own.copy()
+        frozen.append(found)
+    return frozen
 
 
 def _columns(member: Predictor) -> list[tuple[int, int]] | None:

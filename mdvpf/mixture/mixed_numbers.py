@@ -44,8 +44,13 @@ class MixedNumbers(Combined):
         >>> mixture.predictive().mean()
         2.0
         """
+        if self._family is None:
+            raise TypeError("predictive: observations are symbols; expected predict_proba()")
+        return self._predictive(self._number(key))
+
+    def _predictive(self, number: int) -> Predictive:
         self._members.check_whole()
-        parts = [member.predictive(key) for member in self.living]  # type: ignore[attr-defined]
+        parts = [member._predictive(number) for member in self.living]  # type: ignore[attr-defined]
         return Predictive.mixed(np.exp(self._weights.log).ravel(), parts)
 
     def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Step:

@@ -23,7 +23,7 @@ from mdvpf.checkpoint import State, register
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.base import MixtureBase
 from mdvpf.mixture.frozen import FrozenMixture
-from mdvpf.mixture.members import Members, read_members
+from mdvpf.mixture.members import Members, frozen_members, read_members
 from mdvpf.mixture.mixed_numbers import MixedNumbers
 from mdvpf.mixture.regret_bound import regret_bound
 from mdvpf.mixture.restart import Restart, read_restart
@@ -340,7 +340,7 @@ class Mixture(MixtureBase, MixedNumbers):
             for weight, member in zip(np.exp(self._weights.log).flat, self.living, strict=True)
             if weight > 0.0
         ]
-        members = [member.freeze() for _, member in pairs]
+        members = frozen_members([member for _, member in pairs], self._table)
         frozen = FrozenMixture._of(members, [weight for weight, _ in pairs])
         frozen._key_table = self._table.copy()
         frozen.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()

@@ -18,6 +18,7 @@ from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.mixture._mixing import Mixer
 from mdvpf.mixture.base import memory_of_all
 from mdvpf.mixture.frozen import FrozenMixture
+from mdvpf.mixture.members import frozen_members
 from mdvpf.predictor import (
     MISSING,
     N_FIELDS,
@@ -211,7 +212,7 @@ class Recall(Predictor):
     def freeze(self) -> FrozenMixture:
         """Return a predictor that no longer learns: all copies, mixed by Bayes' rule."""
         weights = self._mixer.export()["linear"][0]
-        members = [each.freeze() for each in self._present()]
+        members = frozen_members(self._present(), self._table)
         kept = [*weights[: self.n_regimes], weights[-1]]
         frozen = FrozenMixture._of(members, [float(weight) for weight in kept])
         frozen._key_table = self._table.copy()

@@ -64,7 +64,7 @@ class KeyTable:
     >>> table = KeyTable(max_keys=2)
     >>> numbers, ended = table.assign(["a", "b", "a", "c"])
     >>> numbers.tolist(), ended.tolist()
-    ([1, 2, 1, 2], [-1, -1, -1, 2])
+    ([1, 2, 1, 3], [-1, -1, -1, 2])
     """
 
     def __init__(self, max_keys: int | None = None) -> None:
@@ -88,6 +88,10 @@ class KeyTable:
         """Return the keys in use, the least recently used first."""
         return list(self._numbers)
 
+    def numbers(self) -> list[int]:
+        """Return the numbers of the keys in use, in the order of `labels`."""
+        return list(self._numbers.values())
+
     def number(self, key: Label | None) -> int | None:
         """Return the number of a key; None if it is not in use."""
         return self._numbers.get(key)
@@ -102,7 +106,7 @@ class KeyTable:
         return self._free[-1] if self._free else self._n_given
 
     def surplus(self, key: Label | None) -> Surplus | None:
-        """Return the key that must end before `key` can be used, or None."""
+        """Return the key that ends when `key` is used, or None."""
         if self.max_keys is None or key in self._numbers or len(self._numbers) < self.max_keys:
             return None
         return Surplus(*next(iter(self._numbers.items())))
@@ -110,14 +114,10 @@ class KeyTable:
     def next_use(self, key: Label | None) -> tuple[int, int]:
         """Return the number that a key will get, and the number that ends, or `NONE_ENDS`."""
         surplus = self.surplus(key)
-        if surplus is None:
-            return self.next_number(key), NONE_ENDS
-        if key is None or surplus.number == NO_KEY:
-            return self.next_number(key), surplus.number
-        return surplus.number, surplus.number
+        return self.next_number(key), NONE_ENDS if surplus is None else surplus.number
 
     def use(self, key: Label | None) -> int:
-        """Record the use of a key, for which there must be room; return its number."""
+        """Record the use of a key; return its number. The caller ends its `surplus` afterwards."""
         number = self._numbers.pop(key, None)
         if number is None:
             number = self.next_number(key)
@@ -138,16 +138,17 @@ class KeyTable:
     def assign(self, keys: Sequence[Label | None]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Use keys one after the other.
 
-        Returns the number of each, and the number of the key that ends before it, or `NONE_ENDS`.
+        Returns the number of each, and that of the key that ends to make room for it, or
+        `NONE_ENDS`. The two always differ: the prediction of a symbol comes before the end.
         """
         numbers = np.empty(len(keys), dtype=np.int32)
         ended = np.full(len(keys), NONE_ENDS, dtype=np.int32)
         for i, key in enumerate(keys):
             surplus = self.surplus(key)
+            numbers[i] = self.use(key)
             if surplus:
                 ended[i] = surplus.number
                 self.end(surplus.key)
-            numbers[i] = self.use(key)
         return numbers, ended
 
     def copy(self) -> Self:

@@ -13,7 +13,6 @@ from inspect import signature
 from typing import Any
 
 from mdvpf.predictor.keys import read_key
-from mdvpf.predictor.stream import read_symbol
 from mdvpf.predictor.vocabulary import Label
 
 
@@ -38,12 +37,10 @@ def _update(update: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(self: Any, symbol: Any, key: Label | None = None, **others: Any) -> Any:
         key = read_key("key", key)
         surplus = self._table.surplus(key)
-        if surplus:
-            # Check the symbol before a key ends: an error must change nothing.
-            read_symbol(symbol, self.n_symbols + self.is_open)
-            self.new_sequence(key=surplus.key)
         found = update(self, symbol, key=key, **others)
         self._table.use(key)
+        if surplus and surplus.key in self._table:  # else `update` of a base class has ended it
+            self.new_sequence(key=surplus.key)
         return found
 
     return wrapped

@@ -183,12 +183,19 @@ class Predictor(Labelled):
         self._check_keys()
         key = read_key("key", key)
         surplus = table.surplus(key)
-        if surplus:
-            self._end(surplus.number)
-            table.end(surplus.key)
-        fields = self._step(symbol, table.next_number(key))
+        if surplus is None:
+            fields = self._step(symbol, table.next_number(key))
+            table.use(key)
+            return fields
+        fields = self._make_room(Stream.one(symbol, *table.next_use(key)))
         table.use(key)
+        table.end(surplus.key)
         return fields
+
+    def _make_room(self, one: Stream) -> Sequence[float]:
+        """Absorb a validated symbol of a new key, for which another key ends."""
+        log_predictive, _, *others = self._run(one, self._plan(one))[0, :N_FIELDS].tolist()
+        return log_predictive, *others
 
     def _new_sequence(self, key: Label | None) -> None:
         """End the sequence of a key: `new_sequence` of built-in predictors."""
@@ -253,9 +260,11 @@ class Predictor(Labelled):
         elif stream.keys is not None:  # a user's predictor, see `_numbered`
             step, keys = self._own_step, stream.keys[part]
         for report, symbol, key, end in zip(reports, symbols, keys, ended, strict=True):
-            if end != NONE_ENDS:
+            if end == key:
                 self._end(end)
             log_predictive, *others = step(symbol, key)
+            if end not in (NONE_ENDS, key):
+                self._end(end)
             report[1:] = log_predictive, *others
             report[0] = log_predictive
 
@@ -281,14 +290,15 @@ class Predictor(Labelled):
         """
         for t in range(len(stream)):
             one = stream[t : t + 1]
-            if one.ended[0] != NONE_ENDS:
-                self._end(int(one.ended[0]))
+            number = NO_KEY if one.numbers is None else int(one.numbers[0])
+            if one.ended[0] == number:
+                self._end(number)
             if one.times is not None and not np.isnan(one.times[0]):
                 self._tell_time(float(one.times[0]))
-            number = NO_KEY if one.numbers is None else int(one.numbers[0])
             found = self._predict_distributions(number)
             out[:, t, : found.shape[1]] = found
-            rest = Stream(one.symbols, np.full_like(one.ended, NONE_ENDS), one.numbers)
+            ended = np.where(one.ended == number, NONE_ENDS, one.ended)
+            rest = Stream(one.symbols, ended.astype(np.int32), one.numbers)
             reports[t] = self._run(rest, self._plan(rest))[0, :N_FIELDS]
 
     def _settle(self, n: int) -> None:

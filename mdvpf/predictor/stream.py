@@ -26,7 +26,9 @@ class Stream:
     symbols : ndarray of int32
         The symbols; `MISSING` for a missing one.
     ended : ndarray of int32
-        The number of the key whose sequence ends before each symbol; `NONE_ENDS` if none does.
+        The number of the key whose sequence ends at each symbol; `NONE_ENDS` if none does. The key
+        of the symbol itself ends before it. Another key ends to make room, after the symbol was
+        predicted: the prediction is that of `predict_proba`.
     numbers : ndarray of int32 or None
         The number of the key of each symbol; None if all belong to key=None.
     keys : list of labels or None
@@ -112,7 +114,8 @@ class Stream:
     @classmethod
     def one(cls, symbol: int, number: int = NO_KEY, ended: int = NONE_ENDS) -> Self:
         """Return a stream of one validated symbol."""
-        numbers = np.array([number], dtype=np.int32) if number != NO_KEY else None
+        has_keys = number != NO_KEY or ended > NO_KEY
+        numbers = np.array([number], dtype=np.int32) if has_keys else None
         return cls(np.array([symbol], dtype=np.int32), np.array([ended], dtype=np.int32), numbers)
 
     def numbered(self, table: KeyTable) -> Stream:

@@ -209,8 +209,7 @@ class ReferenceFilter:
     def update(self, symbol: Any, key: Key = None, *, time: float | None = None) -> Step:
         """Absorb one observation, None if it is missing; report on the set shown after it."""
         symbol = self._read(symbol)
-        if self.max_keys is not None and key not in self._keys and self.n_keys == self.max_keys:
-            self.new_sequence(next(iter(self._keys)))
+        makes_room = key not in self._keys and self.n_keys == self.max_keys
         self._clock = self._clock_at(time)
         before = log_predictive(self.model, self._shown(key, self._clock), symbol)
         if self._pending is None:
@@ -222,6 +221,8 @@ class ReferenceFilter:
             self._commit(after.particles)
         self._keys[key] = None
         self._keys.move_to_end(key)
+        if makes_room:
+            self._end_unused()
         self.log_evidence += before if after.log_evidence is None else after.log_evidence
         return Step(
             log_predictive=before,
@@ -237,6 +238,14 @@ class ReferenceFilter:
             self._commit(self._completed(self.algorithm, self._pending.symbol, lookahead=None))
         self._committed = [ended(particle, key) for particle in self._committed]
         self._keys.pop(key, None)
+
+    def _end_unused(self) -> None:
+        """End the key used longest ago: the step that a new key completes is complete by now."""
+        unused, _ = self._keys.popitem(last=False)
+        self._committed = [ended(particle, unused) for particle in self._committed]
+        if self._pending is not None:
+            provisional = [ended(particle, unused) for particle in self._pending.provisional]
+            self._pending = self._pending._replace(provisional=provisional)
 
     def _at_clock(self, particles: list[Particle]) -> list[Particle]:
         """Return particles with their counts as of the latest time."""

@@ -20,6 +20,16 @@ V = 4
 NAMES = ["news", "sport", "weather", "mail"]
 
 
+def filter_of(n_particles: int) -> mdvpf.ParticleFilter:
+    return mdvpf.ParticleFilter(mdvpf.InfiniteHMM(V), n_particles=n_particles)
+
+
+def labelled(labels: list[str]) -> mdvpf.Predictor:
+    chain = mdvpf.Markov(2)
+    chain.vocabulary = mdvpf.Vocabulary(labels)
+    return chain
+
+
 def template(labels: bool = True) -> mdvpf.SurpriseDetector:
     predictor = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(V), mdvpf.SMC(), 5, rng=1)
     if labels:
@@ -183,6 +193,35 @@ def test_restored_keys_keep_to_the_bound() -> None:
     assert users.keys == ["bob", "eve"]
     users.restore("bob", state)
     assert users.keys == ["eve", "bob"]
+
+
+@pytest.mark.parametrize(
+    ("predictor", "other"),
+    [
+        (filter_of(5), filter_of(50)),
+        (mdvpf.Markov(V, order=1), mdvpf.Markov(V, order=1, beta=0.1)),
+        (mdvpf.Mixture([filter_of(5)] * 9), mdvpf.Mixture([*[filter_of(5)] * 8, filter_of(6)])),
+    ],
+)
+def test_the_state_of_a_predictor_with_other_settings_is_refused(
+    predictor: mdvpf.Predictor, other: mdvpf.Predictor
+) -> None:
+    users = mdvpf.KeyedDetector(mdvpf.SurpriseDetector(predictor))
+    users.update(1, "ann")
+    elsewhere = mdvpf.KeyedDetector(mdvpf.SurpriseDetector(other))
+    with pytest.raises(ValueError, match="settings and the vocabulary of the template's predictor"):
+        elsewhere.restore("ann", users.snapshot("ann"))
+    assert elsewhere.keys == []
+
+
+def test_the_state_of_a_predictor_with_another_vocabulary_is_refused() -> None:
+    users, elsewhere = (
+        mdvpf.KeyedDetector(mdvpf.SurpriseDetector(labelled(labels)))
+        for labels in (["a", "b"], ["b", "a"])
+    )
+    users.update(1, "ann")
+    with pytest.raises(ValueError, match="vocabulary"):
+        elsewhere.restore("ann", users.snapshot("ann"))
 
 
 def test_states_that_do_not_fit_change_nothing() -> None:

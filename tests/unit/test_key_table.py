@@ -27,7 +27,7 @@ def test_the_key_used_longest_ago_ends(stream, most):
             assert used.popitem(last=False)[1] == end
         else:
             assert end == NONE_ENDS
-        assert used.get(key, number) == number
+        assert used.get(key, number) == number != end
         assert (number == NO_KEY) == (key is None)
         used[key] = number
         used.move_to_end(key)
@@ -102,10 +102,11 @@ def test_symbols_follow_each_other_within_a_key():
     assert stream.is_continued(1).tolist() == [True, True, False, False, True]
 
 
-def test_a_key_that_takes_the_number_of_an_ended_one_does_not_follow_it():
-    stream = Stream.read([0, 1], None, 2, ["a", "b"]).numbered(KeyTable(1))
-    assert stream.numbers.tolist() == [1, 1]
-    assert stream.is_continued(NO_KEY).tolist() == [False, False]
+def test_a_key_does_not_follow_the_one_that_ends_to_make_room_for_it():
+    stream = Stream.read([0, 1, 0], None, 2, ["a", "b", "c"]).numbered(KeyTable(1))
+    assert stream.numbers.tolist() == [1, 2, 1]
+    assert stream.ended.tolist() == [NONE_ENDS, 1, 2]
+    assert stream.is_continued(NO_KEY).tolist() == [False, False, False]
 
 
 @pytest.mark.parametrize("symbols", [[0, 1, 2, 0], [1, None, 2, 3], [None, 2]])

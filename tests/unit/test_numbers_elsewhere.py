@@ -32,6 +32,27 @@ def test_a_mixture_has_the_predictive_that_its_steps_report(stream: str) -> None
         assert found == pytest.approx(expected, rel=0, abs=1e-9)
 
 
+def test_a_mixture_predicts_each_key() -> None:
+    rng = np.random.default_rng(0)
+    family = mdvpf.Gaussian(mean_strength=0.1)
+    kinds = (mdvpf.VPA(), mdvpf.MDVPA())
+    filters = [
+        mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), kind, 5, rng=0) for kind in kinds
+    ]
+    mixture = mdvpf.Mixture([filters[0], mdvpf.Mixture(filters)])
+    for i in range(60):
+        key = ["b", "a", None, "a", "c"][i % 5]
+        number = float(rng.normal(10.0 * (i % 2)))
+        expected = float(mixture.predictive(key).logpdf(number))
+        found = mixture.update(number, key).log_predictive
+        assert found == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+def test_a_mixture_over_symbols_has_no_density() -> None:
+    with pytest.raises(TypeError, match="expected predict_proba"):
+        mdvpf.Mixture([mdvpf.Markov(2)]).predictive()
+
+
 def test_a_mixture_of_equal_weights_is_the_mean_of_its_members() -> None:
     first, second = members("gaussian")
     mixture = mdvpf.Mixture([first, second])
