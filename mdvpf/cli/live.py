@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -162,7 +162,7 @@ class Follower:
             self._note(line, report)
         self._is_whole = True
         if reports:
-            self._end_step(reports[-1])
+            self._end_step(reports)
         return bool(reports)
 
     def _most_together(self) -> int:
@@ -194,7 +194,7 @@ class Follower:
         self._adapt(1, time.process_time() - started)
         self.source.may_be_cut = False
         self._note(line, report)
-        self._end_step(report)
+        self._end_step([report])
 
     def _note(self, line: RawLine, report: Report | None) -> None:
         """Pass a line that the monitor has absorbed, and keep its report."""
@@ -204,12 +204,11 @@ class Follower:
         ):
             self.sink.put(self.write(report))
 
-    def _end_step(self, report: Report | None) -> None:
-        """Write reports, messages and checkpoints that are due after the line of a report."""
+    def _end_step(self, reports: Sequence[Report | None]) -> None:
+        """Write reports, messages and checkpoints that are due after some lines."""
         self.sink.flush_if_due()
-        self.lag.update(
-            self.monitor.n_lines, self.source.waiting, None if report is None else report.time
-        )
+        for i, report in enumerate(reports, self.monitor.n_lines - len(reports) + 1):
+            self.lag.update(i, self.source.waiting, None if report is None else report.time)
         if self.generations is not None and self.monitor.n_lines % self.every == 0:
             self._save(self.generations)
 
