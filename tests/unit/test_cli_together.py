@@ -220,7 +220,9 @@ def test_lines_that_take_long_are_absorbed_one_by_one(
 ) -> None:
     clock = iter(range(10**6))
     monkeypatch.setattr(live, "LONGEST_TOGETHER", 1.5)
-    monkeypatch.setattr(live.time, "process_time", lambda: float(next(clock)))  # a second a step
+    monkeypatch.setattr(
+        "mdvpf.cli.live.time.process_time", lambda: float(next(clock))
+    )  # a second a step
     _, sizes = run(256, [plain(100)], CHAIN)
     assert sizes == []  # two might take longer than that
 
