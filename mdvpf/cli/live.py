@@ -3,13 +3,18 @@
 A line counts as read when the monitor has absorbed it and the sink has its report. A checkpoint
 holds the monitor, the position after the last such line, and the reports that the sink has not
 written. Resuming from it therefore skips no line and loses no report.
+
+Lines that are already waiting are absorbed together where the reports are the same and come sooner.
+No line waits for a later one to arrive, and no checkpoint is passed over.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mdvpf.checkpoint import Generations
@@ -23,7 +28,10 @@ from mdvpf.streams.formats.journal import CURSOR, Journal
 from mdvpf.streams.line_buffer import LONGEST_LINE, RawLine
 from mdvpf.streams.monitor import Monitor
 from mdvpf.streams.report import Report
+from mdvpf.streams.together import read_together
 
+MOST_TOGETHER = 256  # lines
+LONGEST_TOGETHER = 0.05  # seconds of processor time, as reports and signals wait meanwhile
 DRAIN_SECONDS = 5.0  # for lines that were read from a pipe before a signal came
 
 
@@ -64,6 +72,8 @@ class Follower:
     take_unfinished: bool
     lag: Lag
     _saved_at: int = 0  # line of the last periodic checkpoint
+    _n_together: int = 1  # how many waiting lines to absorb at once
+    _is_whole: bool = True  # whether the monitor has absorbed whole lines
 
     def follow(self) -> None:
         """Absorb lines until the input ends or a signal comes; write a checkpoint at the end."""
@@ -93,6 +103,8 @@ class Follower:
         self.sink.flush()
         repeated = _RepeatedEntries(self.monitor, self.source)
         while not self._is_over():
+            if self._absorb_together():
+                continue
             line = self.source.buffer.next()
             if line is not None:
                 if not repeated.includes(line):
@@ -136,7 +148,40 @@ class Follower:
                 "lines are counted again"
             )
 
+    def _absorb_together(self) -> bool:
+        """Absorb waiting lines together; tell whether that was possible."""
+        lines = self.source.buffer.first(self._most_together())
+        if len(lines) < 2:
+            return False
+        self._is_whole = False
+        started = time.process_time()
+        reports = read_together(self.monitor, [line.content for line in lines])
+        self._adapt(len(reports), time.process_time() - started)
+        for line, report in zip(lines, reports, strict=False):  # the first lines
+            self.source.buffer.next()
+            self._note(line, report)
+        self._is_whole = True
+        if reports:
+            self._end_step(reports)
+        return bool(reports)
+
+    def _most_together(self) -> int:
+        """Return how many lines may be absorbed at once."""
+        if self.source.may_be_cut:
+            return 1
+        if self.generations is None:
+            return self._n_together
+        return min(self._n_together, self.every - self.monitor.n_lines % self.every)
+
+    def _adapt(self, n_lines: int, seconds: float) -> None:
+        """Choose the next number of lines by the time that the last ones took."""
+        if seconds > LONGEST_TOGETHER:
+            self._n_together = max(1, self._n_together // 2)
+        elif n_lines >= self._n_together and 2 * seconds <= LONGEST_TOGETHER:
+            self._n_together = min(2 * self._n_together, MOST_TOGETHER)
+
     def _absorb(self, line: RawLine) -> None:
+        started = time.process_time()
         try:
             report = self._read(line)
         except ValueError as error:
@@ -146,16 +191,24 @@ class Follower:
             shared.complain(f"{error}; skipped")
             self.monitor.skip()
             report = None
+        self._adapt(1, time.process_time() - started)
         self.source.may_be_cut = False
+        self._note(line, report)
+        self._end_step([report])
+
+    def _note(self, line: RawLine, report: Report | None) -> None:
+        """Pass a line that the monitor has absorbed, and keep its report."""
         self.source.progress.add(*line)
         if report is not None and (
             not self.alarms_only or report.alarm or report.change is not None
         ):
             self.sink.put(self.write(report))
+
+    def _end_step(self, reports: Sequence[Report | None]) -> None:
+        """Write reports, messages and checkpoints that are due after some lines."""
         self.sink.flush_if_due()
-        self.lag.update(
-            self.monitor.n_lines, self.source.waiting, None if report is None else report.time
-        )
+        for i, report in enumerate(reports, self.monitor.n_lines - len(reports) + 1):
+            self.lag.update(i, self.source.waiting, None if report is None else report.time)
         if self.generations is not None and self.monitor.n_lines % self.every == 0:
             self._save(self.generations)
 
@@ -173,16 +226,26 @@ class Follower:
 
     def _save_last(self, generations: Generations) -> None:
         """Write the last checkpoint; if that fails, report what is lost."""
+        if not self._is_whole:
+            with suppress(OSError):
+                generations.wait()
+            shared.complain(f"{generations.path}: an error interrupted the monitor between lines")
+            self._tell_loss(generations)
+            return
         try:
             self.sink.sync()
             generations.save(self.snapshot(has_ended=True))
         except OSError:
-            if self.source.is_pipe:
-                shared.complain(
-                    f"{generations.path}: the last checkpoint could not be written; lines read "
-                    "from the pipe since the previous one are lost"
-                )
+            self._tell_loss(generations)
             raise
+
+    def _tell_loss(self, generations: Generations) -> None:
+        """Say that the lines since the previous checkpoint cannot be read again."""
+        if self.source.is_pipe:
+            shared.complain(
+                f"{generations.path}: the last checkpoint could not be written; lines read "
+                "from the pipe since the previous one are lost"
+            )
 
     def _save(self, generations: Generations) -> None:
         """Start a periodic checkpoint. If the last one failed, as on a full disk, only complain."""

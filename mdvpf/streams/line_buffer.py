@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice, takewhile
 from typing import IO, NamedTuple
 
 from mdvpf.streams.position import SPAN
@@ -74,6 +75,10 @@ class LineBuffer:
     def next(self) -> RawLine | None:
         """Take the next complete line; None if there is none."""
         return self._lines.popleft() if self._lines else None
+
+    def first(self, n: int) -> list[RawLine]:
+        """Return up to `n` complete lines without taking them; it stops before one too long."""
+        return list(takewhile(lambda line: not line.is_too_long, islice(self._lines, n)))
 
     @property
     def has_lines(self) -> bool:

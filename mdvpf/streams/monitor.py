@@ -25,14 +25,13 @@ from mdvpf.streams.events import Event
 from mdvpf.streams.formats import LineFormat, make_format
 from mdvpf.streams.key_ages import KeyAges
 from mdvpf.streams.label_texts import LabelTexts
+from mdvpf.streams.likeliest import Expected, n_named, name_likeliest
 from mdvpf.streams.number_texts import NumberTexts
 from mdvpf.streams.report import N_EXPECTED, Report
 
 __all__ = ["Monitor", "MonitorHolder", "Report"]
 
 MAX_KEYS = 10_000  # by default
-Expected = tuple[tuple[Label, float], ...]  # symbols and their probabilities
-MANY_SYMBOLS = 1000  # with more, reports name no expected symbols by default
 
 
 class MonitorHolder(checkpoint.Saveable):
@@ -322,25 +321,11 @@ class Monitor(checkpoint.Saveable):
 
     def _n_named(self, reader: Predictor) -> int:
         """Return the number of expected symbols in a report."""
-        if reader._family is not None:
-            return 0
-        if self.n_expected is not None:
-            return self.n_expected
-        return N_EXPECTED if reader.n_symbols <= MANY_SYMBOLS else 0
+        return n_named(self.n_expected, reader)
 
     def _expected(self, reader: Predictor, distributions: NDArray[np.float64]) -> list[Expected]:
-        """Return the likeliest symbols of each row, without the symbol of unseen labels."""
-        n = min(self._n_named(reader), distributions.shape[1])
-        symbols, probabilities = _likeliest(distributions, n)
-        label = self._texts.label
-        return [
-            tuple(
-                (name, p)
-                for symbol, p in zip(*row, strict=True)
-                if (name := label(symbol, reader)) is not None
-            )
-            for row in zip(symbols.tolist(), probabilities.tolist(), strict=True)
-        ]
+        """Return the likeliest symbols of each row, by name."""
+        return name_likeliest(distributions, self._n_named(reader), self._texts, reader)
 
     def _end(self, key: Label | None) -> None:
         if key is None:
@@ -487,18 +472,3 @@ def _mean_states(predictor: Predictor, step: Step) -> float | None:
     if reports_states(predictor):
         return step.mean_states
     return predictor.mean_states() if isinstance(predictor, MixtureBase) else None
-
-
-def _likeliest(
-    distributions: NDArray[np.float64], n: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the n likeliest symbols of each row, and their probabilities; ties by number."""
-    rows = np.arange(len(distributions))
-    symbols = np.empty((len(rows), n), dtype=np.intp)
-    probabilities = np.empty((len(rows), n))
-    left = distributions.copy()
-    for i in range(n):
-        symbols[:, i] = left.argmax(axis=1)
-        probabilities[:, i] = left[rows, symbols[:, i]]
-        left[rows, symbols[:, i]] = -1.0
-    return symbols, probabilities

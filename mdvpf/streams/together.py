@@ -1,4 +1,8 @@
-"""`absorb_together`: many events of a stream at once, where that makes no difference."""
+"""Many lines or events of a stream at once, where that makes no difference.
+
+`absorb_together` takes events that are all known to be there; `read_together` takes lines, and
+stops before the first that needs care of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from mdvpf.predictor import MISSING, Label, Predictor, Stream
 from mdvpf.predictor.distributions import run_distributions
 from mdvpf.predictor.keys import NONE_ENDS, read_key
 from mdvpf.streams.events import Event
-from mdvpf.streams.monitor import Expected, Monitor
+from mdvpf.streams.likeliest import Expected
+from mdvpf.streams.monitor import Monitor
 from mdvpf.streams.report import Report
 
 MOST_PROBABILITIES = 2**20  # held at once
@@ -79,6 +84,53 @@ def absorb_together(
     return reports
 
 
+def read_together(monitor: Monitor, lines: Sequence[bytes]) -> list[Report]:
+    r"""Absorb the first of several lines, if possible in one run of the predictor.
+
+    It stops before the first line that is malformed, that ends a sequence, or that has no event.
+    `Monitor.read` is for that one.
+
+    Parameters
+    ----------
+    monitor : Monitor
+        The monitor that absorbs them.
+    lines : sequence of bytes
+        The lines, in order.
+
+    Returns
+    -------
+    list of Report
+        What `Monitor.read` would return for each line that was absorbed. Empty if this makes no
+        run faster, or if the first line is such a line; then the monitor has not changed, except
+        that it may know the header of a table.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.streams.together import read_together
+    >>> monitor = mdvpf.Monitor(mdvpf.Markov(n_symbols=2))
+    >>> [report.symbol for report in read_together(monitor, [b"1\n", b"0\n", b"two\n", b"1\n"])]
+    [1, 0]
+    """
+    reader = monitor.detector.reader
+    if not (monitor.format.reads_ahead and _may_run(monitor, reader)):
+        return []
+    events: list[Event] = []
+    try:
+        for line in lines:
+            event = monitor.format.parse(line)
+            if event is None:
+                break
+            _entry(monitor, reader, event)
+            events.append(event)
+    except (TypeError, ValueError):
+        pass  # the line after these events is for Monitor.read, which says what is wrong
+    reports = absorb_together(monitor, events) if len(events) > 1 else None
+    if reports is None:  # as keys end on the way
+        return [report for report in map(monitor.absorb, events) if report is not None]
+    return reports
+
+
 def _may_run(monitor: Monitor, reader: Predictor) -> bool:
     """Return whether an event can be predicted before the one before is judged."""
     vocabulary = reader.vocabulary
@@ -101,27 +153,31 @@ def _ends_keys(reader: Predictor, keys: Sequence[Label | None]) -> bool:
 
 def _stream(monitor: Monitor, reader: Predictor, events: Sequence[Event]) -> Stream | None:
     """Return events as a stream; None if one is malformed or ends a sequence."""
-    symbols: list[int] = []
-    keys: list[Label | None] = []
-    times: list[float] = []
     try:
-        for event in events:
-            if event.no_symbol or event.ends:
-                return None
-            label = event.symbol
-            symbols.append(MISSING if label is None else monitor._texts.symbol(label, reader))
-            keys.append(read_key("key", event.key))
-            times.append(math.nan if event.time is None else read_time("time", event.time))
-        if any(key is not None for key in keys):
-            reader._check_keys()
+        entries = [_entry(monitor, reader, event) for event in events]
     except (TypeError, ValueError):
         return None
+    symbols = [symbol for symbol, _, _ in entries]
+    keys = [key for _, key, _ in entries]
+    times = [time for _, _, time in entries]
     return Stream(
         np.array(symbols, dtype=np.int32),
         np.full(len(symbols), NONE_ENDS, dtype=np.int32),
         keys=None if all(key is None for key in keys) else keys,
         times=None if all(map(math.isnan, times)) else np.array(times),
     )
+
+
+def _entry(monitor: Monitor, reader: Predictor, event: Event) -> tuple[int, Label | None, float]:
+    """Return the symbol, key and time of an event; raise if it is malformed or ends a sequence."""
+    if event.no_symbol or event.ends:
+        raise ValueError("the event ends a sequence")
+    label = event.symbol
+    symbol: int = MISSING if label is None else monitor._texts.symbol(label, reader)
+    key = read_key("key", event.key)
+    if key is not None:
+        reader._check_keys()
+    return symbol, key, math.nan if event.time is None else read_time("time", event.time)
 
 
 def _absorb(monitor: Monitor, events: Sequence[Event], stream: Stream) -> Iterator[Report]:

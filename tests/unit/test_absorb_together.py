@@ -11,9 +11,10 @@ import mdvpf
 from mdvpf.checkpoint.saveable import encoded
 from mdvpf.streams import together as module
 from mdvpf.streams.events import Event
+from mdvpf.streams.formats import make_format
 from mdvpf.streams.methods import make_predictor
 from mdvpf.streams.report import Report
-from mdvpf.streams.together import absorb_together
+from mdvpf.streams.together import absorb_together, read_together
 
 V = 5
 
@@ -156,3 +157,53 @@ def test_mixtures_that_do_not_report_states_are_left_alone() -> None:
     chains = mdvpf.Mixture([mdvpf.Markov(V), mdvpf.Markov(V, order=2)])
     for mixture in (chains, mdvpf.GeometricMixture([chains])):
         assert absorb_together(mdvpf.Monitor(mixture, n_expected=0), [Event(1)]) is None
+
+
+# --- Lines
+
+
+@pytest.mark.parametrize("last", [b"\n", b"x\n", b"5\n", b"\xff\n", b"4\n"])
+@pytest.mark.parametrize("n", [0, 1, 20])
+def test_lines_up_to_the_first_that_needs_care_of_its_own(last: bytes, n: int) -> None:
+    options = {"missing": "?", "end": "4"}
+    one, other = (
+        mdvpf.Monitor(mdvpf.Markov(V), format=make_format("lines", options)) for _ in range(2)
+    )
+    lines = [b"?\n" if i == 3 else b"%d\n" % (i % 4) for i in range(n)]
+    found = read_together(one, [*lines, last, b"1\n"])
+    assert list(map(repr, found)) == [repr(other.read(line)) for line in lines]
+    assert b"".join(encoded(one)) == b"".join(encoded(other))
+
+
+def test_lines_whose_keys_end_on_the_way_are_absorbed_one_by_one() -> None:
+    table = {"symbol": "x", "key": "u"}
+    one, other = (
+        mdvpf.Monitor(mdvpf.auto(V, 84, rng=0), format=make_format("csv", table), max_keys=2)
+        for _ in range(2)
+    )
+    lines = [b"%d,k%d\n" % (i % V, i % 3) for i in range(12)]
+    assert read_together(one, [b"x,u\n", *lines]) == []  # the header is no event
+    assert one.n_lines == 0
+    for monitor in (one, other):
+        assert monitor.read("x,u\n") is None
+    found = read_together(one, lines)
+    assert list(map(repr, found)) == [repr(other.read(line)) for line in lines]
+    assert b"".join(encoded(one)) == b"".join(encoded(other))
+
+
+@pytest.mark.parametrize("name", ["journal", "text"])
+def test_formats_that_learn_from_events_are_not_read_ahead(name: str) -> None:
+    if name == "text":
+        pytest.importorskip("drain3")
+    form = make_format(name, {"symbol": "PRIORITY"} if name == "journal" else {})
+    monitor = mdvpf.Monitor(mdvpf.Markov(V), format=form)
+    before = b"".join(encoded(monitor))
+    line = b'{"__CURSOR": "s=1", "PRIORITY": "1"}\n'
+    assert read_together(monitor, [line, line]) == []
+    assert b"".join(encoded(monitor)) == before
+
+
+def test_predictors_that_gain_nothing_are_left_alone() -> None:
+    monitor = mdvpf.Monitor(mdvpf.Markov(None))  # of an open alphabet
+    assert read_together(monitor, [b"0\n", b"1\n"]) == []
+    assert monitor.n_lines == 0

@@ -33,6 +33,9 @@ class LineFormat(ABC):
         The options that the format accepts.
     fields : Fields
         The options that all formats of records share.
+    reads_ahead : bool
+        Whether a line may be parsed before the lines above it are absorbed: events do not change
+        the state.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class LineFormat(ABC):
     name: ClassVar[str]
     takes: ClassVar[tuple[str, ...]] = FIELD_OPTIONS
     needs_symbol: ClassVar[bool] = True
+    reads_ahead: ClassVar[bool] = False
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         check_options(self.name, self.takes, options)

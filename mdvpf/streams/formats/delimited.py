@@ -33,6 +33,7 @@ class Csv(LineFormat):
 
     name = "csv"
     takes = (*FIELD_OPTIONS, "delimiter")
+    reads_ahead = True
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)

@@ -27,6 +27,7 @@ class JsonLines(LineFormat):
     """
 
     name = "json"
+    reads_ahead = True
 
     def parse(self, line: bytes) -> Event | None:
         """Return the event of a line."""

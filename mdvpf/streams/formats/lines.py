@@ -23,6 +23,7 @@ class Lines(LineFormat):
     name = "lines"
     takes = ("missing", "end")
     needs_symbol = False
+    reads_ahead = True
 
     def parse(self, line: bytes) -> Event | None:
         """Return the event of a line."""
