@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ def write_math(writer: Any, node: nodes.math | nodes.math_block) -> None:
         logging.getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
         raise nodes.SkipNode from error
     formula = formula.replace("<mo>&ApplyFunction;</mo>", '<mspace width="0.1667em"></mspace>')
+    if not is_block:  # braces must not stretch a line of text
+        formula = re.sub(r"<mo>([{}])</mo>", r'<mo stretchy="false">\1</mo>', formula)
     writer.body.append(f"<div>{formula}</div>" if is_block else formula)
     raise nodes.SkipNode
 
