@@ -7,7 +7,7 @@ dates, so that the same lines give the same files.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,7 @@ STYLE_OF = {
     "auto": 9,
     "PitmanYorTree": 5,  # never together with the generator
     "SoftHMM": 9,  # never together with auto
+    "hmmlearn": 6,  # never together with Markov chains
 }
 MARKERS_A_LINE = 8
 
@@ -114,16 +115,18 @@ def figure(panels: Sequence[Panel], title: str, columns: int = 3) -> Figure:
         handles.values(),
         handles.keys(),
         loc="outside lower center",
-        ncols=_legend_columns(len(handles), int(width / 1.7)),
+        ncols=_legend_columns(handles, width),
         handlelength=4,
     )
     return result
 
 
-def _legend_columns(n: int, most: int) -> int:
-    """Return the number of columns that fills the rows evenly."""
-    rows = -(-n // most)
-    return -(-n // rows)
+def _legend_columns(labels: Collection[str], width: float) -> int:
+    """Return the number of columns that fit into the width in inches and fill the rows evenly."""
+    longest = max(map(len, labels))
+    column_width = 1.7 + 0.1 * max(0, longest - len("OptimalResampling"))
+    rows = -(-len(labels) // int(width / column_width))
+    return -(-len(labels) // rows)
 
 
 def _marked(line: Line, i: int, panel: Panel) -> list[int]:
