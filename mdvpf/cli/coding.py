@@ -33,8 +33,8 @@ def compress(
     """Compress a file: integers separated by white space, or any bytes.
 
     The default mixture predicts every symbol from those before it, and a symbol of probability p
-    takes -log2 p bits. This takes some milliseconds a symbol. Decompression needs the same platform
-    and the same version: another one refuses the file.
+    takes -log2 p bits. Decompression needs the same platform and the same version: another one
+    refuses the file.
 
     For example:
 

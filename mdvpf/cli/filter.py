@@ -154,9 +154,9 @@ def filter_stream(
     predictive, its surprise, whether that is an alarm and why, the mean number of states, and the
     three symbols that were predicted to be likeliest.
 
-    The default method is auto, a mixture of many filters, chains and trees without settings to
-    choose. It takes some milliseconds a symbol. --method names a single method: a filter takes the
-    hyper-parameters and the options of its algorithm; a chain or a tree takes --beta.
+    The default method is auto, a mixture of trees, chains, learners of automata and filters
+    without settings to choose. --method names a single method: a filter takes the hyper-parameters
+    and the options of its algorithm; a chain or a tree takes --beta.
 
     After SIGTERM, SIGHUP or Ctrl-C the command absorbs the lines that it has read, writes a
     checkpoint and exits. To continue, add --resume to the same command. A FILE continues after the

@@ -39,8 +39,8 @@ ParticlesInAll = Annotated[
     typer.Option(
         "--particles",
         "-K",
-        help="Number of particles. auto divides them among its filters and needs 84 or more. "
-        "\\[default: 8,400 for auto, 1,000 for a single filter]",
+        help="Number of particles. auto divides them among its filters and needs 4 or more. "
+        "\\[default: 160 for auto, 1,000 for a single filter]",
     ),
 ]
 Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
