@@ -44,6 +44,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", FILTERS)
 @pytest.mark.parametrize(("stream", "setting"), CASES)
 def test_enough_particles_have_the_marginal_likelihood(
@@ -51,11 +52,11 @@ def test_enough_particles_have_the_marginal_likelihood(
 ) -> None:
     rule, model = rule_and_model(stream, setting)
     observations = STREAMS[stream][1]
-    n = 5 if kind == "reference" else 7
+    assert len(observations) == 7
     pf = FILTERS[kind](model, mdvpf.VPA(), ENOUGH)
-    for observation in observations[:n]:
+    for observation in observations:
         pf.update(observation)
-    exact = log_evidence(rule, [observations[:n]])
+    exact = log_evidence(rule, [observations])
     tolerance = 1e-5 if kind == "core" and setting in FADING else 1e-9
     assert pf.log_evidence == pytest.approx(exact, rel=0, abs=tolerance)
 
@@ -89,6 +90,7 @@ def test_keys_share_statistics_and_keep_their_positions(stream: str, setting: st
     assert pf.log_evidence == pytest.approx(log_evidence(rule, events), rel=0, abs=tolerance)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "algorithm",
     [
@@ -101,7 +103,7 @@ def test_keys_share_statistics_and_keep_their_positions(stream: str, setting: st
 )
 @pytest.mark.parametrize("stream", ["gaussian", "poisson"])
 def test_mean_evidence_over_seeds_is_the_marginal_likelihood(stream: str, algorithm: Any) -> None:
-    n_seeds = 600
+    n_seeds = 5_000
     rule, model = rule_and_model(stream, "plain")
     observations = STREAMS[stream][1][:5]
     estimates = np.empty(n_seeds)
@@ -111,5 +113,5 @@ def test_mean_evidence_over_seeds_is_the_marginal_likelihood(stream: str, algori
         estimates[seed] = math.exp(pf.log_evidence)
     exact = evidence(rule, [observations])
     standard_error = estimates.std(ddof=1) / math.sqrt(n_seeds)
-    assert 0.0 < standard_error < 0.15 * exact
+    assert 0.0 < standard_error < 0.05 * exact
     assert estimates.mean() == pytest.approx(exact, rel=0, abs=4.0 * standard_error)
