@@ -30,14 +30,17 @@ MAX_STATES = 50  # of a filter
 _LEAST_BYTES = 10_000_000
 _TREE_PART = 0.5
 _RECALL_PART = 0.15
+_SHALLOW_PART = 0.03  # for the shallow tree in the second `Recall`
 _KEYS_PART = 0.25
+_MARGIN = 2.0  # nats, of `Recall`
 _N_COPIES = 15  # copies of the tree in `Recall`: six slots twice, a newcomer and two backups
 _BYTES_OF_NODE = 200  # bytes of a tree at the limit for each node, with its entries
 _ENTRIES_OF_NODE = 2
 # Measured bytes of the position of a key.
 _BYTES_OF_KEY = 3_000  # in trees, chains and filters
-_BYTES_OF_KEY_IN_LEARNER = 2_000
-_BYTES_OF_KEY_IN_RECALL = 45_000
+_BYTES_OF_KEY_IN_SEED = 1_400  # of `SoftHMM`
+_BYTES_OF_KEY_IN_RECALL = 3_000  # in all copies of a tree
+_BYTES_OF_KEY_IN_RECALL_SEED = 11_500  # in all copies of a `SoftHMM`
 _LARGE_ALPHABET = 200  # for tables over pairs of symbols, or of states and symbols
 _HUGE_ALPHABET = 5_000  # for more than a few distributions
 
@@ -83,19 +86,22 @@ class _Budget(NamedTuple):
         Number of filters.
     particles : float
         Factor on their particles.
-    n_learners : int
-        Number of `SoftHMM` of each kind.
+    n_seeds : int
+        Seeds of each `SoftHMM`.
+    n_recall_seeds : int
+        Seeds of the `SoftHMM` in `Recall`; if there are several, it is mixed with a tree.
     """
 
     n_filters: int
     particles: float
-    n_learners: int
+    n_seeds: int
+    n_recall_seeds: int
 
 
 _BUDGETS = {
-    "fast": _Budget(1, 0.4, 1),
-    "default": _Budget(4, 1.0, 2),
-    "best": _Budget(4, 4.0, 4),
+    "fast": _Budget(1, 0.4, 1, 1),
+    "default": _Budget(4, 1.0, 8, 4),
+    "best": _Budget(4, 4.0, 16, 4),
 }
 
 
@@ -118,8 +124,9 @@ def auto(
     - Pitman-Yor trees of depths 0 to 7, discounts 0.5 and 0.8, strengths 0.3 and 2, on one tree
       of counts;
     - Markov chains of order 0, with and without decay, and one of order 1 with decay;
-    - `SoftHMM`, Mealy and Moore machines, two of each with different seeds;
-    - `Recall`, which keeps a copy of a small mixture for each regime;
+    - `SoftHMM`, a Mealy and a Moore machine with eight seeds each;
+    - `Recall`, which keeps a copy of a predictor for each regime: one of a tree mixed with a
+      `SoftHMM`, one of a tree of depth 2;
     - filters: OptimalResampling with a half-life of 100 symbols, MD-VPA, OptimalResampling with
       ``forget=4`` as a Moore and as a Mealy machine.
 
@@ -137,11 +144,11 @@ def auto(
     n_particles : int, optional
         Largest total number of particles of all filters; by default it depends on the budget.
     budget : {"fast", "default", "best"}, default "default"
-        Time for a symbol: "fast" has one small filter, half the learners and no `Recall`; "best"
-        has four times the particles and twice the learners.
+        Time for a symbol: "fast" has one small filter and one seed of each `SoftHMM`; "best" has
+        four times the particles and twice the seeds.
     max_bytes : int, default 200,000,000
-        Approximate limit of the memory, at least 10 million. It also sets `max_keys`: 892 with the
-        defaults, 7,142 with the budget "fast". You can set `max_keys` of the predictor to another
+        Approximate limit of the memory, at least 10 million. It also sets `max_keys`: 645 with the
+        defaults, 2,145 with the budget "fast". You can set `max_keys` of the predictor to another
         number, or to None for no limit.
     version : {2, 1}, default 2
         1 is the mixture of version 0.1, for comparison: 84 filters, chains and context trees. It
@@ -188,11 +195,11 @@ def auto(
     if baselines:
         members += _trees(n_symbols, max_bytes)
     members += _learners(n_symbols, budget, generator)
-    if baselines and budget != "fast":
-        members += _recall(n_symbols, max_bytes, generator)
+    if baselines:
+        members += _recalls(n_symbols, budget, max_bytes, generator)
     members += _filters(n_symbols, budget, n_particles, max_states, generator)
     mixture = GeometricMixture(members, n_threads=n_threads)
-    mixture.max_keys = _max_keys(members, max_bytes)
+    mixture.max_keys = _max_keys(members, _BUDGETS[budget], max_bytes)
     mixture.recipe = {
         "name": "auto",
         "version": 2,
@@ -205,17 +212,18 @@ def auto(
     return mixture
 
 
-def _max_keys(members: Sequence[Predictor], max_bytes: int) -> int:
+def _max_keys(members: Sequence[Predictor], budget: _Budget, max_bytes: int) -> int:
     """Return the number of keys that fit into their share of `max_bytes`."""
-    bytes_of_key = _BYTES_OF_KEY
-    bytes_of_key += _BYTES_OF_KEY_IN_LEARNER * sum(isinstance(each, SoftHMM) for each in members)
-    bytes_of_key += _BYTES_OF_KEY_IN_RECALL * sum(isinstance(each, Recall) for each in members)
+    n_seeds = sum(each.n_seeds for each in members if isinstance(each, SoftHMM))
+    bytes_of_key = _BYTES_OF_KEY + _BYTES_OF_KEY_IN_SEED * n_seeds
+    if any(isinstance(each, Recall) for each in members):
+        bytes_of_key += 2 * _BYTES_OF_KEY_IN_RECALL
+        bytes_of_key += _BYTES_OF_KEY_IN_RECALL_SEED * budget.n_recall_seeds
     return int(_KEYS_PART * max_bytes) // bytes_of_key
 
 
 def _trees(n_symbols: int | None, max_bytes: int) -> list[Predictor]:
     """Return the tree of contexts, and chains that forget."""
-    max_nodes = int(_TREE_PART * max_bytes) // _BYTES_OF_NODE
     depths: tuple[int, ...] = tuple(range(8))
     strengths: tuple[float, ...] = (0.3, 2.0)
     if n_symbols is None or n_symbols > _LARGE_ALPHABET:
@@ -223,14 +231,7 @@ def _trees(n_symbols: int | None, max_bytes: int) -> list[Predictor]:
     if n_symbols is not None and n_symbols > _HUGE_ALPHABET:
         depths = (0, 1, 2, 4)
     found: list[Predictor] = [
-        PitmanYorMixture(
-            n_symbols,
-            depths,
-            (0.5, 0.8),
-            strengths,
-            max_nodes=max_nodes,
-            max_entries=_ENTRIES_OF_NODE * max_nodes,
-        )
+        _tree(n_symbols, depths, (0.5, 0.8), strengths, _TREE_PART * max_bytes)
     ]
     if n_symbols is None:
         return [*found, Markov(None, order=0), Markov(None, order=0, decay=0.95)]
@@ -241,34 +242,52 @@ def _trees(n_symbols: int | None, max_bytes: int) -> list[Predictor]:
     return found
 
 
+def _tree(
+    n_symbols: int | None,
+    depths: Sequence[int],
+    discounts: Sequence[float],
+    strengths: Sequence[float],
+    n_bytes: float,
+) -> PitmanYorMixture:
+    """Return trees on one tree of counts that takes about `n_bytes`."""
+    max_nodes = int(n_bytes) // _BYTES_OF_NODE
+    return PitmanYorMixture(
+        n_symbols,
+        depths,
+        discounts,
+        strengths,
+        max_nodes=max_nodes,
+        max_entries=_ENTRIES_OF_NODE * max_nodes,
+    )
+
+
 def _learners(n_symbols: int | None, budget: str, generator: Any) -> list[Predictor]:
     """Return the learners of automata."""
     if n_symbols is None or n_symbols > _HUGE_ALPHABET:
         return []
     machines = ["moore"] if n_symbols > _LARGE_ALPHABET else ["mealy", "moore"]
+    n_seeds = _BUDGETS[budget].n_seeds
     return [
-        SoftHMM(n_symbols, machine=machine, rng=int(generator.integers(2**63)))
+        SoftHMM(n_symbols, machine=machine, rng=int(generator.integers(2**63)), n_seeds=n_seeds)
         for machine in machines
-        for _ in range(_BUDGETS[budget].n_learners)
     ]
 
 
-def _recall(n_symbols: int | None, max_bytes: int, generator: Any) -> list[Predictor]:
-    """Return the learner of returning regimes, unless the alphabet is open or large."""
+def _recalls(
+    n_symbols: int | None, budget: str, max_bytes: int, generator: Any
+) -> list[Predictor]:
+    """Return the learners of returning regimes, unless the alphabet is open or large."""
     if n_symbols is None or n_symbols > _LARGE_ALPHABET:
         return []
-    max_nodes = int(_RECALL_PART * max_bytes / _N_COPIES) // _BYTES_OF_NODE
-    tree = PitmanYorMixture(
-        n_symbols,
-        range(6),
-        (0.5, 0.8),
-        (0.3, 2.0),
-        max_nodes=max_nodes,
-        max_entries=_ENTRIES_OF_NODE * max_nodes,
-    )
+    n_seeds = _BUDGETS[budget].n_recall_seeds
     seed = int(generator.integers(2**63))
-    learner = SoftHMM(n_symbols, n_states=20, lag=4, rng=seed, n_seeds=4)
-    return [Recall(GeometricMixture([tree, learner]))]
+    template: Predictor = SoftHMM(n_symbols, n_states=20, lag=4, rng=seed, n_seeds=n_seeds)
+    if n_seeds > 1:
+        n_bytes = _RECALL_PART * max_bytes / _N_COPIES
+        tree = _tree(n_symbols, range(6), (0.5, 0.8), (0.3, 2.0), n_bytes)
+        template = GeometricMixture([tree, template])
+    shallow = _tree(n_symbols, [2], [0.5], [2.0], _SHALLOW_PART * max_bytes / _N_COPIES)
+    return [Recall(each, margin=_MARGIN) for each in (template, shallow)]
 
 
 def _filters(
