@@ -304,17 +304,19 @@ class Predictive:
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         for part in self._parts(len(points)):
-            if self._compiled is not None:
-                logs = log_weights + self._compiled.log_predictive(points[part], self._statistics)
-            else:
-                logs = log_weights + sum(
-                    column.logpdf(points[part, i]) for i, column in enumerate(self._columns)
-                )
+            logs = log_weights + self.component_logpdf(points[part])
             largest = logs.max(axis=1)
             shift = np.where(np.isfinite(largest), largest, 0.0)
             with np.errstate(divide="ignore"):
                 found[part] = shift + np.log(np.exp(logs - shift[:, np.newaxis]).sum(axis=1))
         return found.reshape(shape)[()]
+
+    def component_logpdf(self, points: Floats) -> Floats:
+        """Return the log density of each component, shape (points, components)."""
+        if self._compiled is not None:
+            return self._compiled.log_predictive(points, self._statistics)
+        columns = enumerate(self._columns)
+        return sum((column.logpdf(points[:, i]) for i, column in columns), start=np.zeros(()))
 
     def pdf(self, x: ArrayLike) -> Any:
         """Return the density of observations, or the probability of counts and symbols."""
