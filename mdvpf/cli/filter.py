@@ -61,7 +61,8 @@ def filter_stream(
         str | None,
         typer.Option(
             help="The lines are numbers: gaussian (measurements) or poisson (counts), by a single "
-            "filter, MD-VPA unless --method names another."
+            "filter, MD-VPA unless --method names another. Alarms have a fixed share unless "
+            "--false-incidents is given."
         ),
     ] = None,
     prior: Annotated[

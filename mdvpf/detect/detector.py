@@ -109,7 +109,7 @@ class SurpriseDetector(Judging):
         blocks by default.
     trace : int, optional
         With `false_incidents`: the number of last symbols that are kept to explain incidents, in
-        some 44 bytes each. 5,000 by default.
+        some 44 bytes each (over numbers, 16 more for each number). 5,000 by default.
 
     Examples
     --------

@@ -343,6 +343,7 @@ def _strangest(inside: TraceWindow, n: int) -> tuple[StrangeObservation, ...]:
     """Return the observations that contribute most to the judged level."""
     seen = np.flatnonzero(inside.symbol != MISSING)
     excess = np.where(np.isfinite(inside.excess), inside.excess, inside.surprise)
+    excess = np.nan_to_num(excess)
     order = seen[np.argsort(-excess[seen], kind="stable")][:n]
     return tuple(
         StrangeObservation(
