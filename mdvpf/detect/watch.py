@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mdvpf import checkpoint
 from mdvpf._support import validate
-from mdvpf.detect.calibration import PER, Rate
+from mdvpf.detect.calibration import LARGEST_VALUE, PER, Rate
 from mdvpf.detect.expectation import Expectation
 from mdvpf.detect.explanation import Explanation, explain
 from mdvpf.detect.incidents import COOLDOWN_BLOCKS, Incident, IncidentRule, Verdict
@@ -107,7 +107,9 @@ class IncidentWatch:
         entropy, likeliest, probability, values = expected
         excess = 0.0
         if not missing:
-            clipped = max(min(surprise, LARGEST), -LARGEST)
+            # The surprise of an observation is a sum over its numbers, of which there may be many.
+            limit = LARGEST if numbers is None else LARGEST_VALUE
+            clipped = max(min(surprise, limit), -limit)
             excess = clipped if math.isnan(entropy) else clipped - entropy
             excess = excess if math.isnan(ratio) else ratio
             if numbers is None:

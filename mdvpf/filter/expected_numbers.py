@@ -54,25 +54,27 @@ def expected_numbers(predictive: Predictive) -> ExpectedNumbers:
     ((3.0, 0.0), 3.0)
     """
     predictive._check_built_in("expected_numbers")
-    weights, entropy, values = predictive._raw, 0.0, []
+    weights, columns = predictive._raw, predictive._columns
     # Sums that are rounded once do not depend on the order of the components.
     total = math.fsum(weights.tolist())
-    for column in predictive._columns:
-        if column.channel.kind == GAUSSIAN:
-            each = _student_entropy(column.df, column.scale)
-            value = math.fsum((weights * column.loc).tolist()) / total
-        elif column.channel.kind == CATEGORICAL:
+    real = [column for column in columns if column.channel.kind == GAUSSIAN]
+    each = np.zeros(len(weights))  # the entropy of each component
+    if real:  # all at once, as there may be many
+        df, scale = (np.concatenate([getattr(c, name) for c in real]) for name in ("df", "scale"))
+        each += _student_entropy(df, scale).reshape(len(real), -1).sum(axis=0)
+    values = []
+    for column in columns:
+        if column.channel.kind == CATEGORICAL:
             logs = np.log(np.where(column.table > 0.0, column.table, 1.0))
-            each = -(column.table * logs).sum(axis=1)
+            each -= (column.table * logs).sum(axis=1)
             masses = (weights[:, np.newaxis] * column.table).T.tolist()
-            value = float(np.argmax([math.fsum(mass) for mass in masses]))
-        else:
-            mean, variance = column.moments()
-            each = _count_entropy(variance)
-            value = math.fsum((weights * mean).tolist()) / total
-        entropy += math.fsum((weights * each).tolist()) / total
-        values.append(value)
-    return ExpectedNumbers(entropy, tuple(values))
+            values.append(float(np.argmax([math.fsum(mass) for mass in masses])))
+            continue
+        centre = column.loc if column.channel.kind == GAUSSIAN else column.moments()[0]
+        if column.channel.kind != GAUSSIAN:
+            each += _count_entropy(column.moments()[1])
+        values.append(math.fsum((weights * centre).tolist()) / total)
+    return ExpectedNumbers(math.fsum((weights * each).tolist()) / total, tuple(values))
 
 
 def _count_entropy(variance: Floats) -> Floats:

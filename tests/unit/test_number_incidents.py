@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf.detect.expectation import UNKNOWN
+from mdvpf.detect.expectation import UNKNOWN, Expectation
 from mdvpf.detect.explanation import Explanation
 from mdvpf.detect.number_explanation import NumberExplanation, explain_numbers
-from mdvpf.detect.sides import Loops
+from mdvpf.detect.sides import SIDES, Loops
 from mdvpf.detect.trace import Trace
 from mdvpf.detect.watch import IncidentWatch
 from mdvpf.filter.expected_numbers import expected_numbers
@@ -237,6 +237,17 @@ def test_only_repetitions_without_a_real_number_are_limited_by_their_surprise(
     for _ in range(11):  # ten repetitions of 0.1 nats
         watch.note(0, None, 0.1, UNKNOWN, math.nan, False, row)
     assert watch.rule.sums.repeated == pytest.approx(repeats, rel=1e-9)
+
+
+def test_the_excess_over_a_large_entropy_of_many_numbers_is_not_cut_off() -> None:
+    family = mdvpf.Gaussian(4000)
+    settings: dict[str, Any] = {"false_incidents": 1.0, "per": "symbols", "sides": SIDES}
+    watch = IncidentWatch.of(
+        block=100, memory=100, warm_up=5, cooldown=None, trace=None, family=family, **settings
+    )
+    expected = Expectation(5600.0, -1, math.nan, (0.0,) * 4000)
+    watch.note(0, None, 5612.0, expected, math.nan, False, np.zeros(4000))
+    assert watch.rule.sums.excess == watch.rule.sums.largest == 12.0
 
 
 # -- the same from any side
