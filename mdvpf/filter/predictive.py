@@ -192,6 +192,7 @@ class Predictive:
     """
 
     def __init__(self, family: NumberFamily, weights: Floats, statistics: Floats) -> None:
+        self._raw = weights  # in the order of the rows of the core, which a file does not keep
         self.weights = weights / weights.sum()
         self._columns: list[_Column] = []
         channels = channels_of(family)
@@ -219,6 +220,7 @@ class Predictive:
         """
         found = object.__new__(cls)
         joined = np.concatenate([w * part.weights for w, part in zip(weights, parts, strict=True)])
+        found._raw = np.concatenate([w * part._raw for w, part in zip(weights, parts, strict=True)])
         found.weights = joined / joined.sum()
         found._n_dims, found._compiled = parts[0]._n_dims, None
         for part in parts:
@@ -264,7 +266,7 @@ class Predictive:
         self._check_built_in("marginal")
         i = validate.integer("i", i, low=0, high=self.n_dims - 1)
         found = object.__new__(type(self))
-        found.weights, found._columns = self.weights, [self._columns[i]]
+        found._raw, found.weights, found._columns = self._raw, self.weights, [self._columns[i]]
         found._n_dims, found._compiled = 1, None
         return found
 
@@ -302,17 +304,19 @@ class Predictive:
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         for part in self._parts(len(points)):
-            if self._compiled is not None:
-                logs = log_weights + self._compiled.log_predictive(points[part], self._statistics)
-            else:
-                logs = log_weights + sum(
-                    column.logpdf(points[part, i]) for i, column in enumerate(self._columns)
-                )
+            logs = log_weights + self.component_logpdf(points[part])
             largest = logs.max(axis=1)
             shift = np.where(np.isfinite(largest), largest, 0.0)
             with np.errstate(divide="ignore"):
                 found[part] = shift + np.log(np.exp(logs - shift[:, np.newaxis]).sum(axis=1))
         return found.reshape(shape)[()]
+
+    def component_logpdf(self, points: Floats) -> Floats:
+        """Return the log density of each component, shape (points, components)."""
+        if self._compiled is not None:
+            return self._compiled.log_predictive(points, self._statistics)
+        columns = enumerate(self._columns)
+        return sum((column.logpdf(points[:, i]) for i, column in columns), start=np.zeros(()))
 
     def pdf(self, x: ArrayLike) -> Any:
         """Return the density of observations, or the probability of counts and symbols."""

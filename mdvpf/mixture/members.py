@@ -24,7 +24,7 @@ from mdvpf._support.interrupts import interrupts_held
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.restart import Restart
 from mdvpf.model import NumberFamily, channels_of
-from mdvpf.predictor import N_FIELDS, Predictor, Step, Stream
+from mdvpf.predictor import MISSING, N_FIELDS, NONE_ENDS, Label, Predictor, Step, Stream
 from mdvpf.predictor.keys import KeyTable
 
 _N_STEP = len(Step._fields)
@@ -128,6 +128,19 @@ class Combined(Predictor):
                 member._check_keys()
             except TypeError as error:
                 raise TypeError(f"members[{i}]: {error}") from None
+
+    def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Step:
+        """Absorb a validated observation, as a run over one observation."""
+        code = np.array([MISSING if np.isnan(row).all() else 0], dtype=np.int32)
+        keys: list[Label | None] | None = None if key is None else [key]
+        none_ends = np.full(1, NONE_ENDS, dtype=np.int32)
+        stream = Stream(code, none_ends, None, keys, None, row[np.newaxis])
+        found = self._result(self._run_keyed(stream, lambda n: None))
+        fields = (found.log_predictive, found.mean_states, found.ess)
+        log_predictive, mean_states, ess = (float(field[0]) for field in fields)
+        return Step(
+            log_predictive, mean_states, ess, int(found.n_particles[0]), float(found.discarded[0])
+        )
 
 
 class Members:

@@ -117,6 +117,46 @@ def split_observations(family: NumberFamily, rows: Observations) -> Any:
     )
 
 
+Row = tuple[float | None, ...]
+"""The numbers of an observation, None where one is missing: it is hashable and equals its like."""
+
+
+def row_of(numbers: Observations) -> Row:
+    """Return the numbers of an observation as a tuple that can be compared exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.model.observations import row_of
+    >>> row_of(np.array([0.5, np.nan, -0.0]))
+    (0.5, None, 0.0)
+    """
+    # Adding 0.0 turns -0.0 into 0.0.
+    return tuple(None if each != each else each + 0.0 for each in numbers.tolist())
+
+
+def observation_of(family: NumberFamily, row: Row) -> Any:
+    """Return a row in the form that `update` accepts for a family.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model.observations import observation_of
+    >>> observation_of(mdvpf.Product(mdvpf.Gaussian(2), mdvpf.Categorical(3)), (0.5, None, 2.0))
+    ((0.5, None), 2)
+    """
+    parts = family.families if isinstance(family, Product) else (family,)
+    entries: list[Any] = []
+    for part in parts:
+        width = len(channels_of(part))
+        found, row = row[:width], row[width:]
+        if isinstance(part, Categorical):
+            entries.append(None if found[0] is None else int(found[0]))
+        else:
+            entries.append(found[0] if width == 1 else found)
+    return tuple(entries) if isinstance(family, Product) else entries[0]
+
+
 # ---- one value ------------------------------------------------------------------------------
 
 
