@@ -2,13 +2,14 @@
 
 A component of the mixture is a row of statistics that a state of one or more particles holds. Its
 weight is the probability that the next observation comes from such a state. Given the component,
-each number of an observation is Student's t, negative binomial or categorical.
+each number of an observation is Student's t, negative binomial or categorical; the numbers of a
+`CompiledEmission` are in `compiled_columns.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.extras import needed
+from mdvpf.filter.compiled_columns import Columns, CompiledColumns, JoinedColumns
+from mdvpf.filter.uniforms import restored_on_error
 from mdvpf.model import Channel, CompiledEmission, NumberFamily, channels_of
 from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
@@ -46,9 +49,12 @@ def _stats() -> Any:
 class _Column:
     """The distributions of one number of an observation, one for each component."""
 
+    n_dims = 1
+
     def __init__(self, channel: Channel, statistics: Floats) -> None:
         self.channel = channel
         self.is_discrete = channel.kind != GAUSSIAN
+        self.is_bounded = channel.kind == CATEGORICAL
         n = statistics[:, 0]
         if channel.kind == GAUSSIAN:
             m0, kappa0, a0, b0 = channel.parameters
@@ -76,6 +82,10 @@ class _Column:
                 value = np.concatenate([vars(column)[name] for column in columns])
             setattr(found, name, value)
         return found
+
+    def marginal(self, i: int) -> _Column:
+        """Return the distribution of one number: this one."""
+        return self
 
     def logpdf(self, x: Floats) -> Floats:
         """Return log densities, shape (n, components); 0 where x is missing."""
@@ -158,6 +168,14 @@ class _Column:
         return found
 
 
+def _joined(columns: Sequence[Columns], sizes: Sequence[int]) -> Columns:
+    """Return the components of several distributions of the same numbers."""
+    built_in = [column for column in columns if isinstance(column, _Column)]
+    if len(built_in) == len(columns):
+        return _Column.joined(built_in)
+    return JoinedColumns(columns, sizes)
+
+
 class Predictive:
     """The distribution of the next observation of a filter over numbers: a mixture.
 
@@ -165,7 +183,8 @@ class Predictive:
     are aliases of `ppf` and `rvs`. If an observation has several numbers, they are the last axis;
     the numbers of a product follow each other in the order of its families. Quantiles exist only
     for a single number: see `marginal`. `cdf`, `ppf`, `quantile` and `interval` need SciPy
-    (``mdvpf[numbers]``).
+    (``mdvpf[numbers]``), except for a `CompiledEmission`, for which they are computed from its
+    density, as are its moments and draws. If that does not integrate to 1, they raise an error.
 
     Parameters
     ----------
@@ -193,15 +212,12 @@ class Predictive:
 
     def __init__(self, family: NumberFamily, weights: Floats, statistics: Floats) -> None:
         self.weights = weights / weights.sum()
-        self._columns: list[_Column] = []
-        channels = channels_of(family)
-        self._n_dims = len(channels)
-        self._compiled = None
+        self._columns: list[Columns] = []
         if isinstance(family, CompiledEmission):
-            self._compiled, self._statistics = family, statistics
+            self._columns.append(CompiledColumns(family, statistics))
             return
         offset = 0
-        for channel in channels:
+        for channel in channels_of(family):
             part = statistics[:, offset : offset + channel.n_statistics]
             self._columns.append(_Column(channel, part))
             offset += channel.n_statistics
@@ -220,11 +236,10 @@ class Predictive:
         found = object.__new__(cls)
         joined = np.concatenate([w * part.weights for w, part in zip(weights, parts, strict=True)])
         found.weights = joined / joined.sum()
-        found._n_dims, found._compiled = parts[0]._n_dims, None
-        for part in parts:
-            part._check_built_in("a mixture")
+        sizes = [len(part.weights) for part in parts]
         found._columns = [
-            _Column.joined([part._columns[i] for part in parts]) for i in range(parts[0]._n_dims)
+            _joined(columns, sizes)
+            for columns in zip(*(part._columns for part in parts), strict=True)
         ]
         return found
 
@@ -234,20 +249,19 @@ class Predictive:
     @property
     def n_dims(self) -> int:
         """Numbers in an observation."""
-        return self._n_dims
+        return sum(column.n_dims for column in self._columns)
 
-    def _check_built_in(self, method: str) -> None:
-        """Raise if the family is custom: it defines a density and nothing else."""
-        if self._compiled is not None:
-            raise TypeError(
-                f"{method} is not available for {self._compiled!r}: a CompiledEmission defines "
-                "logpdf only"
-            )
+    def _with_points(self, points: Floats) -> Iterator[tuple[Columns, Floats]]:
+        """Yield columns, each with its numbers of every point; a single number as a vector."""
+        first = 0
+        for column in self._columns:
+            end = first + column.n_dims
+            yield column, points[:, first] if end == first + 1 else points[:, first:end]
+            first = end
 
     @property
     def is_discrete(self) -> bool:
         """Whether all numbers of an observation are counts or symbols."""
-        self._check_built_in("is_discrete")
         return all(column.is_discrete for column in self._columns)
 
     def marginal(self, i: int) -> Predictive:
@@ -261,11 +275,12 @@ class Predictive:
         >>> pf.predictive().marginal(1).mean()
         0.0
         """
-        self._check_built_in("marginal")
         i = validate.integer("i", i, low=0, high=self.n_dims - 1)
         found = object.__new__(type(self))
-        found.weights, found._columns = self.weights, [self._columns[i]]
-        found._n_dims, found._compiled = 1, None
+        owners = [(column, k) for column in self._columns for k in range(column.n_dims)]
+        column, k = owners[i]
+        found.weights = self.weights
+        found._columns = [column.marginal(k) if column.n_dims > 1 else column]
         return found
 
     # ---- densities -----------------------------------------------------------------------
@@ -302,12 +317,9 @@ class Predictive:
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         for part in self._parts(len(points)):
-            if self._compiled is not None:
-                logs = log_weights + self._compiled.log_predictive(points[part], self._statistics)
-            else:
-                logs = log_weights + sum(
-                    column.logpdf(points[part, i]) for i, column in enumerate(self._columns)
-                )
+            logs = log_weights + sum(
+                column.logpdf(x) for column, x in self._with_points(points[part])
+            )
             largest = logs.max(axis=1)
             shift = np.where(np.isfinite(largest), largest, 0.0)
             with np.errstate(divide="ignore"):
@@ -346,13 +358,12 @@ class Predictive:
         >>> float(pf.predictive().cdf(0.0))
         0.5
         """
-        self._check_built_in("cdf")
         points, shape = self._rows(x)
         found = np.empty(len(points))
         for part in self._parts(len(points)):
             product = np.ones((1, 1))
-            for i, column in enumerate(self._columns):
-                product = product * column.cdf(points[part, i])
+            for column, x in self._with_points(points[part]):
+                product = product * column.cdf(x)
             found[part] = product @ self.weights
         return np.minimum(found, 1.0).reshape(shape)[()]
 
@@ -363,13 +374,14 @@ class Predictive:
     # ---- moments -------------------------------------------------------------------------
 
     def _moments(self) -> tuple[Floats, Floats]:
-        self._check_built_in("mean and var")
         means, variances = [], []
         for column in self._columns:
-            mean, variance = column.moments()
-            total = self.weights @ mean
-            means.append(total)
-            variances.append(self.weights @ (variance + (mean - total) ** 2))
+            found = (values.reshape(len(values), -1).T for values in column.moments())
+            for mean, variance in zip(*found, strict=True):
+                with np.errstate(invalid="ignore"):
+                    total = self.weights @ mean
+                    means.append(total)
+                    variances.append(self.weights @ (variance + (mean - total) ** 2))
         return np.array(means), np.array(variances)
 
     def mean(self) -> Any:
@@ -409,7 +421,6 @@ class Predictive:
         >>> float(pf.predictive().ppf(0.9))
         3.0
         """
-        self._check_built_in("ppf")
         if self.n_dims > 1:
             raise ValueError(
                 f"quantiles of {self.n_dims} numbers are undefined: use marginal(i) for one number"
@@ -426,7 +437,7 @@ class Predictive:
         column = self._columns[0]
         if not 0.0 <= q <= 1.0:
             return math.nan
-        if q in (0.0, 1.0) and column.channel.kind != CATEGORICAL:
+        if q in (0.0, 1.0) and not column.is_bounded:
             lowest = -1.0 if column.is_discrete else -math.inf
             return lowest if q == 0.0 else math.inf
         low, high = column.bracket(q)
@@ -470,13 +481,14 @@ class Predictive:
         shape = () if size is None else size if isinstance(size, tuple) else (size,)
         n = math.prod(shape)
         sums = np.cumsum(self.weights)
-        drawn = np.searchsorted(sums, rng.random(n) * sums[-1], "right")
-        found = self._draw(np.minimum(drawn, len(sums) - 1), rng).reshape(*shape, self.n_dims)
+        with restored_on_error(rng):
+            drawn = np.searchsorted(sums, rng.random(n) * sums[-1], "right")
+            found = self._draw(np.minimum(drawn, len(sums) - 1), rng)
+        found = found.reshape(*shape, self.n_dims)
         return found[..., 0][()] if self.n_dims == 1 else found
 
     def _draw(self, which: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-        self._check_built_in("sample")
-        return np.stack([column.draw(which, rng) for column in self._columns], axis=-1)
+        return np.column_stack([column.draw(which, rng) for column in self._columns])
 
     def draw_each(self, rng: np.random.Generator) -> Floats:
         """Draw one observation from each component, ignoring the weights."""
