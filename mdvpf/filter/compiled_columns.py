@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf.filter._densities import update_each
-from mdvpf.filter.density_modes import LARGEST_COUNT, RowDensities
+from mdvpf.filter.density_modes import RowDensities
 from mdvpf.filter.density_tables import DensityTable
 from mdvpf.model import CompiledEmission
 
@@ -86,12 +86,13 @@ class CompiledColumns:
         """Return log densities, shape (n, components); missing numbers are NaN."""
         points = np.full((len(x), self._family.n_dims), np.nan)
         points[:, self._dims] = x.reshape(len(x), -1)
-        found = self._family.log_predictive(points, self._statistics)
+        can_be = np.isfinite(points)
         if self.is_discrete:
             with np.errstate(invalid="ignore"):
-                is_count = (points >= 0.0) & (points <= LARGEST_COUNT)
-                is_count &= points == np.floor(points)
-            found[~(is_count | np.isnan(points)).all(axis=1)] = -np.inf
+                can_be &= (points >= 0.0) & (points == np.floor(points))
+        whole = (can_be | np.isnan(points)).all(axis=1)
+        found = np.full((len(points), len(self._statistics)), -np.inf)
+        found[whole] = self._family.log_predictive(points[whole], self._statistics)
         return found
 
     # ---- one number ----------------------------------------------------------------------

@@ -24,10 +24,11 @@ from mdvpf.model.number_families import LARGEST_NUMBER
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LARGEST_COUNT = 2.0**53
+# Farther away the rounding of log gamma functions, 0.004 here, turns densities into noise.
+LARGEST_COUNT = 1e12
 _MOST_MODES = 8
 _NEGLIGIBLE = -42.0  # the log of a probability that is left out: 6e-19
-_LEAST_MODE = -20.0  # of a mode, 2e-9: far away, log gammas are so rounded that they have others
+_LEAST_MODE = -20.0  # the same for a mode, 2e-9: the rounding of a tail has local maxima too
 _IMPOSSIBLE = -1100.0  # the log of a probability that stays 0, however far a tail reaches
 _DROP = 0.5  # the log density falls by this within the width of a mode
 _SAME_SLOPE = 1e-3  # of log density against log distance, from one break point to the next
@@ -40,7 +41,7 @@ _REAL_GRID = np.concatenate([-(10.0 ** _EXPONENTS[::-1]), [0.0], 10.0**_EXPONENT
 _FINE = 10.0 ** np.arange(-6.0, 12.0, 0.01)
 _FINE_GRID = np.concatenate([-_FINE[::-1], [0.0], _FINE])
 _COUNT_GRID = np.concatenate(
-    [np.arange(17.0), np.floor(10.0 ** np.arange(1.25, 15.9, 0.125)), [LARGEST_COUNT]]
+    [np.arange(17.0), np.floor(10.0 ** np.arange(1.25, 11.9, 0.125)), [LARGEST_COUNT]]
 )
 # Distances of break points from a mode, in widths: twice as far each time, later four times.
 _DISTANCES = np.concatenate([2.0 ** np.arange(6), 4.0 ** np.arange(3, 490)])

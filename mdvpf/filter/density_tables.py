@@ -166,9 +166,11 @@ class _Integration:
             coefficients = values @ _TO_COEFFICIENTS.T
             series = coefficients @ _INTEGRAL.T * h[:, np.newaxis]
             weights = h[:, np.newaxis] * _GAUSS_WEIGHTS
-        away = (x - self._centre[row, np.newaxis]) / self._scale[row, np.newaxis]
-        parts = values * weights
-        sums = np.stack([parts.sum(1), (parts * away).sum(1), (parts * away * away).sum(1)], 1)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            away = (x - self._centre[row, np.newaxis]) / self._scale[row, np.newaxis]
+            first = values * weights
+            second = first * away
+            sums = np.stack([first.sum(1), second.sum(1), (second * away).sum(1)], 1)
         error = (np.abs(coefficients[:, -1]) + np.abs(coefficients[:, -2])) * h
         # A jump between an end and the next node shows at the end only.
         t = 1.0 - shift / h

@@ -223,7 +223,7 @@ def test_a_checkpoint_has_the_support_unless_it_is_real() -> None:
     assert b'"support"' in file and b'"support"' not in saved(poisson())
     twin: Any = mdvpf.ParticleFilter.load(io.BytesIO(file), emission=counts)
     assert twin.predictive().is_discrete
-    with pytest.raises(mdvpf.CheckpointError, match="support 'real'.*'counts'"):
+    with pytest.raises(mdvpf.CheckpointError, match=r"support 'real'.*'counts'"):
         mdvpf.ParticleFilter.load(io.BytesIO(file), emission=poisson())
     # A file from before there was a support may be of counts.
     old: Any = mdvpf.ParticleFilter.load(io.BytesIO(saved(poisson())), emission=counts)
@@ -235,7 +235,7 @@ def test_observations_of_a_family_of_counts_are_counts(wrong: float) -> None:
     pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=poisson(support="counts")))
     before = pf._core.snapshot()
     for absorb in (pf.update, lambda y: pf.run([y]), lambda y: pf.run(np.array([0.0, y]))):
-        with pytest.raises((TypeError, ValueError), match="symbol.*expected"):
+        with pytest.raises((TypeError, ValueError), match=r"symbol.*expected"):
             absorb(wrong)
     assert pf._core.snapshot() == before
     with pytest.raises(ValueError, match="support='natural'"):
