@@ -114,10 +114,11 @@ class _Integration:
         for halvings in range(_MOST_HALVINGS + 1):
             if self._density.is_discrete:
                 is_short = right - left <= _SINGLES + 0.5
+                if paired:
+                    is_short = is_short.reshape(-1, 2).all(axis=1).repeat(2)
                 self._singles(row[is_short], left[is_short], right[is_short])
                 row, left, right = row[~is_short], left[~is_short], right[~is_short]
                 parent = parent[:, ~is_short]
-                paired = False
             if len(row) == 0:
                 break
             cells, error, least = self._polynomials(row, left, right)

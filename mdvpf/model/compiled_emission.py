@@ -44,6 +44,10 @@ class CompiledEmission:
     failure, and must write finite numbers. A missing number is NaN. If all numbers are missing, the
     functions are not called.
 
+    `predictive()`, `sample` and `forecast` compute distribution functions, moments and draws from
+    the density, so it must integrate to 1. They also call `log_predictive` where no observation
+    is; there it may write minus infinity.
+
     With forgetting, the core decays the statistics that are sums of weights before either function
     reads them. Other statistics, such as means, do not decay; `fades` marks the ones that do.
     The how-to "Write an emission family of your own" shows families in Numba.

@@ -199,6 +199,34 @@ def test_a_predictive_agrees_with_the_built_in_one(kind: str) -> None:
     assert own.quantile(0.3) == own.ppf(0.3)
 
 
+def test_a_mean_of_1e8_with_a_variance_of_1_is_found() -> None:
+    prior = (1e8, 0.1, 2.0, 1.0)
+    y = 1e8 + np.random.default_rng(0).normal(size=50)
+    found = []
+    for family in (in_numba(prior), mdvpf.Gaussian(1, *prior)):
+        pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), mdvpf.VPA(), 20)
+        pf.run(y)
+        found.append(pf.predictive())
+    own, built_in = found
+    x = 1e8 + np.linspace(-4.0, 4.0, 33)
+    # Numbers of 1e8 are 1.5e-8 apart.
+    np.testing.assert_allclose(own.cdf(x), built_in.cdf(x), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(own.ppf(LEVELS[1:-1]), built_in.ppf(LEVELS[1:-1]), atol=1e-7)
+    assert own.mean() == pytest.approx(built_in.mean(), rel=1e-15)
+    assert own.var() == pytest.approx(built_in.var(), rel=1e-6)
+
+
+@pytest.mark.parametrize("statistics", [[1e4, 0.0], [10.0, 1e7], [1e5, 1e8]])
+def test_counts_of_every_size_have_their_distribution(statistics: list[float]) -> None:
+    found = of_rows(own_families.poisson(*POISSON), statistics)
+    built_in = Predictive(mdvpf.Poisson(*POISSON), np.ones(1), np.array([statistics]))
+    x = built_in.ppf(LEVELS)
+    # The family's log gamma functions are rounded: of 1e8, by 2e-7.
+    np.testing.assert_allclose(found.cdf(x), built_in.cdf(x), rtol=0, atol=1e-7)
+    assert found.mean() == pytest.approx(built_in.mean(), rel=1e-9)
+    assert found.var() == pytest.approx(built_in.var(), rel=1e-6)
+
+
 def test_functions_that_call_python_are_called() -> None:
     doubles = ctypes.POINTER(ctypes.c_double)
     to_status = ctypes.c_int
