@@ -6,8 +6,8 @@ outwards at growing distances until the rest is negligible. `density_tables.py` 
 the break points. Many densities, one for each row of statistics, are searched together.
 
 A scan cannot find a narrow density whose log is the same everywhere else, such as a uniform
-distribution on [1e8, 1e8 + 1]: log densities must grow towards a mode, or be positive on a range
-that a finer scan hits.
+distribution on [1e8, 1e8 + 1]: log densities must grow towards a mode, or belong to a range that a
+finer scan hits.
 """
 
 from __future__ import annotations
@@ -163,7 +163,10 @@ def _refined(
     place, found = _refine(density, row, low, place, high, found)
     below, above = (_width(density, row, place, found, side) for side in (-1.0, 1.0))
     modes = Modes(row, place, found, below, above)
-    modes = modes.kept((modes.log_mass >= _LEAST_MODE) | _is_pole(density, modes))
+    highest = np.full(len(density), -np.inf)
+    np.maximum.at(highest, row, modes.log_mass)
+    only = (modes.log_mass == highest[row]) & (found > _IMPOSSIBLE)
+    modes = modes.kept(only | (modes.log_mass >= _LEAST_MODE) | _is_pole(modes))
     # A plateau has many local maxima by rounding.
     apart = np.ones(len(modes.row), dtype=np.bool_)
     near = np.diff(modes.place) < 0.5 * np.minimum(modes.above[:-1], modes.below[1:])
@@ -171,12 +174,10 @@ def _refined(
     return modes.kept(apart)
 
 
-def _is_pole(density: RowDensities, modes: Modes) -> NDArray[np.bool_]:
+def _is_pole(modes: Modes) -> NDArray[np.bool_]:
     """Return where a density grows without bounds towards a mode, so that it has no width."""
-    if density.is_discrete:
-        return np.zeros(len(modes.row), dtype=np.bool_)
-    found: NDArray[np.bool_] = modes.log_density > 0.0
-    return found & (modes.width <= 1e-12 * np.maximum(np.abs(modes.place), _LEAST_NUMBER * 1e15))
+    found: NDArray[np.bool_] = modes.width <= np.maximum(1e-12 * np.abs(modes.place), 1e-60)
+    return found & (modes.log_density > 0.0)
 
 
 def _scan(

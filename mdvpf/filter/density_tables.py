@@ -1,23 +1,19 @@
 """Distribution functions of densities that can only be called: tables, one for each row.
 
-The range of a density is divided into *cells*, in which the density is a polynomial through 12
-nodes, in the Legendre basis. A cell is divided further until the last coefficients are negligible.
-Integrals of the polynomials give the distribution function; quantiles solve for a point of a cell.
-Beyond the outermost cells a tail falls as a power of the distance, if it has any probability.
-
-Cells of counts end at halves. A cell of up to 32 counts is replaced by cells of single counts. In a
-longer one the sum of a polynomial is its integral with the first two Euler-Maclaurin corrections,
-so that a range of a million counts takes a few evaluations.
+Integrals over cells (`density_cells.py`) between break points (`density_modes.py`) give the
+distribution function; quantiles solve for a point of a cell. Beyond the outermost cells a tail
+falls as a power of the distance, if it has any probability.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
+from mdvpf.filter.density_cells import Cells, Integration
 from mdvpf.filter.density_modes import RowDensities, break_points, find_modes
 
 Floats = NDArray[np.float64]
@@ -25,188 +21,9 @@ Ints = NDArray[np.int64]
 
 # A density may fail to integrate to 1 by this: differences of large log gammas cost 1e-5 and more.
 MASS_TOLERANCE = 1e-3
-_N_NODES = 12
-_SINGLES = 32  # a cell of at most so many counts is divided into single counts
-_CELL_ERROR = 1e-11  # of the probability of a cell
-_RELATIVE_ERROR = 1e-9  # the same, in relation to that probability
-_MOST_HALVINGS = 60
-_MOST_CELLS = 4096  # of a row; beyond it, cells are not divided further
 _ROWS_TOGETHER = 2048
 _LEAST_MASS = 1e-15  # of a tail
 _SAME_EXPONENT = 1e-4  # an exponent of a tail is known to within this
-
-_NODES, _GAUSS_WEIGHTS = legendre.leggauss(_N_NODES)
-_BASIS = np.eye(_N_NODES)
-# Coefficients of the polynomial through the values at the nodes.
-_TO_COEFFICIENTS = (
-    (np.arange(_N_NODES) + 0.5)[:, np.newaxis]
-    * legendre.legvander(_NODES, _N_NODES - 1).T
-    * _GAUSS_WEIGHTS
-)
-
-
-def _operator(coefficients: NDArray[Any]) -> Floats:
-    """Return series as the columns of a matrix with one row more than there are nodes."""
-    found = np.zeros((_N_NODES + 1, _N_NODES))
-    found[: len(coefficients)] = coefficients
-    return found
-
-
-_INTEGRAL = _operator(legendre.legint(_BASIS, lbnd=-1))
-_DERIVATIVE = _operator(legendre.legder(_BASIS))
-_THIRD = _operator(legendre.legder(_BASIS, 3))
-
-
-class _Cells(NamedTuple):
-    """Cells, sorted by row and place.
-
-    Attributes
-    ----------
-    row, left, right : ndarray
-        The row and the ends.
-    series : ndarray of float64, shape (cells, 13)
-        Legendre series of the integral from the left end, over [-1, 1].
-    sums : ndarray of float64, shape (cells, 3)
-        Integrals of the density, and of its product with the distance from the centre of the row
-        in units of its scale, and with the square of this distance.
-    """
-
-    row: Ints
-    left: Floats
-    right: Floats
-    series: Floats
-    sums: Floats
-
-    @classmethod
-    def joined(cls, parts: list[_Cells]) -> _Cells:
-        """Return all cells, sorted."""
-        whole = cls(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-        return whole.kept(np.lexsort((whole.left, whole.row)))
-
-    def kept(self, which: NDArray[Any]) -> _Cells:
-        """Return some of the cells."""
-        return _Cells(*(values[which] for values in self))
-
-
-def _integrated(h: Floats, corrected: bool) -> Floats:
-    """Return the operator from a polynomial to its integral or sum, for half widths h."""
-    found = _INTEGRAL * h[:, np.newaxis, np.newaxis]
-    if corrected:
-        h = h[:, np.newaxis, np.newaxis]
-        found = found - _DERIVATIVE / (24.0 * h) + _THIRD * (7.0 / 5760.0) / h**3
-    found[:, 0] -= legendre.legval(-1.0, found.transpose(1, 0, 2), tensor=True)
-    return found
-
-
-class _Integration:
-    """The division of the ranges of densities into cells."""
-
-    def __init__(self, density: RowDensities, centre: Floats, scale: Floats) -> None:
-        self._density = density
-        self._centre, self._scale = centre, scale
-        self._n_cells = np.zeros(len(density), dtype=np.int64)
-        self._found: list[_Cells] = []
-
-    def run(self, row: Ints, left: Floats, right: Floats) -> _Cells:
-        """Return the cells of ranges; they are sorted."""
-        parent = np.full((2, len(row)), np.inf)  # the error of the cell before, and its integral
-        paired = False
-        for halvings in range(_MOST_HALVINGS + 1):
-            if self._density.is_discrete:
-                is_short = right - left <= _SINGLES + 0.5
-                if paired:
-                    is_short = is_short.reshape(-1, 2).all(axis=1).repeat(2)
-                self._singles(row[is_short], left[is_short], right[is_short])
-                row, left, right = row[~is_short], left[~is_short], right[~is_short]
-                parent = parent[:, ~is_short]
-            if len(row) == 0:
-                break
-            cells, error, least = self._polynomials(row, left, right)
-            total = np.abs(cells.sums[:, 0])
-            done = error <= least
-            if paired:
-                # Both halves have kept the error of a cell that was nearly done: it is rounding.
-                kept = (error > 0.2 * parent[0]).reshape(-1, 2).all(axis=1).repeat(2)
-                done |= kept & (parent[0] < 1e-4 * parent[1])
-            np.add.at(self._n_cells, row, 1)
-            done |= self._n_cells[row] >= _MOST_CELLS
-            done |= halvings == _MOST_HALVINGS
-            self._found.append(cells.kept(done))
-            row, left, right = row[~done], left[~done], right[~done]
-            middle = left + (right - left) / 2.0
-            if self._density.is_discrete:
-                middle = np.floor(middle) + 0.5
-            parent = np.repeat(np.array([error, total])[:, ~done], 2, axis=1)
-            row = row.repeat(2)
-            left, right = _interleaved(left, middle), _interleaved(middle, right)
-            paired = True
-        return _Cells.joined(self._found)
-
-    def _polynomials(self, row: Ints, left: Floats, right: Floats) -> tuple[_Cells, Floats, Floats]:
-        """Return cells, the error of each, and the error that is small enough."""
-        middle, h = left + (right - left) / 2.0, (right - left) / 2.0
-        x = middle[:, np.newaxis] + h[:, np.newaxis] * _NODES
-        if self._density.is_discrete:
-            x = np.rint(x)
-        shift = 0.5 if self._density.is_discrete else 0.0
-        ends = np.stack([left + shift, right - shift], 1)
-        values = self._values(row, np.concatenate([ends, x], axis=1))
-        at_ends, values = values[:, :2], values[:, 2:]
-        if self._density.is_discrete:
-            vander = legendre.legvander(
-                (x - middle[:, np.newaxis]) / h[:, np.newaxis], _N_NODES - 1
-            )
-            coefficients = np.linalg.solve(vander, values[..., np.newaxis])[..., 0]
-            operator = _integrated(h, corrected=True)
-            series = (operator @ coefficients[..., np.newaxis])[..., 0]
-            # The integral as a weighted sum of the values.
-            weights = np.linalg.solve(
-                vander.transpose(0, 2, 1), operator.sum(axis=1)[..., np.newaxis]
-            )[..., 0]
-        else:
-            coefficients = values @ _TO_COEFFICIENTS.T
-            series = coefficients @ _INTEGRAL.T * h[:, np.newaxis]
-            weights = h[:, np.newaxis] * _GAUSS_WEIGHTS
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            away = (x - self._centre[row, np.newaxis]) / self._scale[row, np.newaxis]
-            first = values * weights
-            second = first * away
-            sums = np.stack([first.sum(1), second.sum(1), (second * away).sum(1)], 1)
-        error = (np.abs(coefficients[:, -1]) + np.abs(coefficients[:, -2])) * h
-        # A jump between an end and the next node shows at the end only.
-        t = 1.0 - shift / h
-        gaps = np.stack([legendre.legval(s * t, coefficients.T, tensor=False) for s in (-1, 1)], 1)
-        gaps = np.abs(gaps - at_ends)
-        error += 0.02 * h * np.where(np.isfinite(gaps), gaps, 0.0).max(axis=1)
-        # The places of nodes are rounded, by as much as the ends.
-        rounding = 1e-15 * np.maximum(np.abs(left), np.abs(right)) * values.max(axis=1)
-        least = _CELL_ERROR + _RELATIVE_ERROR * np.abs(sums[:, 0]) + rounding
-        return _Cells(row, left, right, series, sums), error, least
-
-    def _singles(self, row: Ints, left: Floats, right: Floats) -> None:
-        """Add cells of a single count each."""
-        if len(row) == 0:
-            return
-        sizes = np.rint(right - left).astype(np.int64)
-        which = np.repeat(row, sizes)
-        offset = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        x: Floats = np.repeat(np.rint(left + 0.5), sizes) + offset.astype(np.float64)
-        values = self._values(which, x[:, np.newaxis])[:, 0]
-        away = (x - self._centre[which]) / self._scale[which]
-        series = np.zeros((len(which), _N_NODES + 1))
-        series[:, :2] = values[:, np.newaxis] / 2.0
-        sums = np.stack([values, values * away, values * away * away], 1)
-        self._found.append(_Cells(which, x - 0.5, x + 0.5, series, sums))
-
-    def _values(self, row: Ints, x: Floats) -> Floats:
-        logs = self._density(np.repeat(row, x.shape[1]), x.ravel()).reshape(x.shape)
-        with np.errstate(under="ignore", over="ignore"):
-            found: Floats = np.exp(logs)
-        return found
-
-
-def _interleaved(first: Floats, second: Floats) -> Floats:
-    return np.stack([first, second], axis=1).ravel()
 
 
 class _Tail(NamedTuple):
@@ -229,9 +46,9 @@ class _Tail(NamedTuple):
 
     def moment(self, power: int, scale: Floats) -> Floats:
         """Return the integral of the density times distances, in units of a scale, to a power."""
-        size = self.mass * (self.distance / scale) ** power
         exponent = np.where(self.mass > 0.0, self.exponent, 1.0 + power)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
+            size = self.mass * (self.distance / scale) ** power
             found = size * exponent / (exponent - power)
         found = np.where(exponent > power + _SAME_EXPONENT, found, np.inf)
         return np.where(size > _LEAST_MASS, found, 0.0)
@@ -260,7 +77,7 @@ def _tail(density: RowDensities, rows: Ints, centre: Floats, end: Floats, side: 
 class _Division(NamedTuple):
     """The cells and the tails of several densities."""
 
-    cells: _Cells
+    cells: Cells
     tails: tuple[_Tail, _Tail]
 
     @property
@@ -275,7 +92,7 @@ class _Division(NamedTuple):
 
 def _divide(density: RowDensities, power: int, centre: Floats, scale: Floats) -> _Division:
     """Return the division of all densities; `power` as in `break_points`."""
-    cells: list[_Cells] = []
+    cells: list[Cells] = []
     tails: list[list[_Tail]] = [[], []]
     for start in range(0, len(density), _ROWS_TOGETHER):
         rows = np.arange(start, min(start + _ROWS_TOGETHER, len(density)))
@@ -283,7 +100,7 @@ def _divide(density: RowDensities, power: int, centre: Floats, scale: Floats) ->
         _check_masses(density, np.isin(rows, modes.row).astype(np.float64), start, "no")
         row, points = break_points(density, modes, power, scale)
         same = np.diff(row) == 0
-        integration = _Integration(density, centre, scale)
+        integration = Integration(density, centre, scale, has_moments=power > 1)
         cells.append(integration.run(row[:-1][same], points[:-1][same], points[1:][same]))
         first, last = (np.searchsorted(row, rows, side) for side in ("left", "right"))
         lowest = modes.place[np.searchsorted(modes.row, rows, "left")]
@@ -293,7 +110,7 @@ def _divide(density: RowDensities, power: int, centre: Floats, scale: Floats) ->
     lower, upper = (
         _Tail(*(np.concatenate(values) for values in zip(*parts, strict=True))) for parts in tails
     )
-    return _Division(_Cells.joined(cells), (lower, upper))
+    return _Division(Cells.joined(cells), (lower, upper))
 
 
 def _check_masses(density: RowDensities, mass: Floats, start: int, found: str = "") -> None:
@@ -371,7 +188,7 @@ class DensityTable:
     def _beyond(self, tail: _Tail, which: Ints, place: Floats, side: float) -> Floats:
         """Return the probability of a tail beyond each place."""
         mass, distance = tail.mass[which], tail.distance[which]
-        with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        with np.errstate(all="ignore"):
             away = distance + side * (place - tail.end[which])
             found = mass * (distance / away) ** tail.exponent[which]
         return np.where(mass > 0.0, found, 0.0)

@@ -39,6 +39,8 @@ def of_shape(kind: str, a: float, b: float) -> Predictive:
     [
         ("gamma", 2.0, 3.0, st.gamma(2.0, scale=3.0)),
         ("gamma", 0.1, 1.0, st.gamma(0.1)),  # grows without bounds towards 0
+        ("gamma", 0.81, 1e-4, st.gamma(0.81, scale=1e-4)),
+        ("gamma", 0.999, 1.0, st.gamma(0.999)),
         ("gamma", 1.0, 1e-6, st.expon(scale=1e-6)),
         ("gamma", 1e6, 1.0, st.gamma(1e6)),
         ("beta", 2.0, 3.0, st.beta(2.0, 3.0)),
@@ -431,6 +433,12 @@ def test_a_density_that_is_none_is_named(
         else:
             getattr(found, ask)(*[0.5] * (ask in ("cdf", "ppf")))
     assert rng.bit_generator.state == before
+
+
+def test_a_plateau_too_narrow_to_be_found_is_an_error_and_not_a_wrong_number() -> None:
+    found = of_shape("uniform", 155.9, 156.1)
+    with pytest.raises(ValueError, match=r"'shaped'.*no probability, expected 1"):
+        found.mean()
 
 
 def broken(name: str) -> mdvpf.CompiledEmission:
