@@ -374,6 +374,16 @@ def test_a_mixture_of_filters_mixes_their_distributions() -> None:
     assert st.kstest(own.rvs(2000, random_state=1), built_in.cdf).pvalue > 1e-3
 
 
+def test_a_family_of_the_user_mixes_with_a_built_in_one() -> None:
+    own, built_in = (pf.predictive() for pf in pair("Gaussian"))
+    mixed = Predictive.mixed(np.array([0.3, 0.7]), [own, built_in])
+    x = np.linspace(-2.0, 6.0, 9)
+    np.testing.assert_allclose(mixed.cdf(x), built_in.cdf(x), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(mixed.pdf(x), built_in.pdf(x), rtol=1e-9)
+    assert mixed.var() == pytest.approx(built_in.var(), rel=1e-6)
+    assert st.kstest(mixed.rvs(2000, random_state=1), built_in.cdf).pvalue > 1e-3
+
+
 def test_members_with_counts_and_with_real_numbers_do_not_mix() -> None:
     members = [
         mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=5)
