@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf.filter.number_column import Column
 from mdvpf.filter.predictive import Predictive
 from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
@@ -53,8 +54,10 @@ def expected_numbers(predictive: Predictive) -> ExpectedNumbers:
     >>> found.values, round(found.entropy, 3)
     ((3.0, 0.0), 3.0)
     """
-    predictive._check_built_in("expected_numbers")
     weights, columns = predictive._raw, predictive._columns
+    for column in columns:
+        if not isinstance(column, Column):
+            raise TypeError(f"expected_numbers: expected a built-in family, not {column!r}")
     # Sums that are rounded once do not depend on the order of the components.
     total = math.fsum(weights.tolist())
     real = [column for column in columns if column.channel.kind == GAUSSIAN]

@@ -23,7 +23,7 @@ from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.restart import Restart
-from mdvpf.model import NumberFamily, channels_of
+from mdvpf.model import CompiledEmission, NumberFamily, channels_of
 from mdvpf.predictor import MISSING, N_FIELDS, NONE_ENDS, Label, Predictor, Step, Stream
 from mdvpf.predictor.keys import KeyTable
 
@@ -89,11 +89,16 @@ def frozen_members(members: Iterable[Predictor], table: KeyTable) -> list[Predic
     return frozen
 
 
-def _columns(member: Predictor) -> list[tuple[int, int]] | None:
-    """Return kind and alphabet size of each channel of a predictor; None if it takes symbols."""
-    if member._family is None:
+def _columns(member: Predictor) -> list[tuple[int, int, bool]] | None:
+    """Return what the channels of a predictor observe; None if it takes symbols.
+
+    An entry has the kind, the size of the alphabet, and whether a custom family has counts.
+    """
+    family = member._family
+    if family is None:
         return None
-    return [(channel.kind, channel.n_symbols) for channel in channels_of(member._family)]
+    counts = isinstance(family, CompiledEmission) and family.support == "counts"
+    return [(channel.kind, channel.n_symbols, counts) for channel in channels_of(family)]
 
 
 class Combined(Predictor):
