@@ -54,10 +54,10 @@ def expected_numbers(predictive: Predictive) -> ExpectedNumbers:
     >>> found.values, round(found.entropy, 3)
     ((3.0, 0.0), 3.0)
     """
-    weights, columns = predictive._raw, predictive._columns
-    for column in columns:
-        if not isinstance(column, Column):
-            raise TypeError(f"expected_numbers: expected a built-in family, not {column!r}")
+    weights = predictive._raw
+    columns = [column for column in predictive._columns if isinstance(column, Column)]
+    if len(columns) < len(predictive._columns):
+        raise TypeError(f"predictive={predictive!r}: expected one of built-in families")
     # Sums that are rounded once do not depend on the order of the components.
     total = math.fsum(weights.tolist())
     real = [column for column in columns if column.channel.kind == GAUSSIAN]
