@@ -35,7 +35,7 @@ class ParticleSystem:
         discount: float,
         channels: NDArray[np.float64] | None,
         fading: NDArray[np.uint8] | None,
-        functions: tuple[int, ...] | None,
+        functions: tuple[tuple[int | bytes, ...], ...] | None,
     ) -> None: ...
     def __sizeof__(self) -> int: ...
     @property

@@ -14,6 +14,7 @@ from mdvpf._kernel.alphabet cimport (
     add_base, column_for, normalize_prediction, seen_times, symbol_at)
 from mdvpf._kernel.buffers cimport allocated_bytes, copy_system, release_buffers
 from mdvpf._kernel.clock cimport set_clocks
+from mdvpf._kernel.compiled_parts cimport fault_text
 from mdvpf._kernel.constants cimport (
     ALGORITHM_MDVPA, BAD_EMISSION, BAD_SNAPSHOT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, MISSING,
     NO_MEMORY, NOT_A_NUMBER, OK, PAGE_BITS, AlgorithmKind, NormalizerKind, ResamplingKind, Status)
@@ -25,8 +26,7 @@ from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.memory_report cimport MemoryCounts, count_memory
-from mdvpf._kernel.number_tables cimport (
-    fault_text, open_table, write_components, write_statistics_table)
+from mdvpf._kernel.number_tables cimport open_table, write_components, write_statistics_table
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.pool cimport open_pool
 from mdvpf._kernel.positions cimport end_key, symbol_of_key
@@ -68,7 +68,7 @@ cdef int raise_for(Status status, const System* system=NULL) except -1:
             "or less extreme hyper-parameters"
         )
     if status == BAD_EMISSION:
-        raise ValueError(fault_text(&system.numbers.compiled))
+        raise ValueError(fault_text(system))
     if status == COUNT_LIMIT:
         raise OverflowError("a count is 2**32 - 1; the step has not changed the filter")
     raise ValueError("uniforms: expected one for each draw of the step")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mdvpf
+from tests.compiled_families import OWN_PAIR, OWN_POISSON, TWINS
 
 Weighted = Sequence[tuple[float, float]]  # a weight, and a number that was observed
 
@@ -80,7 +81,9 @@ class Numbers:
         return math.exp(log)
 
     def _channels(self, observation: Any) -> list[tuple[Any, Any]]:
-        """Each number of an observation, with its family."""
+        """Each number of an observation, with its family, or the built-in one that it equals."""
+        if self.family in TWINS:
+            return Numbers(TWINS[self.family])._channels(observation)
         if isinstance(self.family, mdvpf.Product):
             parts = zip(self.family.families, observation, strict=True)
             return [pair for part, entry in parts for pair in Numbers(part)._channels(entry)]
@@ -108,4 +111,20 @@ STREAMS: dict[str, tuple[Any, list[Any]]] = {
             (4.2, 0, None), (0.0, 2, 1), (4.1, 1, 2),
         ],
     ),
+    "product of users": (
+        mdvpf.Product(OWN_PAIR, mdvpf.Categorical(3, 0.4), OWN_POISSON, mdvpf.Gaussian(), OWN_PAIR),
+        [
+            ((0.1, 3.0), 0, 2, None, None), (None, 0, 3, 0.1, (None, 0.2)),
+            ((4.0, None), 2, None, 5.0, (4.0, 4.1)), None,
+            ((None, -1.0), None, 7, None, (0.0, 0.1)),
+            ((0.2, 2.9), 1, 2, 0.3, None), (None, 2, None, 4.9, (3.9, None)),
+        ],
+    ),
 }  # fmt: skip
+
+BUILT_IN = [stream for stream in STREAMS if stream != "product of users"]
+
+
+def given_for(family: Any) -> dict[str, Any]:
+    """What `load` must be given for a filter with this family."""
+    return {"emission": family} if getattr(family, "has_code", False) else {}

@@ -114,7 +114,7 @@ cdef inline void observe(
     const Channel* channels, uint32_t n_channels, const double* observation, double weight,
     double* row,
 ) noexcept nogil:
-    """Add an observation to a row, with a weight in units of its scale."""
+    """Add an observation to a row, with a weight in units of its scale; not to users' parts."""
     cdef const Channel* channel
     cdef double* own
     cdef double y, away
@@ -122,7 +122,7 @@ cdef inline void observe(
     for c in range(n_channels):
         channel = &channels[c]
         y = observation[c]
-        if isnan(y):
+        if isnan(y) or channel.kind == CHANNEL_COMPILED:
             continue
         own = row + channel.offset
         own[0] += weight

@@ -6,6 +6,7 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.buffers cimport make_room
 from mdvpf._kernel.clock cimport fading, scale_at
+from mdvpf._kernel.compiled_parts cimport open_parts
 from mdvpf._kernel.constants cimport (
     BAD_EMISSION, BLOCK_CURRENT, BLOCK_STATES, MISSING, NO_MEMORY, OK,
     ChannelKind, Status,
@@ -19,10 +20,7 @@ from mdvpf._kernel.real_particles cimport is_gone, outlives_step
 from mdvpf._kernel.statistics cimport (
     fading_of, observation_of, refs_of_rows, row_at, row_of, scales_of_rows, write_successor,
 )
-from mdvpf._kernel.number_types cimport (
-    LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE, UPDATE_STATUS,
-    Channel, Compiled, LogPredictive, Update,
-)
+from mdvpf._kernel.number_types cimport Channel
 from mdvpf._kernel.types cimport Clock, Standing, System
 
 
@@ -32,8 +30,8 @@ cdef inline Status open_table(
     """Initialise the channels and the row of the prior.
 
     `given` has a row for each channel: kind, number of symbols, number of statistics, parameters.
-    `fading_marks` marks the statistics that are sums of weights. `functions` has the addresses of
-    a `CompiledEmission`, or is empty.
+    `fading_marks` marks the statistics that are sums of weights. `functions` has the families of
+    users, see `open_parts`.
     """
     cdef size_t n = <size_t>given.shape[0]
     cdef Channel* channels
@@ -52,10 +50,8 @@ cdef inline Status open_table(
         for i in range(4):
             channels[c].parameters[i] = given[c, 3 + i]
         system.numbers.size += channels[c].n_statistics
-    if functions:
-        system.numbers.compiled.log_predictive = <LogPredictive><size_t>functions[0]
-        system.numbers.compiled.update = <Update><size_t>functions[1]
-        system.numbers.compiled.user_data = <void*><size_t>functions[2]
+    if open_parts(system, functions) != OK:
+        return NO_MEMORY
     if fading_marks.shape[0] != system.numbers.size:
         raise ValueError("fading: expected one entry a statistic")
     if not make_room(system, &system.stored.fading, system.numbers.size, 1):
@@ -150,13 +146,3 @@ cdef inline Status write_statistics_table(
             ) != OK:
                 return BAD_EMISSION
     return OK
-
-
-cdef inline str fault_text(const Compiled* compiled):
-    """Return the error message for the last fault of a user's function."""
-    name = "log_predictive" if compiled.fault in (LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE) \
-        else "update"
-    what = "wrote a number that is not finite: expected finite ones"
-    if compiled.fault == LOG_PREDICTIVE_STATUS or compiled.fault == UPDATE_STATUS:
-        what = f"returned the status {compiled.fault_status}: expected 0"
-    return f"{name} of the emission family {what}; the filter is as it was"

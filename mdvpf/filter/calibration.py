@@ -50,7 +50,8 @@ def integral_transforms(pf: ParticleFilter, symbols: Any, *, rng: Any = None) ->
         raise TypeError(f"pf={pf!r}: expected a filter over numbers")
     generator = validate.generator("rng", rng)
     rows = read_observations(family, symbols)
-    pf.predictive().marginal(0)  # raises for a CompiledEmission, which has no cdf
+    for i in range(rows.shape[1]):
+        pf.predictive().marginal(i)  # raises for a CompiledEmission, which has no cdf
     found = np.full(rows.shape, np.nan)
     for row, out in zip(rows, found, strict=True):
         expected = pf.predictive()

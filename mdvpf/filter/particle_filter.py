@@ -25,12 +25,13 @@ from mdvpf.filter.inside import History, Inside
 from mdvpf.filter.saved_state import (
     clock_values,
     filter_state,
+    has_code,
     read_clock,
     read_configuration,
     restored_core,
 )
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
-from mdvpf.model import CompiledEmission, InfiniteHMM, NumberFamily, read_observation
+from mdvpf.model import InfiniteHMM, NumberFamily, read_observation
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.predictor import (
     MISSING,
@@ -335,7 +336,7 @@ class ParticleFilter(Inside):
         found: dict[str, Any] = {}
         if isinstance(self.algorithm, MDVPA) and callable(self.algorithm.discount):
             found["discount"] = self.algorithm.discount
-        if isinstance(self.model.emission, CompiledEmission):
+        if has_code(self.model.emission):
             found["emission"] = self.model.emission
         return found
 

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.extras import needed
-from mdvpf.model import Channel, CompiledEmission, NumberFamily, channels_of
+from mdvpf.filter.compiled_column import CompiledColumn
+from mdvpf.model import Channel, CompiledEmission, NumberFamily, Product, channels_of
 from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,8 @@ def _stats() -> Any:
 
 class _Column:
     """The distributions of one number of an observation, one for each component."""
+
+    width = 1
 
     def __init__(self, channel: Channel, statistics: Floats) -> None:
         self.channel = channel
@@ -78,8 +81,7 @@ class _Column:
         return found
 
     def logpdf(self, x: Floats) -> Floats:
-        """Return log densities, shape (n, components); 0 where x is missing."""
-        x = x[:, np.newaxis]
+        """Return log densities at x of shape (n, 1), one for each component; 0 where missing."""
         with np.errstate(all="ignore"):
             if self.channel.kind == GAUSSIAN:
                 half = self.df / 2.0
@@ -193,18 +195,22 @@ class Predictive:
 
     def __init__(self, family: NumberFamily, weights: Floats, statistics: Floats) -> None:
         self.weights = weights / weights.sum()
-        self._columns: list[_Column] = []
+        self._columns: list[Any] = []  # for each number a _Column or a CompiledColumn
         channels = channels_of(family)
         self._n_dims = len(channels)
         self._compiled = None
         if isinstance(family, CompiledEmission):
             self._compiled, self._statistics = family, statistics
             return
+        families = family.families if isinstance(family, Product) else (family,)
         offset = 0
-        for channel in channels:
+        for each, channel in [(part, c) for part in families for c in channels_of(part)]:
             part = statistics[:, offset : offset + channel.n_statistics]
-            self._columns.append(_Column(channel, part))
             offset += channel.n_statistics
+            if isinstance(each, CompiledEmission):
+                self._columns.append(CompiledColumn(each, part))
+            else:
+                self._columns.append(_Column(channel, part))
 
     @classmethod
     def mixed(cls, weights: Floats, parts: Sequence[Predictive]) -> Predictive:
@@ -224,7 +230,8 @@ class Predictive:
         for part in parts:
             part._check_built_in("a mixture")
         found._columns = [
-            _Column.joined([part._columns[i] for part in parts]) for i in range(parts[0]._n_dims)
+            column.joined([part._columns[i] for part in parts])
+            for i, column in enumerate(parts[0]._columns)
         ]
         return found
 
@@ -263,6 +270,8 @@ class Predictive:
         """
         self._check_built_in("marginal")
         i = validate.integer("i", i, low=0, high=self.n_dims - 1)
+        if isinstance(self._columns[i], CompiledColumn):
+            self._columns[i].refuse()
         found = object.__new__(type(self))
         found.weights, found._columns = self.weights, [self._columns[i]]
         found._n_dims, found._compiled = 1, None
@@ -306,7 +315,8 @@ class Predictive:
                 logs = log_weights + self._compiled.log_predictive(points[part], self._statistics)
             else:
                 logs = log_weights + sum(
-                    column.logpdf(points[part, i]) for i, column in enumerate(self._columns)
+                    column.logpdf(points[part, i : i + column.width])
+                    for i, column in enumerate(self._columns)
                 )
             largest = logs.max(axis=1)
             shift = np.where(np.isfinite(largest), largest, 0.0)
@@ -423,7 +433,7 @@ class Predictive:
         return self.ppf(q)
 
     def _quantile(self, q: float) -> float:
-        column = self._columns[0]
+        column: _Column = self._columns[0]
         if not 0.0 <= q <= 1.0:
             return math.nan
         if q in (0.0, 1.0) and column.channel.kind != CATEGORICAL:

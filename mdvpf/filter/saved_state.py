@@ -275,7 +275,8 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
 def _family_values(family: Any) -> dict[str, Any]:
     """Return the name of an emission family and its parameters.
 
-    A file holds no code, so a `CompiledEmission` is saved as values that identify it.
+    A file holds no code, so a `CompiledEmission` is saved as values that identify it, also as a
+    part of a product.
     """
     if isinstance(family, CompiledEmission):
         return {
@@ -292,35 +293,62 @@ def _family_values(family: Any) -> dict[str, Any]:
     return found
 
 
+def has_code(family: Any) -> bool:
+    """Whether a file cannot hold a family: it is compiled, or a product with a compiled part."""
+    return isinstance(family, CompiledEmission) or (isinstance(family, Product) and family.has_code)
+
+
 def _read_family(values: dict[str, Any], given: dict[str, Any]) -> Any:
-    """Return the family that the values describe, or raise; the caller gives a compiled one."""
+    """Return the family that the values describe, or raise.
+
+    The caller gives a compiled family, or the whole product with compiled parts.
+    """
     parameters = dict(values)
     name = parameters.pop("name")
     if name == "Product":
-        return Product(*(_read_family(part, given) for part in parameters["families"]))
+        parts = parameters["families"]
+        if any(part["name"] == "CompiledEmission" for part in parts):
+            return _checked_product(given["emission"], parts)
+        return Product(*(_read_family(part, given) for part in parts))
     if name == "CompiledEmission":
-        return _checked_family(given["emission"], values)
+        return _checked_family("emission", given["emission"], values)
     if name not in _FAMILIES:
         raise CheckpointError(f"file: unknown emission {values!r}")
     return _FAMILIES[name](**parameters)
 
 
-def _checked_family(family: Any, values: dict[str, Any]) -> CompiledEmission:
+def _checked_product(family: Any, parts: list[dict[str, Any]]) -> Product:
+    """Return the given product if it is the one that the file was saved with, or raise."""
+    if not isinstance(family, Product) or len(family.families) != len(parts):
+        raise TypeError(
+            f"emission={family!r}: expected the Product of {len(parts)} families that was saved"
+        )
+    for i, (part, values) in enumerate(zip(family.families, parts, strict=True)):
+        if values["name"] == "CompiledEmission":
+            _checked_family(f"emission.families[{i}]", part, values)
+        elif part != (saved := _read_family(values, {})):
+            raise ValueError(
+                f"emission.families[{i}]={part!r}: expected {saved!r}, as in the checkpoint"
+            )
+    return family
+
+
+def _checked_family(place: str, family: Any, values: dict[str, Any]) -> CompiledEmission:
     """Return the given family if it is the one that the file was saved with, or raise."""
     if not isinstance(family, CompiledEmission):
-        raise TypeError(f"emission={family!r}: expected a CompiledEmission")
+        raise TypeError(f"{place}={family!r}: expected a CompiledEmission")
     found = _family_values(family)
     for name, saved in values.items():
         if name != "probed" and found[name] != saved:
             raise ValueError(
-                f"emission={family!r} with {name} {found[name]!r}: expected {saved!r}, as in the "
+                f"{place}={family!r} with {name} {found[name]!r}: expected {saved!r}, as in the "
                 "checkpoint"
             )
     here = np.array(found["probed"], dtype=np.float64)
     there = np.array(values["probed"], dtype=np.float64)
     if here.shape != there.shape or not np.allclose(here, there, 1e-9, 1e-9, equal_nan=True):
         raise ValueError(
-            f"emission={family!r}: its prior predictive differs from that in the checkpoint; "
+            f"{place}={family!r}: its prior predictive differs from that in the checkpoint; "
             "expected the same functions and user_data"
         )
     return family

@@ -11,6 +11,7 @@ its families. In every channel NaN means a missing value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -144,6 +145,10 @@ class Poisson:
         return (Channel(POISSON, (self.shape, self.rate), (True, True)),)
 
 
+Part = Gaussian | Poisson | Categorical | CompiledEmission
+"""A family that a product can contain."""
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Product:
     """Channels that are observed together, independent of each other given the state.
@@ -153,8 +158,9 @@ class Product:
 
     Parameters
     ----------
-    *families : Gaussian, Poisson, Categorical or Product
-        At least one. A nested product is replaced by its families.
+    *families : Gaussian, Poisson, Categorical, CompiledEmission or Product
+        At least one. A nested product is replaced by its families. The functions of a
+        `CompiledEmission` get only the numbers and the statistics of that family.
 
     Examples
     --------
@@ -167,19 +173,19 @@ class Product:
     >>> step = pf.update((0.3, None))
     """
 
-    families: tuple[Gaussian | Poisson | Categorical, ...]
+    families: tuple[Part, ...]
 
-    def __init__(self, *families: Gaussian | Poisson | Categorical | Product) -> None:
-        found: list[Gaussian | Poisson | Categorical] = []
+    def __init__(self, *families: Part | Product) -> None:
+        found: list[Part] = []
         for i, family in enumerate(families):
             if isinstance(family, Product):
                 found += family.families
-            elif isinstance(family, (Gaussian, Poisson, Categorical)):
+            elif isinstance(family, (Gaussian, Poisson, Categorical, CompiledEmission)):
                 found.append(family)
             else:
                 raise TypeError(
-                    f"families[{i}]={family!r}: expected a Gaussian, a Poisson, a Categorical or a "
-                    "Product of these"
+                    f"families[{i}]={family!r}: expected a Gaussian, a Poisson, a Categorical, a "
+                    "CompiledEmission or a Product of these"
                 )
         if not found:
             raise ValueError("families: got none; expected at least one")
@@ -196,6 +202,11 @@ class Product:
     def channels(self) -> tuple[Channel, ...]:
         """The channels of an observation: those of all families."""
         return tuple(channel for family in self.families for channel in channels_of(family))
+
+    @property
+    def has_code(self) -> bool:
+        """Whether some of the families are written by the user."""
+        return any(isinstance(family, CompiledEmission) for family in self.families)
 
 
 NumberFamily = Gaussian | Poisson | Product | CompiledEmission
@@ -217,21 +228,23 @@ def statistic_names(family: Any) -> list[str]:
     >>> statistic_names(mdvpf.Product(mdvpf.Poisson(), mdvpf.Categorical(2)))
     ['0: number', '0: sum', '1: number', '1: symbol 0', '1: symbol 1']
     """
-    if isinstance(family, CompiledEmission):
-        return [f"statistic {i}" for i in range(family.n_statistics)]
     channels = channels_of(family)
-    names = [
-        _STATISTICS.get(channel.kind)
-        or ("number", *(f"symbol {symbol}" for symbol in range(channel.n_symbols)))
-        for channel in channels
-    ]
-    if len(channels) == 1:
-        return list(names[0])
+    names = [_names_of(channel) for channel in channels]
+    if sum(map(bool, names)) == 1:
+        return [name for of_channel in names for name in of_channel]
     return [f"{i}: {name}" for i, of_channel in enumerate(names) for name in of_channel]
 
 
+def _names_of(channel: Channel) -> Sequence[str]:
+    if channel.kind == COMPILED:
+        return [f"statistic {i}" for i in range(channel.n_statistics)]
+    if channel.kind == CATEGORICAL:
+        return ["number", *(f"symbol {symbol}" for symbol in range(channel.n_symbols))]
+    return _STATISTICS[channel.kind]
+
+
 def channels_of(family: Any) -> tuple[Channel, ...]:
-    """Return the channels of a numeric family, or of a categorical one in a product.
+    """Return the channels of a numeric family, or of a part of a product.
 
     The first channel of a `CompiledEmission` holds all its statistics.
     """

@@ -20,13 +20,13 @@ from mdvpf.model.number_families import (
     LARGEST_NUMBER,
     Gaussian,
     NumberFamily,
+    Part,
     Poisson,
     Product,
     channels_of,
 )
 
 Observations = NDArray[np.float64]
-Part = Gaussian | Poisson | Categorical | CompiledEmission
 
 _LARGEST_COUNT = 2**53  # beyond this, doubles do not represent every integer
 _OR_MISSING = ", or None or NaN where one is missing"

@@ -24,6 +24,7 @@ LAYERS = [
     "clock",
     "real_counts",
     "families",
+    "compiled_parts",
     "emission",
     "top_k",
     "optimal_rule",
