@@ -33,6 +33,7 @@ cdef struct StoredBuffers:
     Buffer channels         # Channel[]: family over numbers: the columns of an observation
     Buffer compiled         # Compiled[]: family over numbers: the families of users in it
     Buffer fading           # uint8_t[]: 1 for each statistic of a row that is a sum of weights
+    Buffer stream           # double[]: open channels: their counts of the stream, as a row
     Buffer observation      # double[]: the next observation, then the pending one
     Buffer statistics       # double[]: rows of statistics: see `families.pxd`
     Buffer statistic_refs   # uint32_t[]: number of states in blocks that hold each row

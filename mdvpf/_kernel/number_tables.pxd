@@ -4,21 +4,24 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.alphabet cimport seen_times
 from mdvpf._kernel.buffers cimport make_room
 from mdvpf._kernel.clock cimport fading, scale_at
 from mdvpf._kernel.compiled_parts cimport open_parts
 from mdvpf._kernel.constants cimport (
-    BAD_EMISSION, BLOCK_CURRENT, BLOCK_STATES, MISSING, NO_MEMORY, OK,
+    BAD_EMISSION, BLOCK_CURRENT, BLOCK_STATES, CHANNEL_OPEN, MISSING, NO_MEMORY, OK,
     ChannelKind, Status,
 )
 from mdvpf._kernel.families cimport fade_row
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.number_scores cimport add_component_weights
+from mdvpf._kernel.open_channels cimport stream_row
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.positions cimport standing_of, state_of_key
 from mdvpf._kernel.real_particles cimport is_gone, outlives_step
 from mdvpf._kernel.statistics cimport (
-    fading_of, observation_of, refs_of_rows, row_at, row_of, scales_of_rows, write_successor,
+    channels_of, fading_of, observation_of, refs_of_rows, row_at, row_of, scales_of_rows,
+    write_successor,
 )
 from mdvpf._kernel.number_types cimport Channel
 from mdvpf._kernel.types cimport Clock, Standing, System
@@ -50,6 +53,7 @@ cdef inline Status open_table(
         for i in range(4):
             channels[c].parameters[i] = given[c, 3 + i]
         system.numbers.size += channels[c].n_statistics
+        system.numbers.n_open += channels[c].kind == CHANNEL_OPEN
     if open_parts(system, functions) != OK:
         return NO_MEMORY
     if fading_marks.shape[0] != system.numbers.size:
@@ -61,6 +65,10 @@ cdef inline Status open_table(
             or not make_room(system, &system.stored.statistic_refs, 1, sizeof(uint32_t)) \
             or not make_room(system, &system.stored.statistic_scale, 1, sizeof(uint32_t)):
         return NO_MEMORY
+    if system.numbers.n_open:
+        if not make_room(system, &system.stored.stream, system.numbers.size, sizeof(double)):
+            return NO_MEMORY
+        memset(system.stored.stream.data, 0, system.numbers.size * sizeof(double))
     memset(row_at(system, 0), 0, system.numbers.size * sizeof(double))
     refs_of_rows(system)[0] = 1
     scales_of_rows(system)[0] = 0
@@ -146,3 +154,29 @@ cdef inline Status write_statistics_table(
             ) != OK:
                 return BAD_EMISSION
     return OK
+
+
+cdef inline tuple layout_of(const System* system):
+    """Return the size of a row, and for each channel the start and the end of what it uses."""
+    cdef const Channel* channel
+    cdef uint32_t c
+    found = []
+    for c in range(system.numbers.n_channels):
+        channel = &channels_of(system)[c]
+        used = 1 + channel.n_symbols if channel.kind == CHANNEL_OPEN else channel.n_statistics
+        found.append((channel.offset, channel.offset + used))
+    return system.numbers.size, found
+
+
+cdef inline bint write_seen(const System* system, int64_t[::1] out):
+    """Write the counts of an open alphabet, or the row of the stream; False if it does not fit."""
+    cdef Py_ssize_t i
+    if system.numbers.n_open and out.shape[0] == system.numbers.size:
+        for i in range(out.shape[0]):
+            out[i] = <int64_t>stream_row(system)[i]
+        return True
+    if not system.model.is_open or out.shape[0] != system.model.n_symbols:
+        return False
+    for i in range(out.shape[0]):
+        out[i] = <int64_t>seen_times(system)[i]
+    return True

@@ -8,7 +8,8 @@ from mdvpf._kernel.constants cimport ChannelKind
 # One column of an observation in a family over numbers: see `families.pxd`.
 cdef struct Channel:
     ChannelKind kind
-    uint32_t n_symbols      # categorical: size of the alphabet
+    uint32_t n_symbols      # categorical: size of the alphabet; open: symbols seen
+    uint32_t wanted         # open: symbols to make room for, while rows grow
     uint32_t offset         # of its statistics in a row
     uint32_t n_statistics
     double[4] parameters    # of the prior
@@ -48,6 +49,7 @@ cdef struct Numbers:
     uint32_t freed          # head of the list of free rows; 0 if it is empty
     uint32_t n_prepared     # rows computed for the present commit
     double best             # largest log density of the last observation scored
+    uint32_t n_open         # channels with an open alphabet
     uint32_t n_compiled     # families of users
     uint32_t widest         # most statistics of a family of users
     uint32_t faulty         # the family of the last fault

@@ -11,12 +11,16 @@ from libc.string cimport memcpy, memset
 from mdvpf._kernel.buffers cimport make_room
 from mdvpf._kernel.clock cimport fading
 from mdvpf._kernel.compiled_parts cimport channel_of_part, compiled_at, note_fault
-from mdvpf._kernel.constants cimport CHANNEL_COMPILED, MISSING, NO_MEMORY, OK, Status
+from mdvpf._kernel.constants cimport (
+    CHANNEL_COMPILED, CHANNEL_OPEN, MISSING, NO_MEMORY, OK,
+    Status,
+)
 from mdvpf._kernel.families cimport channel_constant, fade_row, is_missing, log_channel
 from mdvpf._kernel.number_types cimport (
     LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE,
     Channel, Compiled,
 )
+from mdvpf._kernel.open_channels cimport base_of_channel
 from mdvpf._kernel.statistics cimport (
     PRIOR,
     channels_of, fading_of, observation_of, refs_of_rows, row_at, scales_of_rows,
@@ -25,20 +29,21 @@ from mdvpf._kernel.types cimport Clock, System
 
 
 cdef inline void score_built_in(
-    const System* system, const double* observation, const Clock* clock, double* out
+    const System* system, const double* observation, bint counted, const Clock* clock, double* out
 ) noexcept nogil:
     """Add the log predictives of all built-in channels of an observation, for every row."""
     cdef const uint32_t* refs = refs_of_rows(system)
     cdef const int32_t* scale = scales_of_rows(system)
     cdef const Channel* channel
-    cdef double constant, y
+    cdef double base, constant, y
     cdef uint32_t c, i
     for c in range(system.numbers.n_channels):
         channel = &channels_of(system)[c]
         y = observation[c]
         if y != y or channel.kind == CHANNEL_COMPILED:
             continue
-        constant = channel_constant(channel, y)
+        base = base_of_channel(system, channel, y, counted) if channel.kind == CHANNEL_OPEN else 0.0
+        constant = channel_constant(channel, y, base)
         out[PRIOR] += log_channel(channel, row_at(system, PRIOR), 1.0, y, constant)
         for i in range(1, system.numbers.n_rows):
             if refs[i]:
@@ -115,7 +120,7 @@ cdef inline Status score_rows(
     out = <double*>system.work.log_density.data
     memset(out, 0, n_rows * sizeof(double))
     if symbol != MISSING:
-        score_built_in(system, observation_of(system, pending), clock, out)
+        score_built_in(system, observation_of(system, pending), pending, clock, out)
         for k in range(system.numbers.n_compiled):  # the work space is used again below
             status = score_compiled(system, k, observation_of(system, pending), clock,
                                     <double*>system.work.relative_density.data, out)

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from mdvpf._support import validate
 from mdvpf._support.extras import needed
 from mdvpf.filter.compiled_column import CompiledColumn
-from mdvpf.model import Channel, CompiledEmission, NumberFamily, Product, channels_of
+from mdvpf.filter.open_parts import parts_of
+from mdvpf.model import Channel, CompiledEmission, NumberFamily, channels_of
 from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
 Floats = NDArray[np.float64]
@@ -176,7 +177,10 @@ class Predictive:
     weights : ndarray of float64, shape (components,)
         Weight of each component; the constructor normalises them.
     statistics : ndarray of float64, shape (components, statistics)
-        Statistics of the observations of each component.
+        Statistics of the observations of each component. Those of open channels are the weights of
+        the outcomes, see `open_parts.with_base`.
+    n_seen : sequence of int, optional
+        Number of symbols seen in each open channel, D: its numbers are 0 to D, which is a new one.
 
     Examples
     --------
@@ -193,20 +197,17 @@ class Predictive:
     True
     """
 
-    def __init__(self, family: NumberFamily, weights: Floats, statistics: Floats) -> None:
+    def __init__(
+        self, family: NumberFamily, weights: Floats, statistics: Floats, n_seen: Sequence[int] = ()
+    ) -> None:
         self.weights = weights / weights.sum()
         self._columns: list[Any] = []  # for each number a _Column or a CompiledColumn
-        channels = channels_of(family)
-        self._n_dims = len(channels)
+        self._n_dims = len(channels_of(family))
         self._compiled = None
         if isinstance(family, CompiledEmission):
             self._compiled, self._statistics = family, statistics
             return
-        families = family.families if isinstance(family, Product) else (family,)
-        offset = 0
-        for each, channel in [(part, c) for part in families for c in channels_of(part)]:
-            part = statistics[:, offset : offset + channel.n_statistics]
-            offset += channel.n_statistics
+        for each, channel, part in parts_of(family, statistics, n_seen):
             if isinstance(each, CompiledEmission):
                 self._columns.append(CompiledColumn(each, part))
             else:

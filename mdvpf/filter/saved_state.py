@@ -65,6 +65,14 @@ statistics, statistics_behind            per row: its numbers; its scale, as for
 observation                              the pending observation of MD-VPA; missing parts are NaN
 ======================================== =========================================================
 
+With an `OpenVocabulary` in a product there are two more. A row has a count for each symbol seen.
+
+======================================== =========================================================
+channel_symbols                          per open channel: number of symbols seen
+channel_seen                             per symbol of each open channel: how often it was seen;
+                                         neither counts the pending observation of MD-VPA
+======================================== =========================================================
+
 Records are numbered from 1 in the order of ``kind``; a node follows all its children. The number of
 ``rows`` of an entry is that of the largest particle. A Mealy machine has one for the start state
 and for each state, the root of a tree of rows. Other models have one for every four rows.
@@ -162,6 +170,7 @@ NUMBER_SECTIONS = {
     "statistics_behind": np.uint32,
     "observation": np.float64,
 }
+CHANNEL_SECTIONS = {"channel_symbols": np.uint32, "channel_seen": np.uint64}
 OPEN_SECTIONS = {"seen": np.uint64, "tree": np.uint32}
 # These arrays hold one number for each state or symbol of a particle. They are stored at full width
 # so that the memory of a restored filter is bounded by a multiple of the file's size.
@@ -182,7 +191,8 @@ def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
     if has_keys:
         sections = sections | KEY_SECTIONS
     if model.numbers is not None:
-        return sections | NUMBER_SECTIONS
+        has_open = isinstance(model.numbers, Product) and model.numbers.open_channels
+        return sections | NUMBER_SECTIONS | (CHANNEL_SECTIONS if has_open else {})
     return sections | OPEN_SECTIONS if model.is_open else sections
 
 

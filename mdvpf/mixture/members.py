@@ -63,6 +63,11 @@ def check_members(members: Any) -> list[Predictor]:
             raise ValueError(
                 f"members[{i}] has other observations than members[0]: expected the same families"
             )
+        if member._n_seen != found[0]._n_seen:
+            raise ValueError(
+                f"members[{i}] has seen {list(member._n_seen)} symbols in its open channels: "
+                f"expected {list(found[0]._n_seen)}, as members[0] has"
+            )
         if member.n_symbols != found[0].n_symbols:
             raise ValueError(
                 f"members[{i}] has {member.n_symbols} symbols: expected {found[0].n_symbols}, "
@@ -117,6 +122,10 @@ class Combined(Predictor):
     @property
     def _family(self) -> NumberFamily | None:
         return self.members[0]._family
+
+    @property
+    def _n_seen(self) -> tuple[int, ...]:
+        return self.members[0]._n_seen
 
     @property
     def _takes_keys(self) -> bool:

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdvpf.model import Channel, CompiledEmission, NumberFamily, Product, channels_of
+from mdvpf.model import (
+    Channel,
+    CompiledEmission,
+    NumberFamily,
+    OpenVocabulary,
+    Product,
+    channels_of,
+)
 from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
 Numbers = tuple[float, ...]
@@ -21,8 +28,15 @@ Emitted = tuple[tuple[float, Numbers], ...]
 """The observations of a state: pairs of present weight and observation."""
 
 
-def log_density(family: NumberFamily, emitted: Emitted, observation: Numbers) -> float:
+def log_density(
+    family: NumberFamily,
+    emitted: Emitted,
+    observation: Numbers,
+    seen: Sequence[Sequence[int]] = (),
+) -> float:
     """Return the log predictive density of an observation in a state with these observations.
+
+    `seen` has the counts of the whole stream in each open channel.
 
     Examples
     --------
@@ -34,12 +48,15 @@ def log_density(family: NumberFamily, emitted: Emitted, observation: Numbers) ->
     """
     parts = family.families if isinstance(family, Product) else (family,)
     logs = []
+    open_seen = iter(seen)
     first = 0
     for part in parts:
         last = first + len(channels_of(part))
         own = [(w, row[first:last]) for w, row in emitted]
         if isinstance(part, CompiledEmission):
             logs.append(_log_compiled(part, own, observation[first:last]))
+        elif isinstance(part, OpenVocabulary):
+            logs.append(_log_open(part, own, observation[first], next(open_seen, ())))
         else:
             logs += _log_densities(channels_of(part), own, observation[first:last])
         first = last
@@ -55,6 +72,21 @@ def _log_densities(
         for i, (channel, y) in enumerate(zip(channels, observation, strict=True))
         if not math.isnan(y)
     ]
+
+
+def _log_open(
+    family: OpenVocabulary,
+    emitted: Sequence[tuple[float, Numbers]],
+    y: float,
+    seen: Sequence[int],
+) -> float:
+    """Return the log probability of a symbol, 0 for a missing one."""
+    if math.isnan(y):
+        return 0.0
+    n = math.fsum(w for w, row in emitted if not math.isnan(row[0]))
+    times = math.fsum(w for w, row in emitted if row[0] == y)
+    prior = family.concentration * family.base_probability(seen, int(y))
+    return math.log((times + prior) / (n + family.concentration))
 
 
 def _log_compiled(
