@@ -49,9 +49,10 @@ def integral_transforms(pf: ParticleFilter, symbols: Any, *, rng: Any = None) ->
     if family is None:
         raise TypeError(f"pf={pf!r}: expected a filter over numbers")
     generator = validate.generator("rng", rng)
-    rows = read_observations(family, symbols)
-    for i in range(rows.shape[1]):
-        pf.predictive().marginal(i)  # raises for a CompiledEmission, which has no cdf
+    rows = read_observations(family, symbols, pf._n_seen)
+    first = pf.predictive()
+    for i in range(first.n_dims):
+        first.marginal(i)  # raises for a CompiledEmission, which has no cdf
     found = np.full(rows.shape, np.nan)
     for row, out in zip(rows, found, strict=True):
         expected = pf.predictive()

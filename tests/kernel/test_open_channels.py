@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,24 @@ def test_forgetting_does_not_touch_the_counts_of_the_stream() -> None:
         pf.update((symbol, 3))
     assert [times.tolist() for times in pf._channels_seen()] == [[3, 2, 1]]
     pf._core.verify()
+
+
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
+def test_new_symbols_of_many_keys(algorithm: str) -> None:
+    """Keys share the alphabet; a new key that ends another one may bring a new symbol."""
+    family = mdvpf.Product(mdvpf.Gaussian(), OPEN)
+    model = mdvpf.InfiniteHMM(emission=family, half_life=20.0)
+    kind = EVERY_ALGORITHM[algorithm]
+    pf = mdvpf.ParticleFilter(model, kind, 6, rng=5, max_keys=2)
+    ref = ReferenceFilter(model, kind, 6, rng=5, rounding=True, max_keys=2)
+    for i in range(24):
+        observation = (None if i % 7 == 6 else float(i % 4), i // 2)
+        expected = ref.update(observation, i % 5)
+        assert pf.update(observation, i % 5) == pytest.approx(expected, rel=0, abs=1e-9)
+        pf._core.verify()
+    assert pf.n_keys == ref.n_keys <= 2
+    twin = pickle.loads(pickle.dumps(pf))
+    assert twin.update((0.0, 12), 3) == pf.update((0.0, 12), 3)
 
 
 # ---- growth ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 import mdvpf
+from mdvpf.filter.calibration import integral_transforms
 from mdvpf.model import read_observation, read_observations
 from mdvpf.model.number_families import statistic_names
 from tests.number_families import BUILT_IN, STREAMS
@@ -344,6 +345,16 @@ def test_names_of_statistics_include_the_symbols_seen() -> None:
     assert statistic_names(mdvpf.Product(mdvpf.Poisson(), mdvpf.OpenVocabulary()))[2:] == [
         "1: number"
     ]
+
+
+def test_integral_transforms_of_open_channels() -> None:
+    pf = make_filter(OPEN)
+    with pytest.raises(ValueError, match=r"symbols\[0\]\[1\]=2: expected at most 1"):
+        integral_transforms(pf, ([0, 2], [1, 1], [0, 0]))
+    assert pf._core.n_steps == 0
+    found = integral_transforms(pf, OPEN_STREAM, rng=0)
+    present = np.array([[y is not None for y in column] for column in OPEN_STREAM]).T
+    assert ((found >= 0.0) & (found <= 1.0))[present].all() and np.isnan(found[~present]).all()
 
 
 def test_mixtures_of_open_channels() -> None:
