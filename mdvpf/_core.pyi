@@ -35,7 +35,7 @@ class ParticleSystem:
         discount: float,
         channels: NDArray[np.float64] | None,
         fading: NDArray[np.uint8] | None,
-        functions: tuple[int, ...] | None,
+        functions: tuple[tuple[int | bytes, ...], ...] | None,
     ) -> None: ...
     def __sizeof__(self) -> int: ...
     @property
@@ -114,6 +114,8 @@ class ParticleSystem:
     ) -> None: ...
     @property
     def n_rows(self) -> int: ...
+    @property
+    def layout(self) -> tuple[int, list[tuple[int, int]]]: ...
     def components(
         self,
         weights: NDArray[np.float64],

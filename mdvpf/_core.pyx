@@ -10,23 +10,23 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.alphabet cimport (
-    add_base, column_for, normalize_prediction, seen_times, symbol_at)
+from mdvpf._kernel.alphabet cimport add_base, column_for, normalize_prediction, symbol_at
 from mdvpf._kernel.buffers cimport allocated_bytes, copy_system, release_buffers
 from mdvpf._kernel.clock cimport set_clocks
+from mdvpf._kernel.compiled_parts cimport fault_text
 from mdvpf._kernel.constants cimport (
     ALGORITHM_MDVPA, BAD_EMISSION, BAD_SNAPSHOT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, MISSING,
     NO_MEMORY, NOT_A_NUMBER, OK, PAGE_BITS, AlgorithmKind, NormalizerKind, ResamplingKind, Status)
 from mdvpf._kernel.count_tables cimport add_counts
 from mdvpf._kernel.emission cimport make_tables
-from mdvpf._kernel.families cimport is_missing, is_observation
 from mdvpf._kernel.growth cimport depth_for, root_for, row_depth_for
 from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.memory_report cimport MemoryCounts, count_memory
 from mdvpf._kernel.number_tables cimport (
-    fault_text, open_table, write_components, write_statistics_table)
+    layout_of, open_table, write_components, write_seen, write_statistics_table)
+from mdvpf._kernel.open_channels cimport are_observations
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.pool cimport open_pool
 from mdvpf._kernel.positions cimport end_key, symbol_of_key
@@ -41,7 +41,7 @@ from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
 from mdvpf._kernel.shelves cimport lay_out
 from mdvpf._kernel.shown cimport Shown, shown_particle, shown_state_of_key
 from mdvpf._kernel.state_text cimport state_text
-from mdvpf._kernel.statistics cimport channels_of, observation_of
+from mdvpf._kernel.statistics cimport observation_of
 from mdvpf._kernel.step cimport set_time, start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.stretches cimport FREE_STRETCHES
@@ -68,7 +68,7 @@ cdef int raise_for(Status status, const System* system=NULL) except -1:
             "or less extreme hyper-parameters"
         )
     if status == BAD_EMISSION:
-        raise ValueError(fault_text(&system.numbers.compiled))
+        raise ValueError(fault_text(system))
     if status == COUNT_LIMIT:
         raise OverflowError("a count is 2**32 - 1; the step has not changed the filter")
     raise ValueError("uniforms: expected one for each draw of the step")
@@ -182,17 +182,16 @@ cdef class ParticleSystem:
         """The number of symbols that may come next; an open alphabet has one more, a new one."""
         return <int64_t>self.system.model.n_symbols + self.system.model.is_open
 
-    cdef int check_observation(self, const double[::1] observation, int32_t symbol) except -1:
-        """Check an observation, which only families over numbers have."""
+    cdef int check_observations(
+        self, const double[:, ::1] observations, const int32_t* symbols, int64_t n
+    ) except -1:
+        """Check the observations of n symbols, which only families over numbers have."""
         cdef System* system = &self.system
-        cdef uint32_t n = system.numbers.n_channels
-        if observation is None:
-            if n:
-                raise ValueError("observation: expected one in a family over numbers")
-            return 0
-        if n == 0 or observation.shape[0] != n \
-                or not is_observation(channels_of(system), n, &observation[0]) \
-                or is_missing(&observation[0], n) != (symbol == MISSING):
+        cdef uint32_t width = system.numbers.n_channels
+        if (observations is None) != (width == 0) or (width and (
+            observations.shape[0] != n or observations.shape[1] != width
+            or (n and not are_observations(system, &observations[0, 0], symbols, n))
+        )):
             raise ValueError("observation: expected a number for each channel, or NaN")
         return 0
 
@@ -247,8 +246,7 @@ cdef class ParticleSystem:
         if ended.shape[0] != n or discounts.shape[0] != n or reports.shape[0] != n \
                 or reports.shape[1] != 6 or progress.shape[0] != 2 \
                 or (numbers is not None and numbers.shape[0] != n) \
-                or (timed and times.shape[0] != n) \
-                or (observations is not None and observations.shape[0] != n):
+                or (timed and times.shape[0] != n):
             raise ValueError("symbols, ended, discounts, reports, ...: expected equal lengths")
         if numbers is not None and n:
             number = &numbers[0]
@@ -258,8 +256,7 @@ cdef class ParticleSystem:
             if ended[i] < -1 or (number != NULL and number[i] < 0):
                 raise ValueError(f"a number of symbol {i} is negative: expected that of a key")
             n_known += system.model.is_open and symbols[i] == n_known - 1  # a new symbol
-            self.check_observation(
-                None if observations is None else observations[i], symbols[i])
+        self.check_observations(observations, &symbols[0] if n else NULL, n)
         if has_distributions and (
             distributions.shape[0] != n or distributions.shape[1] < n_known - system.model.is_open
         ):
@@ -318,7 +315,7 @@ cdef class ParticleSystem:
 
     def absorb(
         self, int32_t symbol, double discount, const double[::1] uniforms, int32_t number=0,
-        const double[::1] observation=None,
+        const double[:, ::1] observation=None,
     ):
         """Absorb one symbol: `advance` for a chunk of one, without its arrays.
 
@@ -331,14 +328,14 @@ cdef class ParticleSystem:
         if not MISSING <= symbol < self.n_accepted():
             raise ValueError(f"symbol={symbol}: expected one of the alphabet, or -1")
         check_number(number)
-        self.check_observation(observation, symbol)
+        self.check_observations(observation, &symbol, 1)
         self.enter()
         try:
             given.values = &uniforms[0] if uniforms.shape[0] else NULL
             given.n = uniforms.shape[0]
             given.used = 0
             if observation is not None:
-                memcpy(observation_of(system, False), &observation[0],
+                memcpy(observation_of(system, False), &observation[0, 0],
                        system.numbers.n_channels * sizeof(double))
             with nogil:
                 status = step(
@@ -485,13 +482,10 @@ cdef class ParticleSystem:
         return self.system.model.n_symbols
 
     def seen(self, int64_t[::1] out):
-        """Write how often each symbol of an open alphabet was seen."""
-        cdef uint32_t i
+        """Write how often each symbol of an open alphabet was seen; of open channels, as a row."""
         self.check_idle()
-        if not self.system.model.is_open or out.shape[0] != self.system.model.n_symbols:
+        if not write_seen(&self.system, out):
             raise ValueError("out: expected one entry for each symbol of an open alphabet")
-        for i in range(self.system.model.n_symbols):
-            out[i] = <int64_t>seen_times(&self.system)[i]
 
     def standing(self, int32_t number, int64_t[::1] states):
         """Write the state of a key in each particle shown (-1: start); return its last symbol."""
@@ -674,6 +668,11 @@ cdef class ParticleSystem:
     def n_rows(self):
         """Rows of statistics that `components` may need."""
         return self.system.numbers.n_rows
+
+    @property
+    def layout(self):
+        """Size of a row of statistics, and the start and end of each channel in it."""
+        return layout_of(&self.system)
 
     def components(self, double[:, ::1] weights, double[:, :, ::1] statistics, int32_t number=0):
         """Write the predictive of a key as a mixture over rows of statistics.

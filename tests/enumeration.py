@@ -291,7 +291,7 @@ def emission_probability(
     if symbol is None:
         return 1
     if hasattr(rule.emission, "density"):
-        return rule.emission.density(counts.observed.get(state, []), symbol)
+        return rule.emission.density(counts.observed.get(state, []), symbol, seen)
     if rule.emission is not None:
         prior = rule.emission.concentration
         base = rule.emission.base(seen, symbol)

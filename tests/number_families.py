@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import mdvpf
+from mdvpf.model.number_families import compiled_parts
+from tests.compiled_families import OWN_PAIR, OWN_POISSON, TWINS
+from tests.enumeration import Open
 
 Weighted = Sequence[tuple[float, float]]  # a weight, and a number that was observed
 
@@ -49,6 +52,15 @@ def categorical(family: mdvpf.Categorical, seen: Weighted) -> float:
     return found
 
 
+def log_open(family: mdvpf.OpenVocabulary, seen: Weighted, y: int, stream: Sequence[Any]) -> float:
+    """Log probability of a symbol of an open alphabet, given the symbols of the whole stream."""
+    rule = Open(family.concentration, family.strength, family.discount)
+    times = math.fsum(w for w, symbol in seen if symbol == y)
+    total = math.fsum(w for w, _ in seen)
+    prior = rule.concentration * rule.base(stream, y)
+    return math.log((times + prior) / (total + rule.concentration))
+
+
 LIKELIHOODS: dict[type, Any] = {
     mdvpf.Gaussian: gaussian,
     mdvpf.Poisson: poisson,
@@ -62,8 +74,13 @@ class Numbers:
 
     family: Any
 
-    def density(self, emitted: Sequence[tuple[float, Any]], observation: Any) -> float:
-        """Predictive density in a state that emitted these observations, with their weights."""
+    def density(
+        self, emitted: Sequence[tuple[float, Any]], observation: Any, known: Sequence[Any] = ()
+    ) -> float:
+        """Predictive density in a state that emitted these observations, with their weights.
+
+        `known` is everything that the stream had before; only open alphabets depend on it.
+        """
         channels = self._channels(observation)
         before = [self._channels(y) for _, y in emitted]
         weights = [float(w) for w, _ in emitted]
@@ -75,12 +92,18 @@ class Numbers:
                 (w, row[i][1]) for w, row in zip(weights, before, strict=True)
                 if row[i][1] is not None
             ]  # fmt: skip
+            if isinstance(family, mdvpf.OpenVocabulary):
+                stream = [self._channels(row)[i][1] for row in known if row is not None]
+                log += log_open(family, seen, y, stream)
+                continue
             likelihood = LIKELIHOODS[type(family)]
             log += likelihood(family, [*seen, (1.0, y)]) - likelihood(family, seen)
         return math.exp(log)
 
     def _channels(self, observation: Any) -> list[tuple[Any, Any]]:
-        """Each number of an observation, with its family."""
+        """Each number of an observation, with its family, or the built-in one that it equals."""
+        if self.family in TWINS:
+            return Numbers(TWINS[self.family])._channels(observation)
         if isinstance(self.family, mdvpf.Product):
             parts = zip(self.family.families, observation, strict=True)
             return [pair for part, entry in parts for pair in Numbers(part)._channels(entry)]
@@ -108,4 +131,42 @@ STREAMS: dict[str, tuple[Any, list[Any]]] = {
             (4.2, 0, None), (0.0, 2, 1), (4.1, 1, 2),
         ],
     ),
+    "product of users": (
+        mdvpf.Product(OWN_PAIR, mdvpf.Categorical(3, 0.4), OWN_POISSON, mdvpf.Gaussian(), OWN_PAIR),
+        [
+            ((0.1, 3.0), 0, 2, None, None), (None, 0, 3, 0.1, (None, 0.2)),
+            ((4.0, None), 2, None, 5.0, (4.0, 4.1)), None,
+            ((None, -1.0), None, 7, None, (0.0, 0.1)),
+            ((0.2, 2.9), 1, 2, 0.3, None), (None, 2, None, 4.9, (3.9, None)),
+        ],
+    ),
+    "open product": (
+        mdvpf.Product(
+            mdvpf.OpenVocabulary(), mdvpf.Gaussian(), mdvpf.OpenVocabulary(2.0, 0.5, 0.3)
+        ),
+        [
+            (0, 0.1, 0), (0, None, 1), (None, 5.0, None), (1, 5.2, 0), None, (2, None, 2),
+            (0, 4.9, 3),
+        ],
+    ),
+    "everything": (
+        mdvpf.Product(
+            OWN_POISSON, mdvpf.OpenVocabulary(0.5, 2.0, 0.0), mdvpf.Categorical(2),
+            mdvpf.Poisson(), mdvpf.OpenVocabulary(), OWN_PAIR, mdvpf.Gaussian(shape=2.0),
+        ),
+        [
+            (3, 0, 1, 2, None, (0.1, 0.2), 0.3), (None, 1, None, 9, 0, (4.0, None), None),
+            (4, None, 0, None, 1, None, 0.1), (9, 0, 1, 8, None, (None, 0.3), 5.0), None,
+            (None, None, None, None, 0, None, None), (8, 2, 0, 2, 2, (4.1, 4.0), 5.1),
+        ],
+    ),
 }  # fmt: skip
+
+BUILT_IN = [stream for stream in STREAMS if stream not in ("product of users", "everything")]
+CLOSED = [stream for stream in STREAMS if stream not in ("open product", "everything")]
+CLOSED_BUILT_IN = [stream for stream in CLOSED if stream in BUILT_IN]
+
+
+def given_for(family: Any) -> dict[str, Any]:
+    """What `load` must be given for a filter with this family."""
+    return {"emission": family} if compiled_parts(family) else {}

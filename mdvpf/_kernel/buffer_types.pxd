@@ -31,7 +31,9 @@ cdef struct StoredBuffers:
     Buffer emission_tables  # double[2 * TABLED]: Model.inverse, then Model.spread_term
     Buffer seen             # uint64_t[]: open alphabet: count of each symbol in the stream
     Buffer channels         # Channel[]: family over numbers: the columns of an observation
+    Buffer compiled         # Compiled[]: family over numbers: the families of users in it
     Buffer fading           # uint8_t[]: 1 for each statistic of a row that is a sum of weights
+    Buffer stream           # double[]: open channels: their counts of the stream, as a row
     Buffer observation      # double[]: the next observation, then the pending one
     Buffer statistics       # double[]: rows of statistics: see `families.pxd`
     Buffer statistic_refs   # uint32_t[]: number of states in blocks that hold each row
@@ -99,7 +101,7 @@ cdef struct WorkBuffers:
     Buffer relative_density  # double[]: family over numbers: density / largest density, by row
     Buffer successor        # uint32_t[]: of each row, the row after the observation; 0: none yet
     Buffer prepared         # uint32_t[]: rows that were made for a commit
-    Buffer faded_rows       # double[]: CompiledEmission: the rows as of a step
+    Buffer faded_rows       # double[]: of one CompiledEmission: its part of all rows, as of a step
     # Choosing.
     Buffer keys
     Buffer key_work

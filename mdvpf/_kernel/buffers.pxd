@@ -201,7 +201,7 @@ cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexc
     if buffer == &work.log_density or buffer == &work.relative_density:
         return system.numbers.n_rows * sizeof(double)
     if buffer == &work.faded_rows:
-        return <size_t>system.numbers.n_rows * system.numbers.size * sizeof(double)
+        return <size_t>system.numbers.n_rows * system.numbers.widest * sizeof(double)
     if buffer == &work.successor or buffer == &work.prepared:
         return system.numbers.n_rows * sizeof(uint32_t)
     if buffer == &work.chosen.log_weight:

@@ -109,6 +109,7 @@ cdef enum ChannelKind:
     CHANNEL_POISSON = 1
     CHANNEL_CATEGORICAL = 2
     CHANNEL_COMPILED = 3
+    CHANNEL_OPEN = 4
 
 cdef enum NormalizerKind:
     NORMALIZER_GEOMETRIC = 0

@@ -8,6 +8,7 @@ of statistics, with the statistics of each channel in turn:
 Gaussian    number of observations, their mean, sum of squared deviations from it
 Poisson     number of observations, their sum
 categorical number of observations, number of observations of each symbol
+open        the same; room for more symbols than were seen, see `open_channels.pxd`
 compiled    defined by the user's functions
 =========== ==================================================================================
 
@@ -20,7 +21,8 @@ from libc.math cimport floor, isfinite, isnan, lgamma, log, log1p, sqrt
 from libc.stdint cimport uint8_t, uint32_t
 
 from mdvpf._kernel.constants cimport (
-    CHANNEL_CATEGORICAL, CHANNEL_COMPILED, CHANNEL_GAUSSIAN, CHANNEL_POISSON, LARGEST_NUMBER,
+    CHANNEL_CATEGORICAL, CHANNEL_COMPILED, CHANNEL_GAUSSIAN, CHANNEL_OPEN, CHANNEL_POISSON,
+    LARGEST_NUMBER,
 )
 from mdvpf._kernel.number_types cimport Channel
 
@@ -79,8 +81,15 @@ cdef inline double log_negative_binomial(
         - shape * log1p(1.0 / rate) - y * log1p(rate)
 
 
-cdef inline double channel_constant(const Channel* channel, double y) noexcept nogil:
-    """The part of the log predictive of a number that is the same for all states."""
+cdef inline double channel_constant(
+    const Channel* channel, double y, double base
+) noexcept nogil:
+    """What the log predictive of a number has in common for all states.
+
+    `base` is the base probability of the symbol in an open channel.
+    """
+    if channel.kind == CHANNEL_OPEN:
+        return channel.parameters[0] * base
     return lgamma(y + 1.0) if channel.kind == CHANNEL_POISSON else 0.0
 
 
@@ -95,6 +104,8 @@ cdef inline double log_channel(
         return log_student(prior, n, own[1], own[2] * fading, y)
     if channel.kind == CHANNEL_POISSON:
         return log_negative_binomial(prior[0] + own[1] * fading, prior[1] + n, y, constant)
+    if channel.kind == CHANNEL_OPEN:
+        return log((own[1 + <uint32_t>y] * fading + constant) / (n + prior[0]))
     return log((own[1 + <uint32_t>y] * fading + prior[0]) / (n + channel.n_symbols * prior[0]))
 
 
@@ -114,7 +125,7 @@ cdef inline void observe(
     const Channel* channels, uint32_t n_channels, const double* observation, double weight,
     double* row,
 ) noexcept nogil:
-    """Add an observation to a row, with a weight in units of its scale."""
+    """Add an observation to a row, with a weight in units of its scale; not to users' parts."""
     cdef const Channel* channel
     cdef double* own
     cdef double y, away
@@ -122,7 +133,7 @@ cdef inline void observe(
     for c in range(n_channels):
         channel = &channels[c]
         y = observation[c]
-        if isnan(y):
+        if isnan(y) or channel.kind == CHANNEL_COMPILED:
             continue
         own = row + channel.offset
         own[0] += weight
@@ -148,11 +159,13 @@ cdef inline bint is_observation(
         y = observation[c]
         low = -LARGEST_NUMBER
         high = LARGEST_NUMBER
-        if channels[c].kind == CHANNEL_POISSON or channels[c].kind == CHANNEL_CATEGORICAL:
+        if channels[c].kind != CHANNEL_GAUSSIAN and channels[c].kind != CHANNEL_COMPILED:
             low = 0.0
             high = 9007199254740992.0
             if channels[c].kind == CHANNEL_CATEGORICAL:
                 high = <double>channels[c].n_symbols - 1.0
+            elif channels[c].kind == CHANNEL_OPEN:
+                high = 2147483630.0  # and see `are_in_order`
             if floor(y) != y and not isnan(y):
                 return False
         if not isnan(y) and not low <= y <= high:

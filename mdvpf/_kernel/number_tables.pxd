@@ -4,25 +4,26 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.alphabet cimport seen_times
 from mdvpf._kernel.buffers cimport make_room
 from mdvpf._kernel.clock cimport fading, scale_at
+from mdvpf._kernel.compiled_parts cimport open_parts
 from mdvpf._kernel.constants cimport (
-    BAD_EMISSION, BLOCK_CURRENT, BLOCK_STATES, MISSING, NO_MEMORY, OK,
+    BAD_EMISSION, BLOCK_CURRENT, BLOCK_STATES, CHANNEL_OPEN, MISSING, NO_MEMORY, OK,
     ChannelKind, Status,
 )
 from mdvpf._kernel.families cimport fade_row
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.number_scores cimport add_component_weights
+from mdvpf._kernel.open_channels cimport stream_row
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.positions cimport standing_of, state_of_key
 from mdvpf._kernel.real_particles cimport is_gone, outlives_step
 from mdvpf._kernel.statistics cimport (
-    fading_of, observation_of, refs_of_rows, row_at, row_of, scales_of_rows, write_successor,
+    channels_of, fading_of, observation_of, refs_of_rows, row_at, row_of, scales_of_rows,
+    write_successor,
 )
-from mdvpf._kernel.number_types cimport (
-    LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE, UPDATE_STATUS,
-    Channel, Compiled, LogPredictive, Update,
-)
+from mdvpf._kernel.number_types cimport Channel
 from mdvpf._kernel.types cimport Clock, Standing, System
 
 
@@ -32,8 +33,8 @@ cdef inline Status open_table(
     """Initialise the channels and the row of the prior.
 
     `given` has a row for each channel: kind, number of symbols, number of statistics, parameters.
-    `fading_marks` marks the statistics that are sums of weights. `functions` has the addresses of
-    a `CompiledEmission`, or is empty.
+    `fading_marks` marks the statistics that are sums of weights. `functions` has the families of
+    users, see `open_parts`.
     """
     cdef size_t n = <size_t>given.shape[0]
     cdef Channel* channels
@@ -52,10 +53,9 @@ cdef inline Status open_table(
         for i in range(4):
             channels[c].parameters[i] = given[c, 3 + i]
         system.numbers.size += channels[c].n_statistics
-    if functions:
-        system.numbers.compiled.log_predictive = <LogPredictive><size_t>functions[0]
-        system.numbers.compiled.update = <Update><size_t>functions[1]
-        system.numbers.compiled.user_data = <void*><size_t>functions[2]
+        system.numbers.n_open += channels[c].kind == CHANNEL_OPEN
+    if open_parts(system, functions) != OK:
+        return NO_MEMORY
     if fading_marks.shape[0] != system.numbers.size:
         raise ValueError("fading: expected one entry a statistic")
     if not make_room(system, &system.stored.fading, system.numbers.size, 1):
@@ -65,6 +65,10 @@ cdef inline Status open_table(
             or not make_room(system, &system.stored.statistic_refs, 1, sizeof(uint32_t)) \
             or not make_room(system, &system.stored.statistic_scale, 1, sizeof(uint32_t)):
         return NO_MEMORY
+    if system.numbers.n_open:
+        if not make_room(system, &system.stored.stream, system.numbers.size, sizeof(double)):
+            return NO_MEMORY
+        memset(system.stored.stream.data, 0, system.numbers.size * sizeof(double))
     memset(row_at(system, 0), 0, system.numbers.size * sizeof(double))
     refs_of_rows(system)[0] = 1
     scales_of_rows(system)[0] = 0
@@ -152,11 +156,27 @@ cdef inline Status write_statistics_table(
     return OK
 
 
-cdef inline str fault_text(const Compiled* compiled):
-    """Return the error message for the last fault of a user's function."""
-    name = "log_predictive" if compiled.fault in (LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE) \
-        else "update"
-    what = "wrote a number that is not finite: expected finite ones"
-    if compiled.fault == LOG_PREDICTIVE_STATUS or compiled.fault == UPDATE_STATUS:
-        what = f"returned the status {compiled.fault_status}: expected 0"
-    return f"{name} of the emission family {what}; the filter is as it was"
+cdef inline tuple layout_of(const System* system):
+    """Return the size of a row, and for each channel the start and the end of what it uses."""
+    cdef const Channel* channel
+    cdef uint32_t c
+    found = []
+    for c in range(system.numbers.n_channels):
+        channel = &channels_of(system)[c]
+        used = 1 + channel.n_symbols if channel.kind == CHANNEL_OPEN else channel.n_statistics
+        found.append((channel.offset, channel.offset + used))
+    return system.numbers.size, found
+
+
+cdef inline bint write_seen(const System* system, int64_t[::1] out):
+    """Write the counts of an open alphabet, or the row of the stream; False if it does not fit."""
+    cdef Py_ssize_t i
+    if system.numbers.n_open and out.shape[0] == system.numbers.size:
+        for i in range(out.shape[0]):
+            out[i] = <int64_t>stream_row(system)[i]
+        return True
+    if not system.model.is_open or out.shape[0] != system.model.n_symbols:
+        return False
+    for i in range(out.shape[0]):
+        out[i] = <int64_t>seen_times(system)[i]
+    return True

@@ -8,10 +8,14 @@ from mdvpf._kernel.constants cimport ChannelKind
 # One column of an observation in a family over numbers: see `families.pxd`.
 cdef struct Channel:
     ChannelKind kind
-    uint32_t n_symbols      # categorical: size of the alphabet
+    uint32_t n_symbols      # categorical: size of the alphabet; open: symbols seen
+    uint32_t wanted         # open: symbols to make room for, while rows grow
     uint32_t offset         # of its statistics in a row
     uint32_t n_statistics
     double[4] parameters    # of the prior
+
+cdef enum:
+    MOST_LABEL = 80         # bytes of the name of a part, with the 0 at its end
 
 # The C functions of a `CompiledEmission`. They return 0, or another number on failure.
 # (observation, rows of statistics, number of rows, log predictive for each, user data)
@@ -27,12 +31,14 @@ cdef enum FaultKind:
     UPDATE_STATUS = 3
     UPDATE_VALUE = 4
 
+# A `CompiledEmission`, alone or in a product. It has its own channels and statistics.
 cdef struct Compiled:
-    LogPredictive log_predictive  # NULL: the family is built in
+    LogPredictive log_predictive
     Update update
     void* user_data
-    FaultKind fault         # the last fault
-    int fault_status        # the status returned, if that was the fault
+    uint32_t first          # its first channel, which has all its statistics
+    uint32_t n_channels
+    char[MOST_LABEL] label  # how messages call it, in UTF-8
 
 # The table of statistics of states: see `statistics.pxd`.
 cdef struct Numbers:
@@ -43,4 +49,9 @@ cdef struct Numbers:
     uint32_t freed          # head of the list of free rows; 0 if it is empty
     uint32_t n_prepared     # rows computed for the present commit
     double best             # largest log density of the last observation scored
-    Compiled compiled
+    uint32_t n_open         # channels with an open alphabet
+    uint32_t n_compiled     # families of users
+    uint32_t widest         # most statistics of a family of users
+    uint32_t faulty         # the family of the last fault
+    FaultKind fault         # the last fault
+    int fault_status        # the status returned, if that was the fault

@@ -10,31 +10,40 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.buffers cimport make_room
 from mdvpf._kernel.clock cimport fading
-from mdvpf._kernel.constants cimport MISSING, NO_MEMORY, OK, Status
-from mdvpf._kernel.families cimport channel_constant, fade_row, log_channel
-from mdvpf._kernel.number_types cimport LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE, Channel
+from mdvpf._kernel.compiled_parts cimport channel_of_part, compiled_at, note_fault
+from mdvpf._kernel.constants cimport (
+    CHANNEL_COMPILED, CHANNEL_OPEN, MISSING, NO_MEMORY, OK,
+    Status,
+)
+from mdvpf._kernel.families cimport channel_constant, fade_row, is_missing, log_channel
+from mdvpf._kernel.number_types cimport (
+    LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE,
+    Channel, Compiled,
+)
+from mdvpf._kernel.open_channels cimport base_of_channel
 from mdvpf._kernel.statistics cimport (
     PRIOR,
-    channels_of, fading_of, note_fault, observation_of, refs_of_rows, row_at, scales_of_rows,
+    channels_of, fading_of, observation_of, refs_of_rows, row_at, scales_of_rows,
 )
 from mdvpf._kernel.types cimport Clock, System
 
 
 cdef inline void score_built_in(
-    const System* system, const double* observation, const Clock* clock, double* out
+    const System* system, const double* observation, bint counted, const Clock* clock, double* out
 ) noexcept nogil:
-    """Add the log predictives of all channels of an observation, for every row."""
+    """Add the log predictives of all built-in channels of an observation, for every row."""
     cdef const uint32_t* refs = refs_of_rows(system)
     cdef const int32_t* scale = scales_of_rows(system)
     cdef const Channel* channel
-    cdef double constant, y
+    cdef double base, constant, y
     cdef uint32_t c, i
     for c in range(system.numbers.n_channels):
         channel = &channels_of(system)[c]
         y = observation[c]
-        if y != y:
+        if y != y or channel.kind == CHANNEL_COMPILED:
             continue
-        constant = channel_constant(channel, y)
+        base = base_of_channel(system, channel, y, counted) if channel.kind == CHANNEL_OPEN else 0.0
+        constant = channel_constant(channel, y, base)
         out[PRIOR] += log_channel(channel, row_at(system, PRIOR), 1.0, y, constant)
         for i in range(1, system.numbers.n_rows):
             if refs[i]:
@@ -42,33 +51,56 @@ cdef inline void score_built_in(
                     channel, row_at(system, i), fading(scale[i], clock), y, constant)
 
 
-cdef inline Status score_compiled(
-    System* system, const double* observation, const Clock* clock, double* out
+cdef inline const double* rows_of_part(
+    System* system, const Channel* channel, const Clock* clock
 ) noexcept nogil:
-    """Compute the log predictives of an observation for every row by the user's function."""
-    cdef const double* rows = row_at(system, PRIOR)
+    """The statistics of one user's family in all rows, one after another; NULL: no memory.
+
+    They are copied if they fade, or if rows have more than them. The function is then still called
+    once for all rows: a call may cost more than a copy.
+    """
     cdef uint32_t n_rows = system.numbers.n_rows
-    cdef size_t size = system.numbers.size
-    cdef double* faded
+    cdef size_t size = channel.n_statistics
+    cdef bint fades = system.model.forget > 0.0 or system.model.rate > 0.0
+    cdef double* copied
+    cdef uint32_t i
+    if size == system.numbers.size and not fades:
+        return row_at(system, PRIOR)
+    if not make_room(system, &system.work.faded_rows, n_rows * size, sizeof(double)):
+        return NULL
+    copied = <double*>system.work.faded_rows.data
+    for i in range(n_rows):
+        memcpy(copied + i * size, row_at(system, i) + channel.offset, size * sizeof(double))
+        if fades and i != PRIOR and refs_of_rows(system)[i]:
+            fade_row(fading_of(system) + channel.offset, <uint32_t>size, copied + i * size,
+                     fading(scales_of_rows(system)[i], clock))
+    return copied
+
+
+cdef inline Status score_compiled(
+    System* system, uint32_t k, const double* observation, const Clock* clock, double* own,
+    double* out,
+) noexcept nogil:
+    """Add the log predictives by a user's function, for every row; `own` is work space."""
+    cdef const Compiled* part = compiled_at(system, k)
+    cdef const double* rows
+    cdef uint32_t n_rows = system.numbers.n_rows
     cdef uint32_t i
     cdef int status
-    if system.model.forget > 0.0 or system.model.rate > 0.0:
-        if not make_room(system, &system.work.faded_rows, n_rows * size, sizeof(double)):
-            return NO_MEMORY
-        faded = <double*>system.work.faded_rows.data
-        memcpy(faded, rows, n_rows * size * sizeof(double))
-        for i in range(1, n_rows):
-            if refs_of_rows(system)[i]:
-                fade_row(fading_of(system), <uint32_t>size, faded + i * size,
-                         fading(scales_of_rows(system)[i], clock))
-        rows = faded
-    status = system.numbers.compiled.log_predictive(
-        observation, rows, n_rows, out, system.numbers.compiled.user_data)
+    if is_missing(observation + part.first, part.n_channels):
+        return OK
+    rows = rows_of_part(system, channel_of_part(system, part), clock)
+    if rows == NULL:
+        return NO_MEMORY
+    memset(own, 0, n_rows * sizeof(double))
+    status = part.log_predictive(observation + part.first, rows, n_rows, own, part.user_data)
     if status != 0:
-        return note_fault(system, LOG_PREDICTIVE_STATUS, status)
+        return note_fault(system, k, LOG_PREDICTIVE_STATUS, status)
     for i in range(n_rows):
-        if refs_of_rows(system)[i] and not -1e290 < out[i] < 1e290:
-            return note_fault(system, LOG_PREDICTIVE_VALUE, 0)
+        if refs_of_rows(system)[i]:
+            if not -1e290 < own[i] < 1e290:
+                return note_fault(system, k, LOG_PREDICTIVE_VALUE, 0)
+            out[i] += own[i]
     return OK
 
 
@@ -79,6 +111,7 @@ cdef inline Status score_rows(
     cdef uint32_t n_rows = system.numbers.n_rows
     cdef Status status
     cdef double* out
+    cdef uint32_t k
     if not system.numbers.n_channels:
         return OK
     if not make_room(system, &system.work.log_density, n_rows, sizeof(double)) \
@@ -86,12 +119,13 @@ cdef inline Status score_rows(
         return NO_MEMORY
     out = <double*>system.work.log_density.data
     memset(out, 0, n_rows * sizeof(double))
-    if symbol != MISSING and system.numbers.compiled.update != NULL:
-        status = score_compiled(system, observation_of(system, pending), clock, out)
-        if status != OK:
-            return status
-    elif symbol != MISSING:
-        score_built_in(system, observation_of(system, pending), clock, out)
+    if symbol != MISSING:
+        score_built_in(system, observation_of(system, pending), pending, clock, out)
+        for k in range(system.numbers.n_compiled):  # the work space is used again below
+            status = score_compiled(system, k, observation_of(system, pending), clock,
+                                    <double*>system.work.relative_density.data, out)
+            if status != OK:
+                return status
     relate_densities(system)
     return OK
 

@@ -14,12 +14,16 @@ from mdvpf._kernel.constants cimport (
     Status,
 )
 from mdvpf._kernel.families cimport is_observation, is_row
+from mdvpf._kernel.open_channels cimport are_in_order
 from mdvpf._kernel.particles cimport block_of, shares_block
 from mdvpf._kernel.pool cimport dispose, resize
 from mdvpf._kernel.number_types cimport Channel
 from mdvpf._kernel.real_particles cimport block_scale, real_into
 from mdvpf._kernel.real_snapshot cimport behind
 from mdvpf._kernel.restore_records cimport reject
+from mdvpf._kernel.saved_channels cimport (
+    pack_row, read_channels, saved_size, unpack_row, were_seen, write_channels,
+)
 from mdvpf._kernel.sections cimport (
     LARGEST_BEHIND, OBSERVATION, STATISTIC, STATISTICS, STATISTICS_BEHIND,
     Snapshot,
@@ -53,7 +57,7 @@ cdef inline Status reserve_statistics(
             or resize(&system.memory, &snapshot.section[STATISTIC],
                       count_states(system) * sizeof(uint32_t)) != OK \
             or resize(&system.memory, &snapshot.section[STATISTICS],
-                      n_rows * system.numbers.size * sizeof(double)) != OK \
+                      n_rows * saved_size(system) * sizeof(double)) != OK \
             or resize(&system.memory, &snapshot.section[STATISTICS_BEHIND],
                       n_rows * sizeof(uint32_t)) != OK \
             or resize(&system.memory, &snapshot.section[OBSERVATION],
@@ -68,7 +72,7 @@ cdef inline void number_rows(
 ) noexcept nogil:
     """Write the number of the row of each state, and each row at its first appearance."""
     cdef const uint32_t* rows
-    cdef size_t size = system.numbers.size
+    cdef size_t size = saved_size(system)
     cdef size_t n = 0           # rows so far
     cdef size_t place = 0       # states so far
     cdef uint32_t i, row
@@ -80,8 +84,8 @@ cdef inline void number_rows(
         for i in range(block_of(system, k)[BLOCK_STATES]):
             row = rows[i]
             if row != PRIOR and number[row] == 0:
-                memcpy(<double*>snapshot.section[STATISTICS].data + n * size, row_at(system, row),
-                       size * sizeof(double))
+                pack_row(system, row_at(system, row),
+                         <double*>snapshot.section[STATISTICS].data + n * size)
                 numbers(snapshot, STATISTICS_BEHIND)[n] = behind(
                     scales_of_rows(system)[row], &system.now, LARGEST_BEHIND)
                 n += 1
@@ -106,7 +110,7 @@ cdef inline Status write_statistics(System* system, Snapshot* snapshot) noexcept
         for c in range(system.numbers.n_channels):
             observation[c] = observation_of(system, True)[c] if system.pending else <double>NAN
     dispose(&system.memory, &known)
-    return status
+    return write_channels(system, snapshot) if status == OK else status
 
 
 cdef inline bint may_have(
@@ -129,13 +133,13 @@ cdef inline bint may_have(
 cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) noexcept nogil:
     """Restore the rows of a snapshot under their numbers, with reference counts of 0."""
     cdef const double* given = <const double*>snapshot.section[STATISTICS].data
-    cdef size_t size = system.numbers.size
+    cdef size_t size = saved_size(system)
     cdef uint32_t i, row, distance
     if reserve_rows(system, n_rows) != OK:
         return NO_MEMORY
     for i in range(<uint32_t>n_rows):
         row = take_row(system)
-        memcpy(row_at(system, row), given + i * size, size * sizeof(double))
+        unpack_row(system, given + i * size, row_at(system, row))
         refs_of_rows(system)[row] = 0
         if not is_row(channels_of(system), system.numbers.n_channels, row_at(system, row)):
             return reject(snapshot, "a statistic is out of range")
@@ -143,19 +147,25 @@ cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) 
         if distance > LARGEST_BEHIND:
             return reject(snapshot, "the scale of a row of statistics is out of range")
         scales_of_rows(system)[row] = <int32_t>(<uint32_t>scale_at(&system.now) - distance)
+        if not were_seen(system, row_at(system, row),
+                         fading(scales_of_rows(system)[row], &system.now)):
+            return reject(snapshot, "a state has observed a symbol more often than the stream")
     return OK
 
 
 cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept nogil:
     """Restore the sections of `write_statistics`; the particles are restored already."""
-    cdef size_t size = system.numbers.size
     cdef size_t n_rows = snapshot.section[STATISTICS_BEHIND].bytes // sizeof(uint32_t)
     cdef size_t place = 0
+    cdef size_t size
     cdef uint32_t* rows
     cdef uint32_t i
     cdef int64_t k
     if not system.numbers.n_channels:
         return OK
+    if read_channels(system, snapshot) != OK:
+        return BAD_SNAPSHOT if snapshot.fault != NULL else NO_MEMORY
+    size = saved_size(system)
     if snapshot.section[STATISTICS_BEHIND].bytes != n_rows * sizeof(uint32_t) \
             or n_rows >= 0x7FFFFFF0u \
             or snapshot.section[STATISTICS].bytes != n_rows * size * sizeof(double) \
@@ -167,7 +177,7 @@ cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept 
            system.numbers.n_channels * sizeof(double))
     if not is_observation(
         channels_of(system), system.numbers.n_channels, observation_of(system, False)
-    ):
+    ) or not are_in_order(system, observation_of(system, False), 1):
         return reject(snapshot, "the pending observation is out of range")
     if read_rows(system, snapshot, n_rows) != OK:
         return BAD_SNAPSHOT if snapshot.fault != NULL else NO_MEMORY

@@ -5,7 +5,8 @@ Systems with integer counts have the sections up to STATE (`snapshot.pxd`). Syst
 have the sections up to LAST_SYMBOL except SPREAD, LEVELS, SHAPE and ITEMS (`real_snapshot.pxd`). If
 several keys were used, those from KEY_ADDRESS to POSITION_BELOW follow (`position_snapshot.pxd`);
 with an open alphabet, SEEN and TREE (`saved_alphabet.pxd`); with a family over numbers, those from
-STATISTIC on (`saved_statistics.pxd`). A section of whole numbers may be narrower in a file.
+STATISTIC to OBSERVATION (`saved_statistics.pxd`); with open channels, the last two
+(`saved_channels.pxd`). A section of whole numbers may be narrower in a file.
 """
 
 from libc.stdint cimport uint32_t
@@ -62,10 +63,13 @@ cdef enum:
     TREE = 39               # uint32_t[3]: levels of columns, handles of the root, levels of rows
     # Families over numbers. Their rows are numbered from 1; 0 is the prior.
     STATISTIC = 40          # uint32_t[]: rows of states, block by block
-    STATISTICS = 41         # double[rows * size]
+    STATISTICS = 41         # double[rows * size]; of open channels 1 + D
     STATISTICS_BEHIND = 42  # uint32_t[rows]: scale of each row
     OBSERVATION = 43        # double[channels]: the pending observation; NaN if there is none
-    N_SECTIONS = 44
+    # Families over numbers with open channels.
+    CHANNEL_SYMBOLS = 44    # uint32_t[open channels]: symbols seen, D, without the pending one
+    CHANNEL_SEEN = 45       # uint64_t[]: D counts of each open channel, without the pending symbol
+    N_SECTIONS = 46
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
@@ -87,6 +91,7 @@ cdef struct Format:
     bint real
     bint is_open
     bint of_numbers
+    bint has_open_channels
 
 
 cdef inline Format format_of(const System* system) noexcept nogil:
@@ -94,11 +99,14 @@ cdef inline Format format_of(const System* system) noexcept nogil:
     form.real = system.model.real
     form.is_open = system.model.is_open
     form.of_numbers = system.numbers.n_channels > 0
+    form.has_open_channels = system.numbers.n_open > 0
     return form
 
 
 cdef inline bint has_section(Format form, bint keyed, int section) noexcept nogil:
     """Whether a section is part of a format."""
+    if section >= CHANNEL_SYMBOLS:
+        return form.has_open_channels
     if section >= STATISTIC:
         return form.of_numbers
     if section >= SEEN:

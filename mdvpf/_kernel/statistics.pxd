@@ -10,22 +10,19 @@ an error can still be reported. Row 0 is the prior, for states without observati
 A row has a scale, like a record of real counts. In a free row it links to the next free row.
 """
 
-from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.buffers cimport make_room
 from mdvpf._kernel.clock cimport power_of_two, scale_at, scales_apart
+from mdvpf._kernel.compiled_parts cimport update_parts
 from mdvpf._kernel.constants cimport (
     BAD_EMISSION, BLOCK_HEADER, BLOCK_STATES, MISSING, NO_MEMORY, OK,
     Status,
 )
 from mdvpf._kernel.families cimport fade_row, observe
 from mdvpf._kernel.particles cimport block_of, shares_block
-from mdvpf._kernel.number_types cimport (
-    UPDATE_STATUS, UPDATE_VALUE,
-    Channel, FaultKind,
-)
+from mdvpf._kernel.number_types cimport Channel
 from mdvpf._kernel.types cimport Clock, Survivors, System
 
 cdef enum:
@@ -115,8 +112,8 @@ cdef inline Status reserve_rows(System* system, size_t n_more) noexcept nogil:
     if n > MOST_ROWS \
             or not make_room(system, &system.stored.statistics, n * system.numbers.size,
                              sizeof(double)) \
-            or (system.numbers.compiled.update != NULL and not make_room(
-                system, &system.work.faded_rows, n * system.numbers.size, sizeof(double))) \
+            or not make_room(system, &system.work.faded_rows, n * system.numbers.widest,
+                             sizeof(double)) \
             or not make_room(system, &system.stored.statistic_refs, n, sizeof(uint32_t)) \
             or not make_room(system, &system.stored.statistic_scale, n, sizeof(int32_t)) \
             or not make_room(system, &system.work.successor, n, sizeof(uint32_t)) \
@@ -147,34 +144,17 @@ cdef inline uint32_t row_of(const System* system, uint32_t* block, uint32_t stat
     return statistics_of(system, block)[state] if state < block[BLOCK_STATES] else <uint32_t>PRIOR
 
 
-cdef inline Status note_fault(System* system, FaultKind fault, int status) noexcept nogil:
-    system.numbers.compiled.fault = fault
-    system.numbers.compiled.fault_status = status
-    return BAD_EMISSION
-
-
 cdef inline Status write_successor(
     System* system, uint32_t row, const double* observation, double* out
 ) noexcept nogil:
     """Write the row after an observation of the next step, in the scale of that step."""
     cdef const Clock* now = &system.now
-    cdef uint32_t i
-    cdef int status
     memcpy(out, row_at(system, row), system.numbers.size * sizeof(double))
     if row != PRIOR and scales_of_rows(system)[row] != scale_at(now):
         fade_row(fading_of(system), system.numbers.size, out,
                  power_of_two(scales_apart(scales_of_rows(system)[row], now)))
-    if system.numbers.compiled.update == NULL:
-        observe(channels_of(system), system.numbers.n_channels, observation, now.mantissa, out)
-        return OK
-    status = system.numbers.compiled.update(
-        observation, now.mantissa, out, system.numbers.compiled.user_data)
-    if status != 0:
-        return note_fault(system, UPDATE_STATUS, status)
-    for i in range(system.numbers.size):
-        if not isfinite(out[i]):
-            return note_fault(system, UPDATE_VALUE, 0)
-    return OK
+    observe(channels_of(system), system.numbers.n_channels, observation, now.mantissa, out)
+    return update_parts(system, observation, now.mantissa, out)
 
 
 cdef inline Status prepare_rows(

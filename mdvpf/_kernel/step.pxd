@@ -12,10 +12,12 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.growth cimport reserve_symbol
 from mdvpf._kernel.keys cimport reserve_key
+from mdvpf._kernel.open_channels cimport count_open, reserve_open
 from mdvpf._kernel.positions cimport activate, end_key
 from mdvpf._kernel.real_commit cimport recount_all
 from mdvpf._kernel.reserve cimport reserve_step
 from mdvpf._kernel.settling cimport settle_some
+from mdvpf._kernel.statistics cimport observation_of
 from mdvpf._kernel.step_drawn cimport step_learning, step_smc
 from mdvpf._kernel.step_mdvpa cimport complete_pending, step_mdvpa
 from mdvpf._kernel.step_ranked cimport Uniforms, step_ranked
@@ -37,6 +39,8 @@ cdef inline Status step(
     cdef Status status = OK
     if system.model.is_open and symbol != MISSING:
         status = reserve_symbol(system, <uint32_t>symbol)
+    elif system.numbers.n_open and symbol != MISSING:
+        status = reserve_open(system, observation_of(system, False))
     if status == OK and unlikely(number != active):
         status = reserve_key(system, number)
         if status == OK and not system.pending:  # else MD-VPA completes a step of `active` first
@@ -61,6 +65,8 @@ cdef inline Status step(
         return status
     if system.model.is_open:
         count_symbol(system, symbol)
+    elif system.numbers.n_open and symbol != MISSING:
+        count_open(system, observation_of(system, False))
     if system.n_steps:
         settle_some(system)
     return status

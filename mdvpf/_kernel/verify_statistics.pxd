@@ -4,15 +4,46 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from mdvpf._kernel.clock cimport fading
-from mdvpf._kernel.constants cimport BLOCK_STATES, CHANNEL_COMPILED
+from mdvpf._kernel.constants cimport BLOCK_STATES, CHANNEL_COMPILED, CHANNEL_OPEN
 from mdvpf._kernel.families cimport is_row
+from mdvpf._kernel.number_types cimport Channel
+from mdvpf._kernel.open_channels cimport stream_row
 from mdvpf._kernel.particles cimport block_of, shares_block
 from mdvpf._kernel.real_particles cimport block_scale, real_into
+from mdvpf._kernel.saved_channels cimport were_seen
 from mdvpf._kernel.statistics cimport (
-    PRIOR, channels_of, refs_of_rows, row_at, scales_of_rows, statistics_of,
+    PRIOR, channels_of, fading_of, refs_of_rows, row_at, scales_of_rows, statistics_of,
 )
 from mdvpf._kernel.types cimport System
 from mdvpf._kernel.verify cimport check
+
+
+cdef inline void verify_channels(System* system) except *:
+    """Check the offsets of channels, and the counts of open ones in the stream and in all rows."""
+    cdef const Channel* channel
+    cdef double* seen
+    cdef uint32_t c, i
+    offset = 0
+    for c in range(system.numbers.n_channels):
+        channel = &channels_of(system)[c]
+        check(channel.offset == offset, "the offset of a channel is wrong")
+        offset += channel.n_statistics
+        if channel.kind != CHANNEL_OPEN:
+            continue
+        check(channel.n_symbols < channel.n_statistics, "there is no room for a symbol")
+        seen = stream_row(system) + channel.offset
+        times = [seen[1 + i] for i in range(channel.n_statistics - 1)]
+        check(seen[0] == sum(times), "the counts of symbols do not add up")
+        check(all([n > 0 for n in times[:channel.n_symbols]]), "a symbol was not seen")
+        check(not any(times[channel.n_symbols:]), "an unknown symbol was seen")
+        check(all([fading_of(system)[channel.offset + i] for i in range(channel.n_statistics)]),
+              "the count of a symbol does not fade")
+    check(offset == system.numbers.size, "the size of rows is wrong")
+    for i in range(system.numbers.n_rows if system.numbers.n_open else 0):
+        if refs_of_rows(system)[i]:
+            part = fading(scales_of_rows(system)[i], &system.now) if i else 1.0
+            check(were_seen(system, row_at(system, i), part),
+                  "a state observed a symbol more often than the stream")
 
 
 cdef inline void verify_statistics(System* system) except *:
@@ -22,6 +53,7 @@ cdef inline void verify_statistics(System* system) except *:
     if not system.numbers.n_channels:
         check(system.numbers.n_rows == 0, "there are statistics where there should be none")
         return
+    verify_channels(system)
     held = {PRIOR: 1}
     for k in range(system.n_particles):
         if shares_block(system, k):

@@ -112,9 +112,10 @@ class Saveable(ABC):
             method of a subclass reads only checkpoints of that class.
         discount : callable, optional
             The callable discount of an `MDVPA`, which the file cannot hold.
-        emission : CompiledEmission, optional
-            The compiled emission of the model, whose code the file cannot hold. It is compared with
-            the name, the sizes and some values of the prior predictive in the file.
+        emission : CompiledEmission or Product, optional
+            The compiled emission of the model, whose code the file cannot hold, or the whole
+            product that contains it. It is compared with the name, the sizes and some values of the
+            prior predictive in the file.
 
         Raises
         ------

@@ -245,7 +245,7 @@ def _counts(pf: ParticleFilter, top: int) -> list[Table]:
     rows = np.vstack([counts.start[np.newaxis], moves])
     transition = _matrix("transition", "to state", ["start", *states], states, rows, top)
     if pf.model.numbers is not None:
-        names = statistic_names(pf.model.numbers)
+        names = statistic_names(pf.model.numbers, pf._n_seen)
         columns = (Column("state"), *(Column(name) for name in names[:top]))
         cells = tuple(
             (state, *map(_number, row[:top]))

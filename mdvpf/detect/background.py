@@ -63,7 +63,7 @@ class Background(checkpoint.Saveable):
     ) -> None:
         if not isinstance(predictor, Predictor):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
-        if predictor.is_open:
+        if predictor.is_open or predictor._n_seen:
             raise ValueError(
                 f"predictor={predictor!r}: expected a closed alphabet, as each stream numbers the "
                 "symbols of an open one differently"
@@ -192,7 +192,7 @@ class Background(checkpoint.Saveable):
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
         predictor = state.parts["predictor"]
-        if not isinstance(predictor, Predictor) or predictor.is_open:
+        if not isinstance(predictor, Predictor) or predictor.is_open or predictor._n_seen:
             raise checkpoint.CheckpointError(
                 "file: a background without a predictor of a closed alphabet"
             )
@@ -229,7 +229,7 @@ class BackgroundReader:
             background = Background(background)
         if not isinstance(background, Background):
             raise TypeError(f"background={background!r}: expected a Background or a Predictor")
-        if predictor.is_open:
+        if predictor.is_open or predictor._n_seen:
             raise ValueError(
                 f"background={background!r}: expected None, as the predictor has an open alphabet, "
                 "whose symbols each stream numbers differently"

@@ -23,7 +23,8 @@ from mdvpf.detect.results import Detection
 from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
 from mdvpf.detect.trace import Trace
 from mdvpf.detect.watch import IncidentWatch
-from mdvpf.model import Gaussian, Poisson, Product, read_observation, split_observations
+from mdvpf.model import read_observation, split_observations
+from mdvpf.model.number_families import compiled_parts
 from mdvpf.model.observations import observation_of, row_of
 from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Stream, read_step
 from mdvpf.predictor.distributions import run_distributions
@@ -102,7 +103,7 @@ class Judging(checkpoint.Saveable):
             raise ValueError(f"learn={learn!r} without block: expected 'all', or a block")
         if self._level.in_block:
             raise ValueError(f"learn={learn!r}: expected to be set between two blocks")
-        if self.predictor.is_open and learn != "all":
+        if (self.predictor.is_open or self.predictor._n_seen) and learn != "all":
             raise ValueError(
                 f"learn={learn!r}: expected 'all', as a predictor with an open alphabet would not "
                 "know the symbols of the blocks that it does not learn"
@@ -152,10 +153,10 @@ class Judging(checkpoint.Saveable):
         """Whether, over numbers, the surprise is compared with what `predictive` expects."""
         if self._watch is None or self._background is not None:
             return False
+        family = self.predictor._family
         # A family of the user defines a density and nothing else.
-        return isinstance(self.predictor._family, (Gaussian, Poisson, Product)) and hasattr(
-            self.predictor, "predictive"
-        )
+        is_built_in = family is not None and not compiled_parts(family)
+        return is_built_in and hasattr(self.predictor, "predictive")
 
     @property
     def _signed(self) -> bool:

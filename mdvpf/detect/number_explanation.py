@@ -18,7 +18,7 @@ from mdvpf._support.extras import needed
 from mdvpf.detect.sides import LONGEST_LOOP, LOOPING, PREDICTABLE, REPETITIVE, SIDES, SURPRISING
 from mdvpf.detect.trace import LARGEST_TIME, Trace, TraceWindow
 from mdvpf.model import NumberFamily, channels_of
-from mdvpf.model.number_families import CATEGORICAL
+from mdvpf.model.number_families import CATEGORICAL, OPEN
 from mdvpf.predictor import MISSING
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def _summaries(
     for i, channel in enumerate(channels_of(family)):
         now, earlier = (_present(each.numbers[:, i]) for each in (inside, before))
         expected = _present(inside.expected_numbers[:, i])
-        is_symbol = channel.kind == CATEGORICAL
+        is_symbol = channel.kind in (CATEGORICAL, OPEN)
         centre = _commonest if is_symbol else _mean
         mean, low, high = _range(now, centre)
         usual, usual_low, usual_high = _range(earlier, centre)

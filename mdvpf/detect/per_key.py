@@ -68,7 +68,7 @@ class KeyedDetector(checkpoint.Saveable):
             raise TypeError(f"template={template!r}: expected a SurpriseDetector")
         if template._level.time:
             raise ValueError(f"template={template!r}: expected one that has not judged any symbol")
-        if template.predictor.is_open:
+        if template.predictor.is_open or template.predictor._n_seen:
             raise ValueError(
                 f"template={template!r}: expected a closed alphabet, as each key would number the "
                 "symbols of an open one differently"

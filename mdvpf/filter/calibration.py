@@ -50,7 +50,7 @@ def integral_transforms(pf: ParticleFilter, symbols: Any, *, rng: Any = None) ->
     if family is None:
         raise TypeError(f"pf={pf!r}: expected a filter over numbers")
     generator = validate.generator("rng", rng)
-    rows = read_observations(family, symbols)
+    rows = read_observations(family, symbols, pf._n_seen)
     found = np.full(rows.shape, np.nan)
     ahead = pf.copy()  # if a distribution cannot be computed, the filter stays as it was
     with restored_on_error(generator):

@@ -13,6 +13,7 @@ from mdvpf.model import (
     InfiniteHMM,
     NumberFamily,
     OpenVocabulary,
+    Product,
     channels_of,
 )
 from mdvpf.model.algorithms import (
@@ -77,8 +78,23 @@ def number_codes(family: NumberFamily) -> dict[str, Any]:
     return {
         "channels": codes,
         "fading": np.array([fades for channel in channels for fades in channel.fades], np.uint8),
-        "functions": family.addresses if isinstance(family, CompiledEmission) else (),
+        "functions": _functions(family),
     }
+
+
+def _functions(family: NumberFamily) -> tuple[tuple[Any, ...], ...]:
+    """Return the families of users: first channel, number of channels, addresses and label."""
+    parts = family.families if isinstance(family, Product) else (family,)
+    found = []
+    first = 0
+    for i, part in enumerate(parts):
+        n_channels = len(channels_of(part))
+        if isinstance(part, CompiledEmission):
+            place = f" (families[{i}])" if isinstance(family, Product) else ""
+            label = (repr(part.name[:40]) + place).encode("utf-8", "replace")
+            found.append((first, n_channels, *part.addresses, label))
+        first += n_channels
+    return tuple(found)
 
 
 def _rate(half_life: float | timedelta | None) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.filter.number_sampling import number_continuations
+from mdvpf.filter.open_parts import with_base
 from mdvpf.filter.particle_statistics import ParticleStatistics
 from mdvpf.filter.predictive import Predictive
 from mdvpf.filter.sampling import continuations
@@ -45,6 +46,10 @@ class Forecasts(Predictor):
         """Return how often each symbol of an open alphabet was seen; None if it is closed."""
         return None
 
+    def _channels_seen(self) -> list[NDArray[np.int64]]:
+        """Return how often each symbol was seen, for each open channel of a family over numbers."""
+        return []
+
     @abstractmethod
     def _numbers(self, k: int) -> NDArray[np.float64]:
         """Return the statistics of the states of a particle, in a family over numbers."""
@@ -75,7 +80,10 @@ class Forecasts(Predictor):
 
     def _predictive(self, number: int) -> Predictive:
         assert self.model.numbers is not None
-        return Predictive(self.model.numbers, *self._components(number))
+        weights, statistics = self._components(number)
+        seen = self._channels_seen()
+        statistics = with_base(self.model.numbers, statistics, seen)
+        return Predictive(self.model.numbers, weights, statistics, self._n_seen)
 
     def _number_continuations(
         self, length: int, size: int, key: Label | None, rng: np.random.Generator
@@ -89,6 +97,7 @@ class Forecasts(Predictor):
             length,
             size,
             rng,
+            self._channels_seen(),
         )
 
     def top(self, n: int = 3, key: Label | None = None) -> list[tuple[int, float]]:
@@ -253,6 +262,7 @@ class Forecasts(Predictor):
                     self.model.numbers,
                     np.concatenate([weights for weights, _ in parts]),
                     np.concatenate([statistics for _, statistics in parts]),
+                    self._n_seen,
                 )
                 for parts in found
             ),

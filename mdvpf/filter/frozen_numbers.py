@@ -18,8 +18,8 @@ from mdvpf.filter.finite_hmm import FiniteMachine
 from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.predictive import Predictive
 from mdvpf.filter.saved_state import family_values, read_family
-from mdvpf.model import CompiledEmission, NumberFamily, channels_of, read_observation
-from mdvpf.model.number_families import LARGEST_NUMBER
+from mdvpf.model import NumberFamily, channels_of, read_observation
+from mdvpf.model.number_families import LARGEST_NUMBER, compiled_parts
 from mdvpf.predictor import MISSING, NONE_ENDS, Label, Step, Stream
 
 _CHUNK_ENTRIES = 1_000_000  # approximate number of densities in one call of `_absorb`
@@ -165,11 +165,11 @@ class FrozenNumbers(FrozenFilter):
         fades = np.array([fade for each in channels_of(family) for fade in each.fades])
         limit = np.where(fades, _LARGEST_SUM, LARGEST_NUMBER)
         good = np.abs(statistics) <= limit
-        if not isinstance(family, CompiledEmission):
+        if not compiled_parts(family):
             good &= (statistics >= 0.0) | ~fades
         require(bool(good.all()), "statistics that no observations have")
         self._emits, self._statistics = family, statistics
         return self
 
     def _left_out(self) -> dict[str, Any]:
-        return {"emission": self._emits} if isinstance(self._emits, CompiledEmission) else {}
+        return {"emission": self._emits} if compiled_parts(self._emits) else {}

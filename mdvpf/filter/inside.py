@@ -17,7 +17,7 @@ from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.frozen_numbers import FrozenNumbers
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
 from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
-from mdvpf.model import channels_of
+from mdvpf.model import Product, channels_of
 from mdvpf.predictor import NO_KEY, Counts, MemoryReport
 
 History = int | Literal["full"] | None
@@ -110,8 +110,8 @@ class Inside(Forecasts):
         machine have a middle axis for the symbol; its last entry is a missing symbol. In a family
         over numbers `emission` holds the statistics of the states. These are, for each dimension
         of a Gaussian, the number of observations, their mean and their sum of squared deviations;
-        for a Poisson the number of observations and their sum; for a categorical channel the
-        number of observations and the count of each symbol.
+        for a Poisson the number of observations and their sum; for a categorical or an open
+        channel the number of observations and the count of each symbol.
 
         Parameters
         ----------
@@ -136,14 +136,43 @@ class Inside(Forecasts):
 
     def _label_statistics(self, k: int, n_states: int) -> NDArray[np.float64]:
         """Return the statistics of all states that a particle's path has visited."""
-        out = np.zeros((n_states, self._n_statistics))
+        size, used = self._row_layout
+        out = np.zeros((n_states, size))
         self._core.statistics(k, out)
-        return out
+        return out if used is None else out[:, used]
 
     @property
-    def _n_statistics(self) -> int:
+    def _row_layout(self) -> tuple[int, NDArray[np.int64] | None]:
+        """Size of a row of statistics in the core, and its entries in use; None if it is all."""
         assert self.model.numbers is not None
-        return sum(channel.n_statistics for channel in channels_of(self.model.numbers))
+        if not self._n_open:
+            return sum(c.n_statistics for c in channels_of(self.model.numbers)), None
+        size, parts = self._core.layout
+        return size, np.concatenate([np.arange(*part) for part in parts])
+
+    @property
+    def _n_open(self) -> int:
+        """Number of open channels of a family over numbers."""
+        family = self.model.numbers
+        return len(family.open_channels) if isinstance(family, Product) else 0
+
+    @property
+    def _n_seen(self) -> tuple[int, ...]:
+        family = self.model.numbers
+        if not isinstance(family, Product) or not (channels := family.open_channels):
+            return ()
+        parts = self._core.layout[1]
+        return tuple(parts[i][1] - parts[i][0] - 1 for i in channels)
+
+    def _channels_seen(self) -> list[NDArray[np.int64]]:
+        """Return how often each symbol was seen, for each open channel."""
+        family = self.model.numbers
+        if not isinstance(family, Product) or not family.open_channels:
+            return []
+        size, parts = self._core.layout
+        row = np.empty(size, dtype=np.int64)
+        self._core.seen(row)
+        return [row[parts[i][0] + 1 : parts[i][1]] for i in family.open_channels]
 
     def _numbers(self, k: int) -> NDArray[np.float64]:
         found = self._label_statistics(k, int(self.n_states[k]))
@@ -152,10 +181,12 @@ class Inside(Forecasts):
 
     def _components(self, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         n = self._core.n_rows
-        weights, statistics = np.zeros((2, n)), np.zeros((2, n, self._n_statistics))
+        size, used = self._row_layout
+        weights, statistics = np.zeros((2, n)), np.zeros((2, n, size))
         self._core.components(weights, statistics, number)
         kept = weights > 0.0
-        return weights[kept], statistics[kept]
+        rows = statistics[kept]
+        return weights[kept], rows if used is None else rows[:, used]
 
     def _counts(self, k: int) -> RealCounts:
         return held_counts(self._core, self.model, k, int(self.n_states[k]))
@@ -211,7 +242,8 @@ class Inside(Forecasts):
         Each runs forward filtering from its particle's current state in every key. Bayes' rule
         updates their mixture weights within a sequence, for each key by itself; a new sequence
         starts from the particles' weights.
-        Over numbers, every state emits by the predictive of its statistics (`FrozenNumbers`).
+        Over numbers, every state emits by the predictive of its statistics (`FrozenNumbers`); a
+        product with an `OpenVocabulary` cannot be frozen.
         MD-VPA freezes its provisional particles. In an open alphabet one more symbol stands for
         all symbols never seen.
 
@@ -235,6 +267,11 @@ class Inside(Forecasts):
         >>> int(frozen.predict_proba().argmax())
         0
         """
+        if self._n_seen:
+            raise TypeError(
+                f"freeze: {self.model.emission!r} has an OpenVocabulary; expected one with a "
+                "Categorical in its place, or without"
+            )
         weights = self.weights
         most = len(weights)
         if n_particles is not None:
@@ -254,7 +291,7 @@ class Inside(Forecasts):
             statistics = [
                 self._label_statistics(k, int(self.n_states[k]))[found.labels]
                 if len(found.labels)
-                else np.zeros((1, self._n_statistics))  # the prior
+                else np.zeros((1, self._row_layout[0]))  # the prior
                 for k, found in zip(heaviest.tolist(), machines, strict=True)
             ]
             frozen = FrozenNumbers._of_numbers(

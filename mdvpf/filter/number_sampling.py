@@ -6,18 +6,19 @@ continuation also holds the statistics of its states, draws numbers from them, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf.filter.compiled_columns import update_rows
+from mdvpf.filter.open_parts import with_base
 from mdvpf.filter.particle_statistics import ParticleStatistics
 from mdvpf.filter.predictive import Predictive
 from mdvpf.filter.sampling import Continuations, continuations
-from mdvpf.model import CompiledEmission, InfiniteHMM, NumberFamily, channels_of
-from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
+from mdvpf.model import InfiniteHMM, NumberFamily, channels_of
+from mdvpf.model.number_families import CATEGORICAL, COMPILED, GAUSSIAN, OPEN, compiled_parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,13 +40,29 @@ class NumberContinuations:
         The continuations of the states.
     statistics : ndarray of float64, shape (continuations, states, statistics)
         The statistics of each continuation, as of the next step.
+    seen : sequence of ndarray of int64
+        For each open channel how often each symbol was seen in the stream.
     """
 
-    def __init__(self, family: NumberFamily, ahead: Continuations, statistics: Floats) -> None:
+    def __init__(
+        self,
+        family: NumberFamily,
+        ahead: Continuations,
+        statistics: Floats,
+        seen: Sequence[Ints] = (),
+    ) -> None:
         self._family = family
-        self._channels = channels = channels_of(family)
+        self._compiled = compiled_parts(family)
         self._ahead = ahead
         self._statistics = statistics
+        self._n_seen = [len(times) for times in seen]  # a continuation counts new symbols too
+        self._seen = [np.tile(times, (len(statistics), 1)) for times in seen]
+        self._use_channels()
+
+    def _use_channels(self) -> None:
+        """Describe the channels, with the symbols for which there is room."""
+        channels = channels_of(self._family, [times.shape[1] for times in self._seen])
+        self._channels = channels
         self._fades = np.array([fades for channel in channels for fades in channel.fades])
 
     def draw(self, rng: np.random.Generator) -> Floats:
@@ -59,29 +76,57 @@ class NumberContinuations:
             self._statistics = np.pad(self._statistics, room)
         each = np.arange(n)
         current = self._statistics[each, states]
-        observed = Predictive(self._family, np.ones(n), current).draw_each(rng)
+        outcomes = with_base(self._family, current, self._seen)
+        n_seen = [times.shape[1] for times in self._seen]
+        observed = Predictive(self._family, np.ones(n), outcomes, n_seen).draw_each(rng)
+        if self._seen:
+            self._count(observed)
+            current = self._statistics[each, states]
         self._statistics[each, states] = self._updated(current, observed)
         self._statistics[..., self._fades] *= ahead.last_decay
         return observed
 
+    def _count(self, observed: Floats) -> None:
+        """Count the symbols of open channels, and make room for new ones in all statistics."""
+        end = opened = 0
+        for i, channel in enumerate(self._channels):
+            end += channel.n_statistics
+            if channel.kind != OPEN:
+                continue
+            symbols = observed[:, i].astype(np.int64)
+            times = self._seen[opened]
+            more = max(0, int(symbols.max()) + 1 - times.shape[1])
+            times = np.pad(times, ((0, 0), (0, more)))
+            times[np.arange(len(symbols)), symbols] += 1
+            self._seen[opened] = times
+            self._statistics = np.insert(self._statistics, [end] * more, 0.0, axis=2)
+            end += more
+            opened += 1
+        self._use_channels()
+
     def _updated(self, statistics: Floats, observed: Floats) -> Floats:
         """Return the statistics of states after one more observation each."""
-        if isinstance(self._family, CompiledEmission):
-            return update_rows(self._family, observed, statistics)
         statistics = statistics.copy()
+        compiled = iter(self._compiled)
         offset = 0
-        for channel, y in zip(self._channels, observed.T, strict=True):
-            part = statistics[:, offset : offset + channel.n_statistics]
+        for i, channel in enumerate(self._channels):
+            part, y = statistics[:, offset : offset + channel.n_statistics], observed[:, i]
+            offset += channel.n_statistics
+            if channel.kind == COMPILED:
+                if channel.n_statistics:  # the first channel of the family has them all
+                    family = next(compiled)
+                    numbers = observed[:, i : i + family.n_dims]
+                    part[:] = update_rows(family, numbers, part)
+                continue
             part[:, 0] += 1.0
             if channel.kind == GAUSSIAN:  # Welford's update of mean and squared deviations
                 deviation = y - part[:, 1]
                 part[:, 1] += deviation / part[:, 0]
                 part[:, 2] += deviation * (y - part[:, 1])
-            elif channel.kind == CATEGORICAL:
+            elif channel.kind in (CATEGORICAL, OPEN):
                 part[np.arange(len(y)), 1 + y.astype(np.int64)] += 1.0
             else:
                 part[:, 1] += y
-            offset += channel.n_statistics
         return statistics
 
     def components(self) -> tuple[Floats, Floats]:
@@ -93,7 +138,8 @@ class NumberContinuations:
             room = ((0, 0), (0, width - statistics.shape[1]), (0, 0))
             statistics = np.pad(statistics, room)
         kept = weights > 0.0
-        return weights[kept], statistics[kept]
+        seen = [times[np.nonzero(kept)[0]] for times in self._seen]
+        return weights[kept], with_base(self._family, statistics[kept], seen, self._n_seen)
 
 
 def number_continuations(
@@ -103,13 +149,15 @@ def number_continuations(
     length: int,
     size: int,
     rng: np.random.Generator,
+    seen: Sequence[Ints] = (),
 ) -> Iterator[tuple[Ints, NumberContinuations]]:
     """Start `size` continuations from particles drawn by weight; yield them in batches.
 
-    `of_particle` returns the counts of a particle and the statistics of its states.
+    `of_particle` returns the counts of a particle and the statistics of its states. `seen` has the
+    counts of the stream in each open channel.
     """
     assert model.numbers is not None
-    channels = channels_of(model.numbers)
+    channels = channels_of(model.numbers, [len(times) for times in seen])
     tables: list[Floats] = []
 
     def counted(k: int) -> ParticleStatistics:
@@ -126,4 +174,5 @@ def number_continuations(
         padded = np.zeros((n, width, sum(c.n_statistics for c in channels)))
         for row, table in zip(padded, found, strict=True):
             row[: len(table)] = table
-        yield part, NumberContinuations(model.numbers, ahead, padded[ahead.particle_indices])
+        statistics = padded[ahead.particle_indices]
+        yield part, NumberContinuations(model.numbers, ahead, statistics, seen)

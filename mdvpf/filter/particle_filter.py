@@ -30,8 +30,9 @@ from mdvpf.filter.saved_state import (
     restored_core,
 )
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
-from mdvpf.model import CompiledEmission, InfiniteHMM, NumberFamily, read_observation
+from mdvpf.model import InfiniteHMM, NumberFamily, read_observation
 from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
+from mdvpf.model.number_families import compiled_parts
 from mdvpf.predictor import (
     MISSING,
     NO_KEY,
@@ -202,7 +203,8 @@ class ParticleFilter(Inside):
         symbol : int or None
             The symbol, or None if it is missing. In an open alphabet `n_symbols` is a new symbol.
             In a family over numbers: a number, a sequence of numbers, or a tuple for a product;
-            None or NaN stands for a missing value.
+            None or NaN stands for a missing value. An open channel of a product numbers its symbols
+            by first appearance.
         key : label, optional
             Which of several interleaved sequences the symbol belongs to: a str, an int, bytes, or
             a tuple of these. Sequences share all counts; each has its own current state.
@@ -217,13 +219,13 @@ class ParticleFilter(Inside):
         """
         family = self.model.numbers
         if family is not None:
-            row = read_observation(family, symbol)
+            row = read_observation(family, symbol, self._n_seen)
             return Step._make(self._update_numbers(row, key))
         return Step._make(self._update(read_symbol(symbol, self.n_symbols + self.is_open), key))
 
     def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Sequence[float]:
         """Absorb a validated observation."""
-        self._observation = row
+        self._observation = row[np.newaxis]
         try:
             return self._update(MISSING if np.isnan(row).all() else 0, key)
         finally:
@@ -256,9 +258,7 @@ class ParticleFilter(Inside):
 
     def _make_room(self, one: Stream) -> Sequence[float]:
         row = self._observation
-        return super()._make_room(
-            one if row is None else replace(one, observations=row[np.newaxis])
-        )
+        return super()._make_room(one if row is None else replace(one, observations=row))
 
     def new_sequence(self, key: Label | None = None) -> None:
         """End the sequence of a key: its next symbol starts a new one.
@@ -335,7 +335,7 @@ class ParticleFilter(Inside):
         found: dict[str, Any] = {}
         if isinstance(self.algorithm, MDVPA) and callable(self.algorithm.discount):
             found["discount"] = self.algorithm.discount
-        if isinstance(self.model.emission, CompiledEmission):
+        if compiled_parts(self.model.emission):
             found["emission"] = self.model.emission
         return found
 

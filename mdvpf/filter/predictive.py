@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from mdvpf._support import validate
 from mdvpf.filter.compiled_columns import Columns, CompiledColumns, JoinedColumns
 from mdvpf.filter.number_column import Column
+from mdvpf.filter.open_parts import parts_of
 from mdvpf.filter.uniforms import restored_on_error
-from mdvpf.model import CompiledEmission, NumberFamily, channels_of
+from mdvpf.model import CompiledEmission, NumberFamily
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +52,10 @@ class Predictive:
     weights : ndarray of float64, shape (components,)
         Weight of each component; the constructor normalises them.
     statistics : ndarray of float64, shape (components, statistics)
-        Statistics of the observations of each component.
+        Statistics of the observations of each component. Those of open channels are the weights of
+        the outcomes, see `open_parts.with_base`.
+    n_seen : sequence of int, optional
+        Number of symbols seen in each open channel, D: its numbers are 0 to D, which is a new one.
 
     Examples
     --------
@@ -68,18 +72,17 @@ class Predictive:
     True
     """
 
-    def __init__(self, family: NumberFamily, weights: Floats, statistics: Floats) -> None:
+    def __init__(
+        self, family: NumberFamily, weights: Floats, statistics: Floats, n_seen: Sequence[int] = ()
+    ) -> None:
         self._raw = weights  # in the order of the rows of the core, which a file does not keep
         self.weights = weights / weights.sum()
         self._columns: list[Columns] = []
-        if isinstance(family, CompiledEmission):
-            self._columns.append(CompiledColumns(family, statistics))
-            return
-        offset = 0
-        for channel in channels_of(family):
-            part = statistics[:, offset : offset + channel.n_statistics]
-            self._columns.append(Column(channel, part))
-            offset += channel.n_statistics
+        for each, channel, part in parts_of(family, statistics, n_seen):
+            if not isinstance(each, CompiledEmission):
+                self._columns.append(Column(channel, part))
+            elif part.shape[1]:  # the first channel has the statistics of all numbers of the family
+                self._columns.append(CompiledColumns(each, part))
 
     @classmethod
     def mixed(cls, weights: Floats, parts: Sequence[Predictive]) -> Predictive:

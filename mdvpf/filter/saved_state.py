@@ -65,6 +65,14 @@ statistics, statistics_behind            per row: its numbers; its scale, as for
 observation                              the pending observation of MD-VPA; missing parts are NaN
 ======================================== =========================================================
 
+With an `OpenVocabulary` in a product there are two more. A row has a count for each symbol seen.
+
+======================================== =========================================================
+channel_symbols                          per open channel: number of symbols seen
+channel_seen                             per symbol of each open channel: how often it was seen;
+                                         neither counts the pending observation of MD-VPA
+======================================== =========================================================
+
 Records are numbered from 1 in the order of ``kind``; a node follows all its children. The number of
 ``rows`` of an entry is that of the largest particle. A Mealy machine has one for the start state
 and for each state, the root of a tree of rows. Other models have one for every four rows.
@@ -162,6 +170,7 @@ NUMBER_SECTIONS = {
     "statistics_behind": np.uint32,
     "observation": np.float64,
 }
+CHANNEL_SECTIONS = {"channel_symbols": np.uint32, "channel_seen": np.uint64}
 OPEN_SECTIONS = {"seen": np.uint64, "tree": np.uint32}
 # These arrays hold one number for each state or symbol of a particle. They are stored at full width
 # so that the memory of a restored filter is bounded by a multiple of the file's size.
@@ -182,7 +191,8 @@ def _sections(model: InfiniteHMM, *, has_keys: bool) -> dict[str, Any]:
     if has_keys:
         sections = sections | KEY_SECTIONS
     if model.numbers is not None:
-        return sections | NUMBER_SECTIONS
+        has_open = isinstance(model.numbers, Product) and model.numbers.open_channels
+        return sections | NUMBER_SECTIONS | (CHANNEL_SECTIONS if has_open else {})
     return sections | OPEN_SECTIONS if model.is_open else sections
 
 
@@ -275,7 +285,8 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
 def family_values(family: Any) -> dict[str, Any]:
     """Return the name of an emission family and its parameters.
 
-    A file holds no code, so a `CompiledEmission` is saved as values that identify it.
+    A file holds no code, so a `CompiledEmission` is saved as values that identify it, also as a
+    part of a product.
     """
     if isinstance(family, CompiledEmission):
         values = {
@@ -294,34 +305,56 @@ def family_values(family: Any) -> dict[str, Any]:
 
 
 def read_family(values: dict[str, Any], given: dict[str, Any]) -> Any:
-    """Return the family that the values describe, or raise; the caller gives a compiled one."""
+    """Return the family that the values describe, or raise.
+
+    The caller gives a compiled family, or the whole product with compiled parts.
+    """
     parameters = dict(values)
     name = parameters.pop("name")
     if name == "Product":
-        return Product(*(read_family(part, given) for part in parameters["families"]))
+        parts = parameters["families"]
+        if any(part["name"] == "CompiledEmission" for part in parts):
+            return _checked_product(given["emission"], parts)
+        return Product(*(read_family(part, given) for part in parts))
     if name == "CompiledEmission":
-        return _checked_family(given["emission"], values)
+        return _checked_family("emission", given["emission"], values)
     if name not in _FAMILIES:
         raise CheckpointError(f"file: unknown emission {values!r}")
     return _FAMILIES[name](**parameters)
 
 
-def _checked_family(family: Any, values: dict[str, Any]) -> CompiledEmission:
+def _checked_product(family: Any, parts: list[dict[str, Any]]) -> Product:
+    """Return the given product if it is the one that the file was saved with, or raise."""
+    if not isinstance(family, Product) or len(family.families) != len(parts):
+        raise TypeError(
+            f"emission={family!r}: expected the Product of {len(parts)} families that was saved"
+        )
+    for i, (part, values) in enumerate(zip(family.families, parts, strict=True)):
+        if values["name"] == "CompiledEmission":
+            _checked_family(f"emission.families[{i}]", part, values)
+        elif part != (saved := read_family(values, {})):
+            raise ValueError(
+                f"emission.families[{i}]={part!r}: expected {saved!r}, as in the checkpoint"
+            )
+    return family
+
+
+def _checked_family(place: str, family: Any, values: dict[str, Any]) -> CompiledEmission:
     """Return the given family if it is the one that the file was saved with, or raise."""
     if not isinstance(family, CompiledEmission):
-        raise TypeError(f"emission={family!r}: expected a CompiledEmission")
+        raise TypeError(f"{place}={family!r}: expected a CompiledEmission")
     found = family_values(family)
     for name, saved in values.items():
         own = found.get(name, "real")  # files have no support unless it is "counts"
         if name != "probed" and own != saved:
             raise ValueError(
-                f"emission={family!r} with {name} {own!r}: expected {saved!r}, as in the checkpoint"
+                f"{place}={family!r} with {name} {own!r}: expected {saved!r}, as in the checkpoint"
             )
     here = np.array(found["probed"], dtype=np.float64)
     there = np.array(values["probed"], dtype=np.float64)
     if here.shape != there.shape or not np.allclose(here, there, 1e-9, 1e-9, equal_nan=True):
         raise ValueError(
-            f"emission={family!r}: its prior predictive differs from that in the checkpoint; "
+            f"{place}={family!r}: its prior predictive differs from that in the checkpoint; "
             "expected the same functions and user_data"
         )
     return family

@@ -23,7 +23,8 @@ from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.restart import Restart
-from mdvpf.model import CompiledEmission, NumberFamily, channels_of
+from mdvpf.model import NumberFamily, channels_of
+from mdvpf.model.number_families import compiled_parts
 from mdvpf.predictor import MISSING, N_FIELDS, NONE_ENDS, Label, Predictor, Step, Stream
 from mdvpf.predictor.keys import KeyTable
 
@@ -63,6 +64,11 @@ def check_members(members: Any) -> list[Predictor]:
             raise ValueError(
                 f"members[{i}] has other observations than members[0]: expected the same families"
             )
+        if member._n_seen != found[0]._n_seen:
+            raise ValueError(
+                f"members[{i}] has seen {list(member._n_seen)} symbols in its open channels: "
+                f"expected {list(found[0]._n_seen)}, as members[0] has"
+            )
         if member.n_symbols != found[0].n_symbols:
             raise ValueError(
                 f"members[{i}] has {member.n_symbols} symbols: expected {found[0].n_symbols}, "
@@ -89,16 +95,16 @@ def frozen_members(members: Iterable[Predictor], table: KeyTable) -> list[Predic
     return frozen
 
 
-def _columns(member: Predictor) -> list[tuple[int, int, bool]] | None:
+def _columns(member: Predictor) -> list[tuple[int, int, tuple[str, ...]]] | None:
     """Return what the channels of a predictor observe; None if it takes symbols.
 
-    An entry has the kind, the size of the alphabet, and whether a custom family has counts.
+    An entry has the kind, the size of the alphabet, and the supports of custom families.
     """
     family = member._family
     if family is None:
         return None
-    counts = isinstance(family, CompiledEmission) and family.support == "counts"
-    return [(channel.kind, channel.n_symbols, counts) for channel in channels_of(family)]
+    supports = tuple(each.support for each in compiled_parts(family))
+    return [(channel.kind, channel.n_symbols, supports) for channel in channels_of(family)]
 
 
 class Combined(Predictor):
@@ -122,6 +128,10 @@ class Combined(Predictor):
     @property
     def _family(self) -> NumberFamily | None:
         return self.members[0]._family
+
+    @property
+    def _n_seen(self) -> tuple[int, ...]:
+        return self.members[0]._n_seen
 
     @property
     def _takes_keys(self) -> bool:

@@ -116,7 +116,7 @@ class Mixture(MixtureBase, MixedNumbers):
         found = read_members(members)
         self.share = read_rate("share", share)
         self.restart = read_restart(restart)
-        if self.restart is not None and found[0].is_open:
+        if self.restart is not None and (found[0].is_open or found[0]._n_seen):
             raise ValueError(
                 f"restart={restart!r}: expected None, as the members have open alphabets: "
                 "restarted copies would not know the symbols that came before them"
@@ -286,7 +286,8 @@ class Mixture(MixtureBase, MixedNumbers):
         self._members.check_whole()
         if (key := read_key("key", key)) is not None:
             self._check_keys()
-        return self._update_numbers(read_observation(self._family, symbol), key)
+        row = read_observation(self._family, symbol, self._n_seen)
+        return self._update_numbers(row, key)
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         found, born = self._members.step(symbol, number)

@@ -51,7 +51,7 @@ def read_saved_members(state: State) -> Members:
     require(not parts, "unexpected parts in a mixture")
     everyone = [*templates, *(member for row in rows for member in row)]
     require(all(isinstance(each, Predictor) for each in everyone), "a member is not a predictor")
-    sizes = {(each.n_symbols, each.is_open) for each in everyone}
+    sizes = {(each.n_symbols, each.is_open, each._n_seen) for each in everyone}
     require(len(sizes) == 1, "members with different alphabets")
     return Members(rows, restart, templates, time)
 

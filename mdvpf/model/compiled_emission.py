@@ -21,6 +21,7 @@ _DOUBLES = ctypes.POINTER(ctypes.c_double)
 _LOG_PREDICTIVE = ctypes.CFUNCTYPE(
     ctypes.c_int, _DOUBLES, _DOUBLES, ctypes.c_int64, _DOUBLES, ctypes.c_void_p
 )
+_UPDATE = ctypes.CFUNCTYPE(ctypes.c_int, _DOUBLES, ctypes.c_double, _DOUBLES, ctypes.c_void_p)
 _EXPECTED = "a numba.cfunc, a scipy.LowLevelCallable, a function of ctypes or cffi, or an address"
 SUPPORTS = ("real", "counts")
 _PROBES = (0.0, 1.0, 2.0, 5.0)  # valid both as counts and as real numbers
@@ -41,8 +42,8 @@ class CompiledEmission:
     `log_predictive` writes the log density of the observation in each of `n_states` states, whose
     statistics are stored one after another. `update` adds the observation to the statistics of one
     state, as if it had occurred `weight` times. Both return 0 on success and another number on
-    failure, and must write finite numbers. A missing number is NaN. If all numbers are missing, the
-    functions are not called.
+    failure, and must write finite numbers. A missing number is NaN. If all numbers are missing, or
+    all of this family in a product, the functions are not called.
 
     `predictive()`, `sample` and `forecast` compute distribution functions, moments and draws from
     the density, so it must integrate to 1. They also call `log_predictive` where no observation
@@ -197,6 +198,31 @@ class CompiledEmission:
                 f"{shown[0] if len(shown) == 1 else shown}: expected a log density, a large "
                 "negative one where an observation is impossible"
             )
+
+    def statistics_after(self, observations: Floats, weights: Floats) -> Floats:
+        """Return the statistics of a state after some observations.
+
+        Parameters
+        ----------
+        observations : ndarray of float64, shape (n, n_dims)
+            The observations. Those without any number are skipped.
+        weights : ndarray of float64, shape (n,)
+            How often each of them counts.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_statistics,)
+        """
+        function = _UPDATE(self.addresses[1])
+        row = np.zeros(self.n_statistics)
+        points = np.ascontiguousarray(observations, dtype=np.float64)
+        for point, weight in zip(points, weights.tolist(), strict=True):
+            if np.isnan(point).all():
+                continue
+            at = (point.ctypes.data_as(_DOUBLES), weight, row.ctypes.data_as(_DOUBLES))
+            status = function(*at, self.addresses[2])
+            self.check_status("update", status)
+        return row
 
     def fingerprint(self) -> list[float | None]:
         """Return the prior predictive at a few points, by which a checkpoint checks the family."""

@@ -65,7 +65,8 @@ class OpenVocabulary:
     ``q(y) = (g[y] - discount) / (G + strength)``, and for a new symbol
     ``(strength + discount * D) / (G + strength)``. A state emits y with probability
     ``(e[c, y] + concentration * q(y)) / (e[c] + concentration)``, a new state with ``q(y)``.
-    Missing symbols are not counted in g, and g does not fade.
+    Missing symbols are not counted in g, and g does not fade. In a `Product` the stream is that of
+    the channel.
 
     Parameters
     ----------

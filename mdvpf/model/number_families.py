@@ -11,19 +11,20 @@ its families. In every channel NaN means a missing value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mdvpf._support import validate
 from mdvpf.model.compiled_emission import CompiledEmission
-from mdvpf.model.emissions import Categorical
+from mdvpf.model.emissions import Categorical, OpenVocabulary
 
 # Squares of numbers within this limit, and sums of them, are finite.
 LARGEST_NUMBER = 1e140
 _MOST_CHANNELS = 4096
 
 # Kinds of channels, in the order of `ChannelKind` in `_kernel/constants.pxd`.
-GAUSSIAN, POISSON, CATEGORICAL, COMPILED = range(4)
+GAUSSIAN, POISSON, CATEGORICAL, COMPILED, OPEN = range(5)
 
 
 class Channel(NamedTuple):
@@ -32,16 +33,17 @@ class Channel(NamedTuple):
     Attributes
     ----------
     kind : int
-        `GAUSSIAN`, `POISSON`, `CATEGORICAL` or `COMPILED`.
+        `GAUSSIAN`, `POISSON`, `CATEGORICAL`, `COMPILED` or `OPEN`.
     parameters : tuple of float
         Parameters of the prior. Gaussian: mean, mean_strength, shape, scale; Poisson: shape, rate;
-        categorical: beta.
+        categorical: beta; open: concentration, strength, discount.
     fades : tuple of bool
         Whether each statistic of a state is a sum of weights. The statistics are the number of
         observations, followed by their mean and sum of squared deviations (Gaussian), their sum
-        (Poisson), or the count of each symbol (categorical).
+        (Poisson), or the count of each symbol (categorical, open).
     n_symbols : int
-        Size of the alphabet of a categorical channel, else 0.
+        Size of the alphabet of a categorical channel, number of symbols seen in an open one, else
+        0.
     """
 
     kind: int
@@ -144,6 +146,12 @@ class Poisson:
         return (Channel(POISSON, (self.shape, self.rate), (True, True)),)
 
 
+Part = Gaussian | Poisson | Categorical | OpenVocabulary | CompiledEmission
+"""A family that a product can contain."""
+
+PARTS = (Gaussian, Poisson, Categorical, OpenVocabulary, CompiledEmission)
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Product:
     """Channels that are observed together, independent of each other given the state.
@@ -153,8 +161,11 @@ class Product:
 
     Parameters
     ----------
-    *families : Gaussian, Poisson, Categorical or Product
-        At least one. A nested product is replaced by its families.
+    *families : Gaussian, Poisson, Categorical, OpenVocabulary, CompiledEmission or Product
+        At least one. A nested product is replaced by its families. Each `OpenVocabulary` numbers
+        its symbols by first appearance. A state then has a count for each symbol seen by anyone, as
+        in a `Categorical`. The functions of a `CompiledEmission` get only the numbers and the
+        statistics of that family.
 
     Examples
     --------
@@ -165,21 +176,29 @@ class Product:
     >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=50)
     >>> result = pf.run(([0.1, 0.2, None], [0, 0, 2]))
     >>> step = pf.update((0.3, None))
+
+    With an open alphabet:
+
+    >>> family = mdvpf.Product(mdvpf.Poisson(), mdvpf.OpenVocabulary())
+    >>> pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=50)
+    >>> result = pf.run(([3, 4, 0, 1], [0, 0, 1, None]))
+    >>> pf.predictive().marginal(1).pmf([0, 1, 2]).shape
+    (3,)
     """
 
-    families: tuple[Gaussian | Poisson | Categorical, ...]
+    families: tuple[Part, ...]
 
-    def __init__(self, *families: Gaussian | Poisson | Categorical | Product) -> None:
-        found: list[Gaussian | Poisson | Categorical] = []
+    def __init__(self, *families: Part | Product) -> None:
+        found: list[Part] = []
         for i, family in enumerate(families):
             if isinstance(family, Product):
                 found += family.families
-            elif isinstance(family, (Gaussian, Poisson, Categorical)):
+            elif isinstance(family, PARTS):
                 found.append(family)
             else:
                 raise TypeError(
-                    f"families[{i}]={family!r}: expected a Gaussian, a Poisson, a Categorical or a "
-                    "Product of these"
+                    f"families[{i}]={family!r}: expected a Gaussian, a Poisson, a Categorical, an "
+                    "OpenVocabulary, a CompiledEmission or a Product of these"
                 )
         if not found:
             raise ValueError("families: got none; expected at least one")
@@ -197,16 +216,42 @@ class Product:
         """The channels of an observation: those of all families."""
         return tuple(channel for family in self.families for channel in channels_of(family))
 
+    @property
+    def open_channels(self) -> tuple[int, ...]:
+        """Which numbers of an observation are symbols of an open alphabet."""
+        found, first = [], 0
+        for family in self.families:
+            if isinstance(family, OpenVocabulary):
+                found.append(first)
+            first += getattr(family, "n_dims", 1)
+        return tuple(found)
+
 
 NumberFamily = Gaussian | Poisson | Product | CompiledEmission
 NUMBER_FAMILIES = (Gaussian, Poisson, Product, CompiledEmission)
 
 
+def compiled_parts(family: Any) -> list[CompiledEmission]:
+    """Return the families in an emission that are written by the user, in their order.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model.number_families import compiled_parts
+    >>> compiled_parts(mdvpf.Product(mdvpf.Gaussian(), mdvpf.Poisson()))
+    []
+    """
+    parts = family.families if isinstance(family, Product) else (family,)
+    return [part for part in parts if isinstance(part, CompiledEmission)]
+
+
 _STATISTICS = {GAUSSIAN: ("number", "mean", "squared deviations"), POISSON: ("number", "sum")}
 
 
-def statistic_names(family: Any) -> list[str]:
+def statistic_names(family: Any, n_seen: Sequence[int] = ()) -> list[str]:
     """Return the names of the statistics of a state, in the order of `counts().emission`.
+
+    `n_seen` has the number of symbols seen in each open channel.
 
     Examples
     --------
@@ -217,23 +262,34 @@ def statistic_names(family: Any) -> list[str]:
     >>> statistic_names(mdvpf.Product(mdvpf.Poisson(), mdvpf.Categorical(2)))
     ['0: number', '0: sum', '1: number', '1: symbol 0', '1: symbol 1']
     """
-    if isinstance(family, CompiledEmission):
-        return [f"statistic {i}" for i in range(family.n_statistics)]
-    channels = channels_of(family)
-    names = [
-        _STATISTICS.get(channel.kind)
-        or ("number", *(f"symbol {symbol}" for symbol in range(channel.n_symbols)))
-        for channel in channels
-    ]
-    if len(channels) == 1:
-        return list(names[0])
+    channels = channels_of(family, n_seen)
+    names = [_names_of(channel) for channel in channels]
+    if sum(map(bool, names)) == 1:
+        return [name for of_channel in names for name in of_channel]
     return [f"{i}: {name}" for i, of_channel in enumerate(names) for name in of_channel]
 
 
-def channels_of(family: Any) -> tuple[Channel, ...]:
-    """Return the channels of a numeric family, or of a categorical one in a product.
+def _names_of(channel: Channel) -> Sequence[str]:
+    if channel.kind == COMPILED:
+        return [f"statistic {i}" for i in range(channel.n_statistics)]
+    if channel.kind in (CATEGORICAL, OPEN):
+        return ["number", *(f"symbol {symbol}" for symbol in range(channel.n_symbols))]
+    return _STATISTICS[channel.kind]
 
-    The first channel of a `CompiledEmission` holds all its statistics.
+
+def channels_of(family: Any, n_seen: Sequence[int] = ()) -> tuple[Channel, ...]:
+    """Return the channels of a numeric family, or of a part of a product.
+
+    The first channel of a `CompiledEmission` holds all its statistics. `n_seen` has the number of
+    symbols seen in each open channel; without it, none was seen.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model import channels_of
+    >>> family = mdvpf.Product(mdvpf.Poisson(), mdvpf.OpenVocabulary())
+    >>> [channel.n_statistics for channel in channels_of(family, [5])]
+    [2, 6]
     """
     if isinstance(family, CompiledEmission):
         others = (Channel(COMPILED, (), ()),) * (family.n_dims - 1)
@@ -242,5 +298,15 @@ def channels_of(family: Any) -> tuple[Channel, ...]:
         assert family.beta is not None
         fades = (True,) * (1 + family.n_symbols)
         return (Channel(CATEGORICAL, (family.beta,), fades, family.n_symbols),)
+    if isinstance(family, OpenVocabulary):
+        parameters = (family.concentration, family.strength, family.discount)
+        return (_with_symbols(Channel(OPEN, parameters, ()), n_seen[0] if n_seen else 0),)
     found: tuple[Channel, ...] = family.channels
+    if isinstance(family, Product) and n_seen:
+        sizes = iter(n_seen)
+        return tuple(_with_symbols(c, next(sizes)) if c.kind == OPEN else c for c in found)
     return found
+
+
+def _with_symbols(channel: Channel, n_symbols: int) -> Channel:
+    return channel._replace(fades=(True,) * (1 + n_symbols), n_symbols=n_symbols)

@@ -15,25 +15,31 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.model.compiled_emission import CompiledEmission
-from mdvpf.model.emissions import Categorical
+from mdvpf.model.emissions import Categorical, OpenVocabulary
 from mdvpf.model.number_families import (
     LARGEST_NUMBER,
     Gaussian,
     NumberFamily,
+    Part,
     Poisson,
     Product,
     channels_of,
 )
 
 Observations = NDArray[np.float64]
-Part = Gaussian | Poisson | Categorical | CompiledEmission
 
+_MOST_SYMBOLS = 2**31 - 18  # of an open alphabet, as in `_kernel/families.pxd`
 _LARGEST_COUNT = 2**53  # beyond this, doubles do not represent every integer
 _OR_MISSING = ", or None or NaN where one is missing"
 
 
-def read_observations(family: NumberFamily, values: Any) -> Observations:
+def read_observations(
+    family: NumberFamily, values: Any, n_seen: Sequence[int] | None = None
+) -> Observations:
     """Return observations of a family as a matrix with one row for each, or raise.
+
+    `n_seen` has the number of symbols seen in each open channel of a product; without it, numbers
+    of new symbols are not checked.
 
     Examples
     --------
@@ -44,6 +50,7 @@ def read_observations(family: NumberFamily, values: Any) -> Observations:
     """
     if isinstance(family, Product):
         rows = _product_columns(family, values)
+        _check_order(family, rows, n_seen)
     else:
         rows = _columns("symbols", family, values)
     if len(rows) == 0:
@@ -51,8 +58,12 @@ def read_observations(family: NumberFamily, values: Any) -> Observations:
     return np.ascontiguousarray(rows)
 
 
-def read_observation(family: NumberFamily, value: Any) -> Observations:
+def read_observation(
+    family: NumberFamily, value: Any, n_seen: Sequence[int] | None = None
+) -> Observations:
     """Return one observation of a family as an array, or raise.
+
+    `n_seen` is as in `read_observations`.
 
     Examples
     --------
@@ -65,24 +76,33 @@ def read_observation(family: NumberFamily, value: Any) -> Observations:
         if validate.is_missing(value):
             return np.full(len(channels_of(family)), np.nan)
         parts = _entries("symbol", value, len(family.families))
+        sizes = iter(n_seen or ())
         return np.concatenate(
             [
-                _one(f"symbol[{i}]", part, entry)
+                _one(
+                    f"symbol[{i}]",
+                    part,
+                    entry,
+                    next(sizes, _MOST_SYMBOLS) if isinstance(part, OpenVocabulary) else 0,
+                )
                 for i, (part, entry) in enumerate(zip(family.families, parts, strict=True))
             ]
         )
     return _one("symbol", family, value)
 
 
-def _one(name: str, family: Part, value: Any) -> Observations:
+def _one(name: str, family: Part, value: Any, n_seen: int = 0) -> Observations:
+    """Return one observation of a part; in an open channel symbols are at most `n_seen`."""
     if isinstance(family, (Gaussian, CompiledEmission)) and family.n_dims > 1:
         if validate.is_missing(value):
             return np.full(family.n_dims, np.nan)
         entries = _entries(name, value, family.n_dims)
-        return np.array([_read(f"{name}[{i}]", family, entry) for i, entry in enumerate(entries)])
+        names = [f"{name}[{i}]" for i in range(family.n_dims)]
+        numbers = [_read(at, family, y, n_seen) for at, y in zip(names, entries, strict=True)]
+        return np.array(numbers)
     if isinstance(value, np.ndarray) and value.shape == (1,):
         value = value[0]
-    return np.array([_read(name, family, value)], dtype=np.float64)
+    return np.array([_read(name, family, value, n_seen)], dtype=np.float64)
 
 
 def _entries(name: str, value: Any, n: int) -> list[Any]:
@@ -111,7 +131,7 @@ def split_observations(family: NumberFamily, rows: Observations) -> Any:
     ends = np.cumsum([len(channels_of(part)) for part in family.families])[:-1]
     return tuple(
         np.ma.masked_array(np.nan_to_num(part[:, 0]).astype(np.int64), np.isnan(part[:, 0]))
-        if isinstance(kind, Categorical)
+        if isinstance(kind, (Categorical, OpenVocabulary))
         else part
         for kind, part in zip(family.families, np.split(rows, ends, axis=1), strict=True)
     )
@@ -150,7 +170,7 @@ def observation_of(family: NumberFamily, row: Row) -> Any:
     for part in parts:
         width = len(channels_of(part))
         found, row = row[:width], row[width:]
-        if isinstance(part, Categorical):
+        if isinstance(part, (Categorical, OpenVocabulary)):
             entries.append(None if found[0] is None else int(found[0]))
         else:
             entries.append(found[0] if width == 1 else found)
@@ -173,13 +193,13 @@ def _is_count(family: Part) -> bool:
     return isinstance(family, Poisson)
 
 
-def _read(name: str, family: Part, value: Any) -> float:
-    if not _is_count(family) and not isinstance(family, Categorical):
+def _read(name: str, family: Part, value: Any, n_seen: int) -> float:
+    if not _is_count(family) and not isinstance(family, (Categorical, OpenVocabulary)):
         return _number(name, value)
     if _is_missing(value):
         return math.nan
-    if isinstance(family, Categorical):
-        most = family.n_symbols - 1
+    if isinstance(family, (Categorical, OpenVocabulary)):
+        most = n_seen if isinstance(family, OpenVocabulary) else family.n_symbols - 1
         return validate.integer(name, value, low=0, high=most, also=_OR_MISSING)
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
@@ -212,6 +232,24 @@ def _product_columns(family: Product, values: Any) -> Observations:
     return np.concatenate(parts, axis=1)
 
 
+def _check_order(family: Product, rows: Observations, n_seen: Sequence[int] | None) -> None:
+    """Raise unless open channels number their symbols by first appearance."""
+    firsts = np.cumsum([0, *(len(channels_of(part)) for part in family.families)])
+    sizes = iter(() if n_seen is None else n_seen)
+    for i, part in enumerate(family.families):
+        if isinstance(part, OpenVocabulary) and (size := next(sizes, None)) is not None:
+            known = np.concatenate([[size - 1], rows[:-1, firsts[i]]])
+            most = np.fmax.accumulate(known) + 1
+            wrong = rows[:, firsts[i]] > most
+            if wrong.any():
+                k = int(wrong.argmax())
+                raise ValueError(
+                    f"symbols[{i}][{k}]={int(rows[k, firsts[i]])}: expected at most "
+                    f"{int(most[k])}, the number of different symbols before it: an open alphabet "
+                    "numbers them by first appearance"
+                )
+
+
 def _columns(name: str, family: Part, values: Any) -> Observations:
     """Return the columns of one family, or raise."""
     width = len(channels_of(family))
@@ -222,7 +260,8 @@ def _columns(name: str, family: Part, values: Any) -> Observations:
         raise TypeError(f"{name}={values!r}: expected a sequence of observations")
     if isinstance(values, np.ndarray):
         values = values.tolist()  # None where masked
-    rows = [_one(f"{name}[{i}]", family, value) for i, value in enumerate(values)]
+    most = _MOST_SYMBOLS
+    rows = [_one(f"{name}[{i}]", family, value, most) for i, value in enumerate(values)]
     return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
 
@@ -240,19 +279,21 @@ def _from_array(name: str, family: Any, values: Any, width: int) -> Observations
         expected = "(n,)" if width == 1 else f"(n, {width})"
         raise ValueError(f"{name} of shape {array.shape}: expected {expected}")
     numbers = np.ma.filled(array.astype(np.float64), np.nan).reshape(-1, width)
-    if isinstance(family, Categorical) and array.dtype.kind == "f":
+    if isinstance(family, (Categorical, OpenVocabulary)) and array.dtype.kind == "f":
         return None
     low, high = -LARGEST_NUMBER, LARGEST_NUMBER
     if _is_count(family):
         low, high = 0.0, float(_LARGEST_COUNT)
     elif isinstance(family, Categorical):
         low, high = 0.0, float(family.n_symbols - 1)
+    elif isinstance(family, OpenVocabulary):
+        low, high = 0.0, float(_MOST_SYMBOLS)
     wrong = ~(np.isnan(numbers) | ((numbers >= low) & (numbers <= high)))
     if _is_count(family):
         wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
     if wrong.any():
         i, column = (int(k) for k in np.argwhere(wrong)[0])
         entry = f"{name}[{i}]" if width == 1 else f"{name}[{i}][{column}]"
-        _read(entry, family, numbers[i, column].item())  # raises
+        _read(entry, family, numbers[i, column].item(), _MOST_SYMBOLS)  # raises
         raise ValueError(f"{entry}={numbers[i, column]!r}: expected an observation")
     return numbers

@@ -24,6 +24,11 @@ class Labelled(checkpoint.Saveable):
         """Whether the alphabet is open: the symbol `n_symbols` stands for one never seen."""
         return False
 
+    @property
+    def _n_seen(self) -> tuple[int, ...]:
+        """Number of symbols seen in each open channel of a family over numbers."""
+        return ()
+
     _key_table: KeyTable | None = None
 
     @property

@@ -397,7 +397,7 @@ class Predictor(Labelled):
     def _code(self, symbol: Any) -> int:
         """Validate a symbol and return it, or `MISSING`; for numbers, 0 if any was observed."""
         if self._family is not None:
-            row = read_observation(self._family, symbol)
+            row = read_observation(self._family, symbol, self._n_seen)
             return MISSING if np.isnan(row).all() else 0
         return read_symbol(symbol, self.n_symbols + self.is_open)
 
@@ -406,7 +406,7 @@ class Predictor(Labelled):
     ) -> Stream:
         """Validate the arguments of `run`."""
         if self._family is not None:
-            return Stream.of_numbers(self._family, symbols, lengths, keys, times)
+            return Stream.of_numbers(self._family, symbols, lengths, keys, times, self._n_seen)
         return Stream.read(
             symbols,
             lengths,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -86,10 +87,16 @@ class Stream:
 
     @classmethod
     def of_numbers(
-        cls, family: NumberFamily, symbols: Any, lengths: Any, keys: Any, times: Any
+        cls,
+        family: NumberFamily,
+        symbols: Any,
+        lengths: Any,
+        keys: Any,
+        times: Any,
+        n_seen: Sequence[int] = (),
     ) -> Self:
         """Validate observations of a family over numbers, and the other arguments as `read`."""
-        rows = read_observations(family, symbols)
+        rows = read_observations(family, symbols, n_seen)
         array = np.where(np.isnan(rows).all(axis=1), MISSING, 0).astype(np.int32)
         return cls._read_sequences(array, lengths, keys, times, rows)
 

@@ -191,7 +191,10 @@ class ReferenceFilter:
         """Validate an observation and return it as particles store it."""
         family = self.model.numbers
         if family is not None:
-            numbers = tuple(read_observation(family, symbol).tolist())
+            n_open = len(self.particles[0].memory.open_channels)
+            seen = self.particles[0].seen or ((),) * n_open
+            n_seen = [len(times) for times in seen]
+            numbers = tuple(read_observation(family, symbol, n_seen).tolist())
             return None if all(math.isnan(number) for number in numbers) else numbers
         if symbol is None:
             return None

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from datetime import timedelta
 
-from mdvpf.model import InfiniteHMM, Machine
+from mdvpf.model import InfiniteHMM, Machine, Product
 
 GONE = 0.9999 / 1024
 """A transition or a state whose count is below this value has faded away.
@@ -70,6 +70,8 @@ class Memory:
         Whether counts are rounded as in the compiled core.
     is_open : bool
         Whether the alphabet is open; particles then also count the symbols of the whole stream.
+    open_channels : tuple of int
+        In families over numbers, which numbers of an observation are symbols of open alphabets.
 
     Examples
     --------
@@ -92,11 +94,13 @@ class Memory:
     half_life: float | timedelta | None = None
     rounding: bool = False
     is_open: bool = False
+    open_channels: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, model: InfiniteHMM, *, rounding: bool = False) -> Memory:
         """Return the memory of the particles of a model."""
-        return cls(model.machine, model.forget, model.half_life, rounding, model.is_open)
+        channels = model.numbers.open_channels if isinstance(model.numbers, Product) else ()
+        return cls(model.machine, model.forget, model.half_life, rounding, model.is_open, channels)
 
     @property
     def fades(self) -> bool:

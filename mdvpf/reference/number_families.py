@@ -9,7 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mdvpf.model import Channel, CompiledEmission, NumberFamily
+import numpy as np
+
+from mdvpf.model import (
+    Channel,
+    CompiledEmission,
+    NumberFamily,
+    OpenVocabulary,
+    Product,
+    channels_of,
+)
 from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
 Numbers = tuple[float, ...]
@@ -19,8 +28,15 @@ Emitted = tuple[tuple[float, Numbers], ...]
 """The observations of a state: pairs of present weight and observation."""
 
 
-def log_density(family: NumberFamily, emitted: Emitted, observation: Numbers) -> float:
+def log_density(
+    family: NumberFamily,
+    emitted: Emitted,
+    observation: Numbers,
+    seen: Sequence[Sequence[int]] = (),
+) -> float:
     """Return the log predictive density of an observation in a state with these observations.
+
+    `seen` has the counts of the whole stream in each open channel.
 
     Examples
     --------
@@ -30,14 +46,57 @@ def log_density(family: NumberFamily, emitted: Emitted, observation: Numbers) ->
     >>> round(density, 6)
     -1.682361
     """
-    if isinstance(family, CompiledEmission):
-        raise TypeError(f"emission={family!r}: expected a family that is built in")
-    channels = family.channels
-    return math.fsum(
+    parts = family.families if isinstance(family, Product) else (family,)
+    logs = []
+    open_seen = iter(seen)
+    first = 0
+    for part in parts:
+        last = first + len(channels_of(part))
+        own = [(w, row[first:last]) for w, row in emitted]
+        if isinstance(part, CompiledEmission):
+            logs.append(_log_compiled(part, own, observation[first:last]))
+        elif isinstance(part, OpenVocabulary):
+            logs.append(_log_open(part, own, observation[first], next(open_seen, ())))
+        else:
+            logs += _log_densities(channels_of(part), own, observation[first:last])
+        first = last
+    return math.fsum(logs)
+
+
+def _log_densities(
+    channels: Sequence[Channel], emitted: Sequence[tuple[float, Numbers]], observation: Numbers
+) -> list[float]:
+    """Return the log predictive of each number that is not missing."""
+    return [
         _log_density(channel, [(w, row[i]) for w, row in emitted if not math.isnan(row[i])], y)
         for i, (channel, y) in enumerate(zip(channels, observation, strict=True))
         if not math.isnan(y)
-    )
+    ]
+
+
+def _log_open(
+    family: OpenVocabulary,
+    emitted: Sequence[tuple[float, Numbers]],
+    y: float,
+    seen: Sequence[int],
+) -> float:
+    """Return the log probability of a symbol, 0 for a missing one."""
+    if math.isnan(y):
+        return 0.0
+    n = math.fsum(w for w, row in emitted if not math.isnan(row[0]))
+    times = math.fsum(w for w, row in emitted if row[0] == y)
+    prior = family.concentration * family.base_probability(seen, int(y))
+    return math.log((times + prior) / (n + family.concentration))
+
+
+def _log_compiled(
+    family: CompiledEmission, emitted: Sequence[tuple[float, Numbers]], observation: Numbers
+) -> float:
+    """Return the log predictive by the user's functions, from all observations with weights."""
+    seen = np.array([row for _, row in emitted]).reshape(-1, family.n_dims)
+    statistics = family.statistics_after(seen, np.array([w for w, _ in emitted]))
+    found = family.log_predictive(np.array([observation]), statistics[np.newaxis])
+    return float(found[0, 0])
 
 
 def _log_density(channel: Channel, emitted: Sequence[tuple[float, float]], y: float) -> float:

@@ -83,9 +83,10 @@ class Particle:
         The key to which `state` and `symbol` belong.
     positions : dict of hashable to Position
         The position of each key that is not in the start state.
-    seen : tuple of int
+    seen : tuple of int, or tuple of tuple of int
         How often each symbol of an open alphabet was seen; equal in all particles. These counts do
-        not fade, and missing symbols are not counted.
+        not fade, and missing symbols are not counted. In a product with open channels a tuple for
+        each of them, or none before the first observation.
     clock : float
         The half-lives elapsed at the time of the counts, if they fade by time.
     memory : Memory
@@ -105,7 +106,7 @@ class Particle:
     symbol: Symbol = None
     key: Key = None
     positions: dict[Key, Position] = field(default_factory=dict)
-    seen: tuple[int, ...] = ()
+    seen: tuple[Any, ...] = ()
     clock: float = 0.0
     memory: Memory = field(default_factory=Memory)
 
@@ -186,7 +187,7 @@ def move(
         symbol=symbol,
         key=particle.key,
         positions={**particle.positions, particle.key: Position(state, symbol)},
-        seen=counted(particle.seen, symbol) if memory.is_open else (),
+        seen=seeing(particle, symbol).seen,
         clock=particle.clock,
         memory=memory,
     )
@@ -227,6 +228,12 @@ def seeing(particle: Particle, symbol: Symbol) -> Particle:
     The look-ahead of MD-VPA is scored from the counts before the pending symbol, but with that
     symbol in `seen`.
     """
+    channels = particle.memory.open_channels
+    if isinstance(symbol, tuple) and channels:
+        seen = particle.seen or ((),) * len(channels)
+        columns = [None if math.isnan(y := symbol[i]) else int(y) for i in channels]
+        both = zip(seen, columns, strict=True)
+        return replace(particle, seen=tuple(counted(times, y) for times, y in both))
     if not particle.memory.is_open:
         return particle
     return replace(particle, seen=counted(particle.seen, symbol))
@@ -348,7 +355,7 @@ def log_emission_probability(
     assert model.numbers is not None
     unit = particle.unit
     emitted = tuple((w / unit, y) for w, y in particle.observed.get(state, ()))
-    return log_density(model.numbers, emitted, symbol)
+    return log_density(model.numbers, emitted, symbol, particle.seen)
 
 
 def log_potentials(model: InfiniteHMM, particle: Particle, symbol: Symbol) -> list[float]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mdvpf.model import Categorical, NumberFamily, Product, channels_of, read_observation
+from mdvpf.model import (
+    Categorical,
+    NumberFamily,
+    OpenVocabulary,
+    Product,
+    channels_of,
+    read_observation,
+)
 from mdvpf.predictor import Label, Predictor
 from mdvpf.streams.label_texts import shown
 
@@ -33,7 +40,7 @@ class NumberTexts:
         self._family = family
         parts = family.families if isinstance(family, Product) else (family,)
         self._widths = [len(channels_of(part)) for part in parts]
-        self._are_symbols = [isinstance(part, Categorical) for part in parts]
+        self._are_symbols = [isinstance(part, (Categorical, OpenVocabulary)) for part in parts]
 
     def __contains__(self, text: str) -> bool:
         try:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import mdvpf
 from mdvpf.reference import ReferenceFilter
 from tests.algorithms import EVERY_ALGORITHM
-from tests.number_families import STREAMS
+from tests.number_families import STREAMS, given_for
 
 MODELS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -88,7 +88,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits(stream: str, algorithm: str) ->
         file = io.BytesIO()
         pf.save(file)
         file.seek(0)
-        twin = mdvpf.ParticleFilter.load(file)
+        twin = mdvpf.ParticleFilter.load(file, **given_for(family))
         twin._core.verify()
         again = io.BytesIO()
         twin.save(again)

@@ -14,42 +14,18 @@ import pytest
 
 import mdvpf
 from benchmarks.numbers import in_numba
+from mdvpf.filter.calibration import integral_transforms
+from mdvpf.model import read_observation
 from tests.algorithms import EVERY_ALGORITHM
-
-Doubles = ctypes.POINTER(ctypes.c_double)
-LogPredictive = ctypes.CFUNCTYPE(
-    ctypes.c_int, Doubles, Doubles, ctypes.c_int64, Doubles, ctypes.c_void_p
+from tests.compiled_families import (
+    OWN_PAIR,
+    OWN_POISSON,
+    LogPredictive,
+    Update,
+    poisson,
+    with_twins,
 )
-Update = ctypes.CFUNCTYPE(ctypes.c_int, Doubles, ctypes.c_double, Doubles, ctypes.c_void_p)
-
-
-def poisson(shape: float = 2.0, rate: float = 0.5, **options: Any) -> mdvpf.CompiledEmission:
-    """The Poisson family as functions of ctypes, which take their prior from the user's data."""
-
-    def log_predictive(y: Any, statistics: Any, n: int, out: Any, data: Any) -> int:
-        prior = ctypes.cast(data, Doubles)
-        for i in range(n):
-            a, b = prior[0] + statistics[2 * i + 1], prior[1] + statistics[2 * i]
-            out[i] = (
-                math.lgamma(a + y[0]) - math.lgamma(a) - math.lgamma(y[0] + 1.0)
-                - a * math.log1p(1.0 / b) - y[0] * math.log1p(b)
-            )  # fmt: skip
-        return 0
-
-    def update(y: Any, weight: float, statistics: Any, data: Any) -> int:
-        statistics[0] += weight
-        statistics[1] += weight * y[0]
-        return 0
-
-    return mdvpf.CompiledEmission(
-        LogPredictive(log_predictive),
-        Update(update),
-        2,
-        user_data=[shape, rate],
-        name="poisson",
-        **options,
-    )
-
+from tests.number_families import STREAMS
 
 COUNTS = [0.0, 7.0, None, 6.0, 1.0, 0.0, 9.0, 8.0, 1.0]
 
@@ -92,6 +68,92 @@ def test_a_gaussian_in_numba_agrees_with_the_built_in_one(
         pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family, **model), algorithm, 60)
         found.append(pf.run(y).log_predictive)
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-12)
+
+
+# ---- in a product ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [{}, {"forget": 2.0}, {"half_life": 3.0, "oracle": "rows"}])
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
+def test_a_product_agrees_with_the_same_of_built_in_families(
+    algorithm: str, model: dict[str, Any]
+) -> None:
+    family, observations = STREAMS["product of users"]
+    both = [
+        mdvpf.ParticleFilter(
+            mdvpf.InfiniteHMM(emission=each, **model), EVERY_ALGORITHM[algorithm], 7, rng=1
+        )
+        for each in (family, with_twins(family))
+    ]
+    for i, observation in enumerate(observations * 2):
+        key = "b" if i % 4 == 3 else None
+        own, built_in = (pf.update(observation, key) for pf in both)
+        assert own == pytest.approx(built_in, rel=0, abs=1e-9)
+        both[0]._core.verify()
+        row = read_observation(family, observation)
+        found, expected = (pf.predictive(key).logpdf(row) for pf in both)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(both[0].counts().emission, both[1].counts().emission, atol=1e-9)
+    columns = (np.array([[0.5, 4.0]] * 3), [0, None, 2], [3, 1, None], [None] * 3, [None] * 3)
+    np.testing.assert_allclose(both[0].score(columns), both[1].score(columns), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA()])
+def test_a_product_takes_functions_of_numba_and_cffi(algorithm: Any) -> None:
+    """The Gaussian in Numba, the Poisson of ctypes by its addresses in cffi."""
+    ffi = pytest.importorskip("cffi").FFI()
+    addresses = OWN_POISSON.addresses[:2]
+    counts = mdvpf.CompiledEmission(
+        *(ffi.cast("void *", at) for at in addresses), 2, user_data=[2.0, 0.5]
+    )
+    prior = mdvpf.Gaussian(1, 0.5, 0.3, 1.5, 0.4)
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=60) + 5.0 * rng.integers(0, 3, 60)
+    y[::7] = np.nan
+    n = np.ma.masked_array(rng.poisson(4.0, 60), rng.random(60) < 0.2)
+    found = []
+    for parts in ((gaussian_in_numba(), counts), (prior, mdvpf.Poisson(2.0, 0.5))):
+        model = mdvpf.InfiniteHMM(emission=mdvpf.Product(*parts), forget=1.0)
+        found.append(mdvpf.ParticleFilter(model, algorithm, 40).run((y, n)).log_predictive)
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-10)
+
+
+def test_a_part_whose_numbers_are_missing_is_not_called() -> None:
+    fails = Fails()
+    family = mdvpf.Product(fails.family, mdvpf.Poisson(), fails.family)
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), mdvpf.VPA(), n_particles=5)
+    pf.run(([1.0, 2.0], [3, 4], [1.0, None]))
+    fails.status = {"log_predictive": 7, "update": 7}
+    assert math.isfinite(pf.update((None, 2, None)).log_predictive)
+    pf._core.verify()
+    with pytest.raises(ValueError, match="status 7"):
+        pf.update((None, 2, 1.0))
+
+
+def test_a_product_predicts_as_the_same_of_built_in_families() -> None:
+    counts = poisson(support="counts")
+    family = mdvpf.Product(counts, mdvpf.Gaussian(mean=3.0, shape=2.0), OWN_PAIR)
+    twin = mdvpf.Product(mdvpf.Poisson(2.0, 0.5), *with_twins(family).families[1:])
+    columns = ([0, 7, None, 6], [2.9, None, 3.3, 0.1], [[0.1, 3.0], [4.0, 2.0], None, [0.3, 2.8]])
+    own, built_in = (
+        mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=each), mdvpf.VPA(), n_particles=6)
+        for each in (family, twin)
+    )
+    for pf in (own, built_in):
+        pf.run(columns)
+    found, expected = own.predictive(), built_in.predictive()
+    for i in range(4):
+        one, other = found.marginal(i), expected.marginal(i)
+        assert one.is_discrete == other.is_discrete == (i == 0)
+        np.testing.assert_allclose(one.cdf([0.0, 2.0, 5.0]), other.cdf([0.0, 2.0, 5.0]), atol=1e-8)
+        np.testing.assert_allclose(one.ppf([0.1, 0.5, 0.9]), other.ppf([0.1, 0.5, 0.9]), rtol=1e-6)
+    np.testing.assert_allclose(found.mean(), expected.mean(), rtol=0, atol=1e-6)
+    assert found.rvs(5, random_state=0).shape == (5, 4)
+    assert own.sample(3, size=2, rng=0).shape == (2, 3, 4)
+    assert np.isfinite(own.forecast(2, size=5, rng=0)[1].logpdf([1.0, 3.0, math.nan, 0.2]))
+    transforms = integral_transforms(own, ([1], [1.0], [[1.0, 2.0]]), rng=0)
+    expected_transforms = integral_transforms(built_in, ([1], [1.0], [[1.0, 2.0]]), rng=0)
+    np.testing.assert_allclose(transforms, expected_transforms, rtol=0, atol=1e-8)
 
 
 # ---- how functions are given -----------------------------------------------------------------
@@ -158,29 +220,38 @@ class Fails:
         self.family = mdvpf.CompiledEmission(LogPredictive(log_predictive), Update(update), 1)
 
 
+@pytest.mark.parametrize("place", ["alone", "in a product"])
 @pytest.mark.parametrize("what", ["status", "nan", "inf"])
 @pytest.mark.parametrize("function", ["log_predictive", "update"])
 @pytest.mark.parametrize("algorithm", ["MD-VPA", "VPA", "SMC", "ParticleLearning"])
 def test_a_failure_is_a_clear_error_and_changes_nothing(
-    algorithm: str, function: str, what: str
+    algorithm: str, function: str, what: str, place: str
 ) -> None:
     fails = Fails()
-    model = mdvpf.InfiniteHMM(emission=fails.family)
+    family: Any = fails.family
+    stream: Any = [1.0, 2.0, 3.0]
+    last: Any = 4.0
+    label = "'own'"
+    if place == "in a product":
+        family = mdvpf.Product(OWN_POISSON, mdvpf.Gaussian(), fails.family)
+        stream, last = ([3, None, 4], stream, stream), (1, 0.5, 4.0)
+        label = r"'own' \(families\[2\]\)"
+    model = mdvpf.InfiniteHMM(emission=family)
     pf = mdvpf.ParticleFilter(model, EVERY_ALGORITHM[algorithm], 5, rng=1)
-    pf.run([1.0, 2.0, 3.0])
+    pf.run(stream)
     before, generator = pf._core.snapshot(), copy.deepcopy(pf.rng)
     match what:
         case "status":
             fails.status[function] = 7
         case _:
             fails.value[function] = float(what)
-    with pytest.raises(ValueError, match=f"{function}.*(status 7|finite).*as it was"):
-        pf.update(4.0)
+    with pytest.raises(ValueError, match=f"{function}.*{label}.*(status 7|finite).*as it was"):
+        pf.update(last)
     pf._core.verify()
     assert pf._core.snapshot() == before
     assert pf.rng.bit_generator.state == generator.bit_generator.state
     fails.status[function], fails.value[function] = 0, -1.0 if function != "update" else 1.0
-    assert math.isfinite(pf.update(4.0).log_predictive)
+    assert math.isfinite(pf.update(last).log_predictive)
 
 
 # ---- checkpoints -----------------------------------------------------------------------------
@@ -242,8 +313,47 @@ def test_observations_of_a_family_of_counts_are_counts(wrong: float) -> None:
         poisson(support="natural")
 
 
-def test_a_filter_can_be_copied_with_its_family() -> None:
-    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=poisson()), n_particles=6)
-    pf.run(COUNTS)
+def test_a_product_is_given_as_a_whole_and_every_part_is_compared() -> None:
+    family, observations = STREAMS["product of users"]
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=6)
+    for observation in observations:
+        pf.update(observation)
+    file = io.BytesIO()
+    pf.save(file)
+
+    def load(*parts: Any) -> Any:
+        file.seek(0)
+        return mdvpf.ParticleFilter.load(file, emission=mdvpf.Product(*parts))
+
+    twin = load(*family.families)
+    twin._core.verify()
+    assert twin.update(observations[0]) == pf.update(observations[0])
+    pair, symbols, counts, real, last = family.families
+    with pytest.raises(mdvpf.CheckpointError, match=r"emission=\.\.\."):
+        file.seek(0)
+        mdvpf.ParticleFilter.load(file)
+    with pytest.raises(mdvpf.CheckpointError, match="Product of 5"):
+        file.seek(0)
+        mdvpf.ParticleFilter.load(file, emission=pair)
+    with pytest.raises(mdvpf.CheckpointError, match="Product of 5"):
+        load(pair, symbols, counts, real)
+    with pytest.raises(mdvpf.CheckpointError, match=r"families\[2\].*prior predictive"):
+        load(pair, symbols, poisson(shape=3.0), real, last)
+    with pytest.raises(mdvpf.CheckpointError, match=r"families\[2\].*fades"):
+        load(pair, symbols, poisson(fades=[True, False]), real, last)
+    with pytest.raises(mdvpf.CheckpointError, match=r"families\[2\].*label"):
+        load(pair, symbols, poisson(name="other"), real, last)
+    with pytest.raises(mdvpf.CheckpointError, match=r"families\[2\].*CompiledEmission"):
+        load(pair, symbols, mdvpf.Poisson(2.0, 0.5), real, last)
+    with pytest.raises(mdvpf.CheckpointError, match=r"families\[1\].*Categorical"):
+        load(pair, mdvpf.Categorical(4, 0.4), counts, real, last)
+
+
+@pytest.mark.parametrize("family", [OWN_POISSON, mdvpf.Product(OWN_POISSON)], ids=str)
+def test_a_filter_can_be_copied_with_its_family(family: Any) -> None:
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=6)
+    is_product = isinstance(family, mdvpf.Product)
+    pf.run((COUNTS,) if is_product else COUNTS)
+    y: Any = (2.0,) if is_product else 2.0
     for twin in (pf.copy(), copy.deepcopy(pf)):
-        assert twin.update(2.0) == pf.copy().update(2.0)
+        assert twin.update(y) == pf.copy().update(y)

@@ -16,7 +16,7 @@ from mdvpf.filter.frozen_numbers import FrozenNumbers
 from mdvpf.filter.predictive import Predictive
 from mdvpf.model import read_observation, split_observations
 from tests.kernel.sealing import saved, sealed, unsealed
-from tests.number_families import STREAMS
+from tests.number_families import CLOSED, CLOSED_BUILT_IN, STREAMS
 from tests.unit.test_compiled_emission import poisson
 
 ALGORITHMS: list[Any] = [mdvpf.MDVPA(), mdvpf.SMC(), mdvpf.OptimalResampling()]
@@ -32,7 +32,7 @@ def learnt(stream: str, algorithm: Any = None, **settings: Any) -> mdvpf.Particl
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("stream", CLOSED)
 def test_the_evidence_is_the_sum_over_all_paths_of_all_particles(
     stream: str, algorithm: Any
 ) -> None:
@@ -58,7 +58,7 @@ def test_the_evidence_is_the_sum_over_all_paths_of_all_particles(
     assert found == pytest.approx(math.log(total), rel=0, abs=1e-9)
 
 
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("stream", CLOSED)
 def test_states_have_the_statistics_of_the_particles(stream: str) -> None:
     pf = learnt(stream)
     heaviest = int(pf.weights.argmax())
@@ -70,7 +70,7 @@ def test_states_have_the_statistics_of_the_particles(stream: str) -> None:
     )
 
 
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("stream", CLOSED)
 def test_each_step_has_the_density_that_was_predicted_and_runs_agree(stream: str) -> None:
     family, observations = STREAMS[stream]
     frozen: Any = learnt(stream).freeze()
@@ -102,7 +102,7 @@ def test_a_filter_that_has_seen_nothing_predicts_by_its_prior() -> None:
     assert pf.freeze().update(0.7).log_predictive == pytest.approx(float(expected), rel=1e-12)
 
 
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("stream", CLOSED_BUILT_IN)
 def test_files_pickles_and_copies_go_on_to_the_bit(stream: str) -> None:
     observations = STREAMS[stream][1]
     frozen: Any = learnt(stream).freeze()

@@ -24,7 +24,7 @@ from mdvpf.filter.expected_numbers import expected_numbers
 from mdvpf.filter.predictive import Predictive
 from mdvpf.model import read_observations, split_observations
 from mdvpf.model.observations import observation_of, row_of
-from tests.number_families import STREAMS
+from tests.number_families import BUILT_IN, CLOSED, STREAMS
 from tests.unit.test_compiled_emission import poisson
 
 N = 1500  # observations before something happens
@@ -252,9 +252,16 @@ def test_the_excess_over_a_large_entropy_of_many_numbers_is_not_cut_off() -> Non
 
 # -- the same from any side
 
+# What the predictor learns, for each stream: an open alphabet is learnt whole.
+LEARNING = [
+    (stream, learn)
+    for stream in STREAMS
+    for learn in ("all", "unflagged", "none")
+    if learn == "all" or stream in CLOSED
+]
 
-@pytest.mark.parametrize("learn", ["all", "unflagged", "none"])
-@pytest.mark.parametrize("stream", STREAMS)
+
+@pytest.mark.parametrize(("stream", "learn"), LEARNING)
 def test_updates_and_runs_agree(stream: str, learn: str) -> None:
     family, observations = STREAMS[stream]
     n = 203
@@ -288,8 +295,7 @@ def test_times_reach_the_clock_and_the_filter() -> None:
     assert len(result) == 400
 
 
-@pytest.mark.parametrize("learn", ["all", "unflagged", "none"])
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize(("stream", "learn"), [each for each in LEARNING if each[0] in BUILT_IN])
 def test_files_copies_and_pickles_go_on_to_the_bit(stream: str, learn: str) -> None:
     family, observations = STREAMS[stream]
     settings: dict[str, Any] = {"false_incidents": 300.0, "warm_up": 5, "trace": 70}
@@ -346,7 +352,19 @@ def users(family: Any = SENSOR, **settings: Any) -> mdvpf.KeyedDetector:
     return mdvpf.KeyedDetector(mdvpf.SurpriseDetector(filter_of(family), **chosen))
 
 
-@pytest.mark.parametrize("stream", STREAMS)
+def test_streams_that_would_number_symbols_differently_are_refused() -> None:
+    open_filter = filter_of(STREAMS["open product"][0])
+    with pytest.raises(ValueError, match="learn='none': expected 'all'"):
+        mdvpf.SurpriseDetector(open_filter, learn="none", false_incidents=1.0)
+    with pytest.raises(ValueError, match=r"template=.*closed alphabet"):
+        mdvpf.KeyedDetector(mdvpf.SurpriseDetector(open_filter, false_incidents=1.0))
+    with pytest.raises(ValueError, match=r"predictor=.*closed alphabet"):
+        mdvpf.Background(open_filter, learn=True)
+    with pytest.raises(TypeError, match=r"freeze: .*OpenVocabulary"):
+        open_filter.freeze()
+
+
+@pytest.mark.parametrize("stream", CLOSED)
 def test_a_key_is_judged_as_if_it_had_a_detector_to_itself(stream: str) -> None:
     family, observations = STREAMS[stream]
     n = 202

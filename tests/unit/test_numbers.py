@@ -10,8 +10,10 @@ import pytest
 import scipy.stats
 
 import mdvpf
+from mdvpf.filter.calibration import integral_transforms
 from mdvpf.model import read_observation, read_observations
-from tests.number_families import STREAMS
+from mdvpf.model.number_families import statistic_names
+from tests.number_families import BUILT_IN, STREAMS
 
 VPA = mdvpf.VPA()
 GAUSSIAN = mdvpf.Gaussian(mean=0.5, mean_strength=0.3, shape=1.5, scale=0.4)
@@ -37,7 +39,7 @@ def make_filter(family: Any, algorithm: Any = VPA, n: int = 20, **model: Any) ->
         (lambda: mdvpf.Poisson(shape=0.0), "shape"),
         (lambda: mdvpf.Poisson(rate=True), "rate"),
         (lambda: mdvpf.Product(), "families"),
-        (lambda: mdvpf.Product(mdvpf.Gaussian(), mdvpf.OpenVocabulary()), r"families\[1\]"),  # type: ignore[arg-type]
+        (lambda: mdvpf.Product(mdvpf.Gaussian(), mdvpf.InfiniteHMM(2)), r"families\[1\]"),  # type: ignore[arg-type]
         (lambda: mdvpf.InfiniteHMM(3, emission=mdvpf.Gaussian()), "n_symbols"),
         (lambda: mdvpf.InfiniteHMM(emission=mdvpf.Gaussian, beta=0.1), "emission"),  # type: ignore[arg-type]
         (lambda: mdvpf.InfiniteHMM(emission=mdvpf.Poisson(), machine="mealy"), "machine"),
@@ -233,7 +235,7 @@ def test_probability_integral_transforms_are_uniform() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA()])
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("stream", BUILT_IN)
 def test_samples_have_the_predictive_as_their_first_step(stream: str, algorithm: Any) -> None:
     family, observations = STREAMS[stream]
     pf = make_filter(family, algorithm, forget=1.0)
@@ -267,3 +269,111 @@ def test_a_forecast_is_the_mixture_over_continuations() -> None:
     second = pf.forecast(horizon=2, size=4000, rng=4)[1]
     drawn = pf.sample(length=2, size=4000, rng=5)[:, 1]
     assert drawn.mean() == pytest.approx(second.mean(), abs=5 * float(second.std()) / 60)
+
+
+# ---- open alphabets in products --------------------------------------------------------------
+
+OPEN = mdvpf.Product(mdvpf.OpenVocabulary(), mdvpf.Poisson(), mdvpf.OpenVocabulary(0.5, 2.0, 0.0))
+OPEN_STREAM = ([0, 0, 1, None, 0, 2], [3, None, 9, 2, 4, 8], [0, 1, None, 1, 2, 3])
+
+
+@pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA()])
+def test_the_predictive_of_an_open_channel_includes_a_new_symbol(algorithm: Any) -> None:
+    pf = make_filter(OPEN, algorithm)
+    assert pf.predictive().marginal(0).pmf([0, 1]).tolist() == [1.0, 0.0]
+    pf.run(OPEN_STREAM)
+    found = pf.predictive()
+    for i, n_seen in ((0, 3), (2, 4)):
+        part = found.marginal(i)
+        assert part.pmf(np.arange(n_seen + 1)).sum() == pytest.approx(1.0, rel=0, abs=1e-12)
+        assert part.pmf(n_seen) > 0.0 == part.pmf(n_seen + 1)
+        assert part.cdf(n_seen) == pytest.approx(1.0, rel=0, abs=1e-12)
+        assert part.cdf(n_seen - 1) == pytest.approx(1.0 - part.pmf(n_seen), rel=0, abs=1e-12)
+    assert found.is_discrete
+
+
+def test_forecasts_join_the_symbols_that_are_new_by_then() -> None:
+    pf = make_filter(OPEN)
+    pf.run(OPEN_STREAM)
+    for expected in pf.forecast(5, size=50, rng=3):
+        for i, n_seen in ((0, 3), (2, 4)):
+            part = expected.marginal(i).pmf(np.arange(n_seen + 1))
+            assert part.sum() == pytest.approx(1.0, rel=0, abs=1e-12)
+
+
+def test_samples_number_new_symbols_by_first_appearance() -> None:
+    family = mdvpf.Product(mdvpf.OpenVocabulary(10.0, 50.0), mdvpf.OpenVocabulary(10.0, 50.0))
+    pf = make_filter(family)
+    pf.run(([0, 1], [0, None]))
+    for drawn in pf.sample(length=40, size=20, rng=1):
+        for column, n_seen in zip(drawn.T.astype(int).tolist(), (2, 1), strict=True):
+            for symbol in column:
+                assert 0 <= symbol <= n_seen
+                n_seen = max(n_seen, symbol + 1)
+            assert n_seen > 5
+    assert pf._n_seen == (2, 1)
+
+
+def test_a_first_forecast_averages_what_samples_then_predict() -> None:
+    """Row 1 of a forecast from the continuations equals that of updated copies, on average."""
+    pf = make_filter(mdvpf.Product(mdvpf.OpenVocabulary(strength=3.0)), max_states=1)
+    pf.run(([0, 1, 0],))
+    first = pf.predictive().marginal(0).pmf([0, 1, 2])
+    exact = np.zeros(3)
+    for symbol, probability in enumerate(first.tolist()):
+        twin = pf.copy()
+        twin.update((symbol,))
+        after = twin.predictive().marginal(0).pmf(np.arange(4))
+        exact += probability * np.array([after[0], after[1], after[2:].sum()])
+    found = pf.forecast(2, size=20_000, rng=0)[1].marginal(0).pmf([0, 1, 2])
+    np.testing.assert_allclose(found, exact, rtol=0, atol=0.005)
+
+
+def test_names_of_statistics_include_the_symbols_seen() -> None:
+    pf = make_filter(OPEN)
+    pf.run(OPEN_STREAM)
+    names = statistic_names(OPEN, pf._n_seen)
+    assert names[:6] == [
+        "0: number",
+        "0: symbol 0",
+        "0: symbol 1",
+        "0: symbol 2",
+        "1: number",
+        "1: sum",
+    ]
+    assert len(names) == pf.counts().emission.shape[1]
+    assert statistic_names(mdvpf.Product(mdvpf.Poisson(), mdvpf.OpenVocabulary()))[2:] == [
+        "1: number"
+    ]
+
+
+def test_integral_transforms_of_open_channels() -> None:
+    pf = make_filter(OPEN)
+    with pytest.raises(ValueError, match=r"symbols\[0\]\[1\]=2: expected at most 1"):
+        integral_transforms(pf, ([0, 2], [1, 1], [0, 0]))
+    assert pf._core.n_steps == 0
+    found = integral_transforms(pf, OPEN_STREAM, rng=0)
+    present = np.array([[y is not None for y in column] for column in OPEN_STREAM]).T
+    assert ((found >= 0.0) & (found <= 1.0))[present].all() and np.isnan(found[~present]).all()
+
+
+def test_mixtures_of_open_channels() -> None:
+    first, second = make_filter(OPEN), make_filter(OPEN, mdvpf.MDVPA())
+    mixture = mdvpf.Mixture([first, second])
+    mixture.run(OPEN_STREAM)
+    assert mixture.predictive().marginal(0).pmf([0, 1, 2, 3]).sum() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match=r"symbol\[0\]=4"):
+        mixture.update((4, None, None))
+    first.run(OPEN_STREAM)
+    with pytest.raises(ValueError, match=r"members\[1\] has seen \[0, 0\]"):
+        mdvpf.Mixture([first, second])
+    with pytest.raises(ValueError, match="restart"):
+        mdvpf.Mixture([second], restart=mdvpf.Restart())
+
+
+def test_a_detector_over_an_open_channel_marks_new_symbols() -> None:
+    family = mdvpf.Product(mdvpf.OpenVocabulary(strength=0.1, discount=0.0), mdvpf.Poisson())
+    detector = mdvpf.SurpriseDetector(make_filter(family))
+    result = detector.run(([0, 1] * 60 + [2], [3] * 121))
+    assert int(np.argmax(result.surprise[5:])) == 115
+    assert result.alarm[-1]
