@@ -13,6 +13,7 @@ from mdvpf._support import validate
 from mdvpf.checkpoint import FileLock, Generations
 from mdvpf.cli import live, live_options, shared
 from mdvpf.cli.lag import Lag
+from mdvpf.cli.option_groups import EXPANDED, Given, Option, with_options
 from mdvpf.cli.resume import STDIN, open_source
 from mdvpf.cli.sink import FileSink, Sink, encode_line
 from mdvpf.cli.stop import Stop
@@ -41,6 +42,7 @@ MONITOR_OPTIONS = ("max_keys", "key_ttl", "n_expected")
 UNKNOWN = "OTHER"  # with --max-labels, unless --unknown is given
 
 
+@with_options(settings={**shared.SETTINGS, "half_life": Option(live_options.HalfLife)})
 def filter_stream(
     file: Annotated[
         Path,
@@ -93,19 +95,7 @@ def filter_stream(
     method: shared.Method = None,
     algorithm: Annotated[str | None, typer.Option(hidden=True)] = None,  # old name of --method
     particles: shared.ParticlesInAll = None,
-    alpha: shared.Alpha = None,
-    gamma: shared.Gamma = None,
-    beta: shared.Beta = None,
-    oracle: shared.Oracle = None,
-    max_states: shared.MaxStates = None,
-    machine: shared.Machine = None,
-    kappa: shared.Kappa = None,
-    forget: shared.Forget = None,
-    half_life: live_options.HalfLife = None,
-    discount: shared.Discount = None,
-    normalizer: shared.Normalizer = None,
-    carry_weights: shared.CarryWeights = None,
-    selection: shared.Selection = None,
+    settings: Given = EXPANDED,
     seed: Annotated[int | None, typer.Option(help="Seed of the random filters.")] = None,
     background: Annotated[
         Path | None,
@@ -192,19 +182,10 @@ def filter_stream(
             **_read_vocabulary(vocabulary, max_labels, unknown),
             **_read_method(method, algorithm),
             particles=particles,
-            alpha=alpha,
-            gamma=gamma,
-            beta=beta,
-            oracle=oracle,
-            max_states=max_states,
-            machine=machine,
-            kappa=kappa,
-            forget=forget,
-            half_life=live_options.read_half_life(half_life),
-            discount=discount,
-            normalizer=normalizer,
-            carry_weights=carry_weights,
-            selection=selection,
+            **{
+                **settings,
+                "half_life": live_options.read_half_life(settings["half_life"]),
+            },
             background=background,
             false_alarms=false_alarms,
             smoothing=smoothing,
