@@ -237,8 +237,8 @@ def _explain_silence(n_judged: int, detector: SurpriseDetector) -> None:
     if n_judged <= 0:
         what = "symbols" if detector.block is None else f"blocks of {detector.block} symbols"
         complain(
-            f"nothing was judged: the first {detector.settings['warm_up']} {what} are a warm-up; "
-            "choose fewer with --warm-up, or smaller blocks"
+            f"no alarm was possible: the first {detector.settings['warm_up']} {what} are a "
+            "warm-up; expected fewer (--warm-up) or smaller ones (--block), or a longer file"
         )
 
 

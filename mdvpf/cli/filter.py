@@ -357,7 +357,10 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
             if vocabulary is None:
                 given = given | {"symbols": background.n_symbols}
     if (vocabulary is None) == ("symbols" not in given):
-        raise ValueError("expected one of --symbols, --vocabulary, --max-labels and --emission")
+        raise ValueError(
+            "expected one of --max-labels N (labels as they appear, up to N), --vocabulary FILE "
+            "(its lines), --symbols N (integers below N) and --emission FAMILY (numbers)"
+        )
     predictor = make_predictor(
         given.get("method") or given.get("algorithm") or AUTO,
         given["symbols"] if vocabulary is None else vocabulary.capacity,

@@ -80,9 +80,7 @@ def report(options: Options, groups: Groups) -> Report:
             "the openings of the books.",
         ),
     )
-    settings = setting_table(
-        groups[GROUP], SETTINGS, f"Hyper-parameters, nats a character: {size}"
-    )
+    settings = setting_table(groups[GROUP], SETTINGS, f"Hyper-parameters, nats a character: {size}")
     marks = [length + 0.5, 2 * length + 0.5]
     drawn = shown_labels(group, "Markov 1")
     panels = paper_panels(group, SMOOTHING, marks=marks, every=VARIANCE_EVERY, over="windows")

@@ -273,9 +273,7 @@ def _learners(n_symbols: int | None, budget: str, generator: Any) -> list[Predic
     ]
 
 
-def _recalls(
-    n_symbols: int | None, budget: str, max_bytes: int, generator: Any
-) -> list[Predictor]:
+def _recalls(n_symbols: int | None, budget: str, max_bytes: int, generator: Any) -> list[Predictor]:
     """Return the learners of returning regimes, unless the alphabet is open or large."""
     if n_symbols is None or n_symbols > _LARGE_ALPHABET:
         return []

@@ -228,8 +228,8 @@ def test_a_checkpoint_made_in_python_continues(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of --symbols, --vocabulary"),
-        (["--symbols", "3", "--vocabulary", __file__], "one of --symbols, --vocabulary"),
+        ([], "one of --max-labels N (labels as they appear, up to N), --vocabulary FILE"),
+        (["--symbols", "3", "--vocabulary", __file__], "one of --max-labels N"),
         (["--symbols", "0"], "n_symbols=0"),
         (["--symbols", "3", "--unknown", "x"], "unknown='x'"),
         (["--symbols", "3", "--method", "magic"], "method='magic'"),
