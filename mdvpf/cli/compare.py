@@ -42,7 +42,7 @@ def compare(
     scheduler: experiment_commands.Scheduler = None,
     resume: experiment_commands.Resume = False,
 ) -> int:
-    """Compare the filters, Markov chains and context trees on a file of your own.
+    """Compare auto, the filters, chains, trees and other learners on a file of your own.
 
     The file has one symbol a line and blank lines between sequences. --format, --column and --text
     read other files. With --key the symbols of each key form one sequence.
