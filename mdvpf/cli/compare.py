@@ -1,4 +1,4 @@
-"""`mdvpf compare`: the filters and their baselines on a file of the user."""
+"""`mdvpf compare`: compare methods on a file of the user."""
 
 from __future__ import annotations
 
