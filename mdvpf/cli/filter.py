@@ -22,7 +22,8 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.model import Gaussian, Poisson
 from mdvpf.predictor import Predictor, Vocabulary
 from mdvpf.streams.filter_run import FilterRun
-from mdvpf.streams.formats import make_format
+from mdvpf.streams.formats import FORMATS, make_format
+from mdvpf.streams.formats.lines import Lines
 from mdvpf.streams.methods import (
     AUTO,
     BASE,
@@ -35,6 +36,7 @@ from mdvpf.streams.methods import (
     resolve_method,
 )
 from mdvpf.streams.monitor import Monitor, MonitorHolder
+from mdvpf.streams.reading import format_of
 from mdvpf.streams.report import REPORT_FORMATS, csv_header, report_writer
 
 METHOD_OPTIONS = ("method", "algorithm")  # the second is the old name of the first
@@ -219,6 +221,8 @@ def filter_stream(
                 )
             generations = Generations(checkpoint)
         run, is_new = _open_run(generations, resume, given, lines, seed)
+        if is_new and line_format is None:
+            _warn_of_fields(file)
         stop = Stop()
         source = open_source(
             file,
@@ -398,6 +402,8 @@ def _monitor_of(
         monitor = Monitor(detector, missing=lines.get("missing"), **others)
     else:
         options = {name: value for name, value in lines.items() if name != "format"}
+        if "format" not in lines:
+            _require_no_fields(options)
         form = make_format(lines.get("format", "lines"), options)
         monitor = Monitor(detector, format=form, **others)
     half_life = given.get("half_life")
@@ -407,6 +413,25 @@ def _monitor_of(
             "or a number of symbols"
         )
     return monitor
+
+
+def _require_no_fields(options: dict[str, Any]) -> None:
+    """Raise if options name fields, which plain lines do not have."""
+    for name, value in options.items():
+        if name not in Lines.takes:
+            option = "column" if name == "symbol" else name
+            formats = ", ".join(form for form in FORMATS if form != Lines.name)
+            raise ValueError(f"{option}={value!r}: expected only with --format ({formats})")
+
+
+def _warn_of_fields(file: Path) -> None:
+    """Warn if the suffix of the file says that it has fields."""
+    form = format_of(file)
+    if form in FORMATS and form != Lines.name:
+        shared.complain(
+            f"warning: {file}: each line is read as one symbol, in spite of the suffix; expected "
+            f"--format {form} and --column to read a field, or --format {Lines.name}"
+        )
 
 
 def _alarm_settings(given: dict[str, Any]) -> dict[str, Any]:
