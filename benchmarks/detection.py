@@ -1,8 +1,9 @@
-"""Detection: injected anomalies, calibration by length, crash loops and false incidents.
+"""Detection: injected anomalies, calibration by length, crash loops, sensors, false incidents.
 
-``python -m benchmarks.detection [anomalies|lengths|loops|short|rates]`` prints the named tables, or
-all of them. Seeds are 1 to 3. No setting was chosen by its results: methods have their defaults,
-and every window of STIDE that was tried is shown. A peer that is not installed is shown as such.
+``python -m benchmarks.detection [anomalies|lengths|loops|short|rates|numbers]`` prints the named
+tables, or all of them. Seeds are 1 to 3. No setting was chosen by its results: methods have their
+defaults, and every window of STIDE that was tried is shown. A peer that is not installed is shown
+as such.
 Masquerades have a command of their own, ``mdvpf reproduce masquerade``.
 """
 
@@ -324,6 +325,60 @@ def false_incidents(n: int = 40_000, rate: float = 25.0) -> None:
         print()
 
 
+def regimes(n: int, seed: int) -> Floats:
+    """Return numbers of three regimes of 25 observations each, of which one is noisy."""
+    rng = np.random.default_rng(seed)
+    state = np.repeat(rng.integers(0, 3, n // 25 + 1), 25)[:n]
+    means, scales = np.array([0.0, 3.0, 6.0]), np.array([0.3, 1.0, 0.3])
+    numbers: Floats = means[state] + scales[state] * rng.normal(size=n)
+    return numbers
+
+
+def faults(last: float, seed: int, n: int = PROMISED) -> dict[str, Floats]:
+    """Return what a sensor with mean 0 and standard deviation 1 sends when it is broken."""
+    noise = np.random.default_rng(1000 + seed).normal(size=n)
+    return {
+        "stuck": np.full(n, last),
+        "jump of 4": 4.0 + noise,
+        "jump of 8": 8.0 + noise,
+        "4 times the noise": 4.0 * noise,
+        "6 times the noise": 6.0 * noise,
+    }
+
+
+def faults_of_sensors(n: int = 20_000, rate: float = 50.0) -> None:
+    """Print false incidents and found faults of filters over numbers."""
+    family = mdvpf.Gaussian(mean_strength=0.01, shape=2.0, scale=0.2)
+    model = mdvpf.InfiniteHMM(emission=family, kappa=10.0)
+    rules = (mdvpf.VPA(), mdvpf.MDVPA(), mdvpf.OptimalResampling())
+    print(f"{n:,} numbers of three regimes, {rate * n / 10_000:.0f} false incidents expected:")
+    for rule in rules:
+        print(f"  {type(rule).__name__:24}", end="")
+        for seed in SEEDS:
+            pf = mdvpf.ParticleFilter(model, rule, 20, rng=0)
+            detector = mdvpf.SurpriseDetector(pf, false_incidents=rate)
+            print(f"{len(detector.run(regimes(n, seed)).incidents):7}", end="", flush=True)
+        print()
+    n_seeds = 16
+    print(f"faults found within {PROMISED} numbers, of {n_seeds}, and how many are named rightly:")
+    for rule, before in product(rules, (1500, 4000)):
+        found: dict[str, list[str | None]] = {}
+        for seed in range(n_seeds):
+            usual = np.random.default_rng(seed).normal(size=before + seed % 8)
+            pf = mdvpf.ParticleFilter(model, rule, 20, rng=0)
+            detector = mdvpf.SurpriseDetector(pf, false_incidents=1.0)
+            detector.run(usual)
+            for name, numbers in faults(usual[-1], seed).items():
+                incidents = detector.copy().run(numbers).incidents
+                found.setdefault(name, []).append(incidents[-1].side if incidents else None)
+        print(f"  {type(rule).__name__:20} after {before:,}:", end="")
+        for name, sides in found.items():
+            right = ("repetitive", "predictable") if name == "stuck" else ("surprising",)
+            named = sum(side in right for side in sides)
+            print(f"  {name} {n_seeds - sides.count(None)} ({named})", end="", flush=True)
+        print()
+
+
 def main() -> None:
     """Print the tables that are asked for."""
     tables = {
@@ -332,6 +387,7 @@ def main() -> None:
         "loops": crash_loops,
         "short": short_logs,
         "rates": false_incidents,
+        "numbers": faults_of_sensors,
     }
     for name in sys.argv[1:] or tables:
         tables[name]()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mdvpf.cli.shared import complain
 from mdvpf.detect import DetectionResult, Incident, SurpriseDetector
 from mdvpf.detect.explanation import Explanation
+from mdvpf.detect.number_explanation import NumberExplanation
 from mdvpf.plots import incident_figure
 from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import plain
@@ -31,7 +32,7 @@ class IncidentLine:
     """
 
     incident: Incident
-    explanation: Explanation
+    explanation: Explanation | NumberExplanation
     start: int
     end: int
     peak: int

@@ -65,7 +65,8 @@ def filter_stream(
         str | None,
         typer.Option(
             help="The lines are numbers: gaussian (measurements) or poisson (counts), by a single "
-            "filter, MD-VPA unless --method names another."
+            "filter, MD-VPA unless --method names another. Alarms have a fixed share unless "
+            "--false-incidents is given."
         ),
     ] = None,
     prior: Annotated[
@@ -435,12 +436,9 @@ def _warn_of_fields(file: Path) -> None:
 
 
 def _alarm_settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Return when the detector raises alarms; over numbers there are no incidents."""
-    if "emission" not in given:
+    """Return when the detector raises alarms; over numbers, by default at a fixed share."""
+    if "emission" not in given or not {"false_incidents", "cooldown"}.isdisjoint(given):
         return shared.alarm_settings(given)
-    for name in ("false_incidents", "cooldown"):
-        if name in given:
-            raise ValueError(f"{name}={given[name]!r}: expected --false-alarms with --emission")
     return {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
 
 

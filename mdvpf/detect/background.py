@@ -17,6 +17,8 @@ from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
 from mdvpf.detect.learning import end_sequence
 from mdvpf.detect.threshold import LARGEST
+from mdvpf.model import channels_of, split_observations
+from mdvpf.model.observations import observation_of, row_of
 from mdvpf.predictor import MISSING, Label, Predictor, read_step
 
 MAX_KEYS = 10_000
@@ -103,7 +105,11 @@ class Background(checkpoint.Saveable):
         return self._n_readers - 1
 
     def log_predictive(
-        self, symbols: NDArray[np.int32], keys: list[Label | None] | None, reader: int = 0
+        self,
+        symbols: NDArray[np.int32],
+        keys: list[Label | None] | None,
+        reader: int = 0,
+        rows: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Return the log predictives of the next symbols of a reader, and absorb them.
 
@@ -115,6 +121,8 @@ class Background(checkpoint.Saveable):
             Their keys.
         reader : int, default 0
             The reader, as numbered by `join`.
+        rows : ndarray of float64, optional
+            Over numbers: the observations, one row each.
 
         Examples
         --------
@@ -127,13 +135,22 @@ class Background(checkpoint.Saveable):
         named = None if keys is None else [_own_key(reader, key) for key in keys]
         if named is None and reader > 0:
             named = [_own_key(reader, None)] * len(symbols)
+        family = self.predictor._family
         if len(symbols) == 1:  # much faster than `run` for a live stream
-            symbol = None if symbols[0] == MISSING else int(symbols[0])
+            symbol: Any = None if symbols[0] == MISSING else int(symbols[0])
+            if family is not None and rows is not None:
+                symbol = observation_of(family, row_of(rows[0]))
             key = {} if named is None or named[0] is None else {"key": named[0]}
             step = read_step(self.predictor, self.predictor.update(symbol, **key))
             return np.array([step.log_predictive])
-        observed = np.ma.masked_array(symbols, symbols == MISSING)
+        observed: Any = np.ma.masked_array(symbols, symbols == MISSING)
+        if family is not None and rows is not None:
+            observed = split_observations(family, rows)
         return self.predictor.run(observed, keys=named).log_predictive
+
+    def _fits(self, predictor: Predictor) -> bool:
+        """Return whether this background has the observations of a predictor."""
+        return bool(_kinds(self.predictor) == _kinds(predictor))
 
     def new_sequence(self, key: Label | None, reader: int = 0) -> None:
         """End the sequence of a key of a reader, if the key is in use.
@@ -217,11 +234,14 @@ class BackgroundReader:
                 f"background={background!r}: expected None, as the predictor has an open alphabet, "
                 "whose symbols each stream numbers differently"
             )
-        if background.n_symbols != predictor.n_symbols:
-            raise ValueError(
-                f"background={background!r}: expected an alphabet of {predictor.n_symbols} "
-                "symbols, as the predictor has"
+        if not background._fits(predictor):
+            family = predictor._family
+            wanted = (
+                f"an alphabet of {predictor.n_symbols} symbols"
+                if family is None
+                else f"the kinds of numbers of {family!r}"
             )
+            raise ValueError(f"background={background!r}: expected {wanted}, as the predictor has")
         return cls(background)
 
     def ratios(
@@ -229,9 +249,10 @@ class BackgroundReader:
         symbols: NDArray[np.int32],
         keys: list[Label | None] | None,
         log_predictive: NDArray[np.float64],
+        rows: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Return log p_background - log p of the next symbols; 0 where both probabilities are 0."""
-        found = self.background.log_predictive(symbols, keys, self.number)
+        found = self.background.log_predictive(symbols, keys, self.number, rows)
         with np.errstate(invalid="ignore"):
             found = np.nan_to_num(found - log_predictive, nan=0.0)
         clipped: NDArray[np.float64] = np.clip(found, -LARGEST, LARGEST)
@@ -240,6 +261,14 @@ class BackgroundReader:
     def end(self, key: Label | None) -> None:
         """End the sequence of a key."""
         self.background.new_sequence(key, self.number)
+
+
+def _kinds(predictor: Predictor) -> Any:
+    """Return what distinguishes the observations of predictors."""
+    family = predictor._family
+    if family is None:
+        return predictor.n_symbols
+    return [(channel.kind, channel.n_symbols) for channel in channels_of(family)]
 
 
 def _own_key(reader: int, key: Label | None) -> Label | None:

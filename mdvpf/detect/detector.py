@@ -27,16 +27,18 @@ from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf.detect.background import Background, BackgroundReader
-from mdvpf.detect.expectation import UNKNOWN
+from mdvpf.detect.expectation import UNKNOWN, summarize_numbers
 from mdvpf.detect.explanation import Explanation
 from mdvpf.detect.incidents import Incident
-from mdvpf.detect.judging import Judging
+from mdvpf.detect.judging import ONE, Judging
 from mdvpf.detect.learning import Belief
+from mdvpf.detect.number_explanation import NumberExplanation
 from mdvpf.detect.results import Detection, DetectionResult
-from mdvpf.detect.sides import SIDES
+from mdvpf.detect.sides import SIDES, SPIKE
 from mdvpf.detect.threshold import Level, Rise, Threshold
 from mdvpf.detect.watch import IncidentWatch
-from mdvpf.model import Time, read_time
+from mdvpf.filter.predictive import Predictive
+from mdvpf.model import Time, channels_of, read_time
 from mdvpf.predictor import (
     MISSING,
     Label,
@@ -44,7 +46,6 @@ from mdvpf.predictor import (
     Step,
     Stream,
     read_key,
-    read_step,
 )
 
 __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
@@ -52,7 +53,6 @@ __all__ = ["Detection", "DetectionResult", "SurpriseDetector"]
 WARM_UP = 20  # levels
 INCIDENT_BLOCK = 8  # default block with `false_incidents`
 INCIDENT_WARM_UP = 50
-_ONE = np.full(1, MISSING, dtype=np.int32)  # for the summary of one distribution
 
 
 @checkpoint.register("SurpriseDetector")
@@ -109,7 +109,7 @@ class SurpriseDetector(Judging):
         blocks by default.
     trace : int, optional
         With `false_incidents`: the number of last symbols that are kept to explain incidents, in
-        some 44 bytes each. 5,000 by default.
+        some 44 bytes each (over numbers, 16 more for each number). 5,000 by default.
 
     Examples
     --------
@@ -174,11 +174,12 @@ class SurpriseDetector(Judging):
                 block=self.block,
                 memory=self._threshold.memory,
                 warm_up=self._threshold.warm_up,
-                sides=SIDES,
+                sides=SIDES if predictor._family is None else (*SIDES, SPIKE),
                 false_incidents=false_incidents,
                 per=per,
                 cooldown=cooldown,
                 trace=trace,
+                family=predictor._family,
             )
         self.learn = learn
 
@@ -188,8 +189,8 @@ class SurpriseDetector(Judging):
 
     # -- the life of a symbol --------------------------------------------------------------
 
-    def update(self, symbol: int | None, key: Label | None = None) -> Detection:
-        """Absorb one symbol of a key, None if it is missing, and judge it.
+    def update(self, symbol: Any, key: Label | None = None) -> Detection:
+        """Absorb one symbol or observation of a key, None if it is missing, and judge it.
 
         Examples
         --------
@@ -198,26 +199,21 @@ class SurpriseDetector(Judging):
         >>> round(detector.update(1).surprise, 3)  # both were equally likely: log 2
         0.693
         """
-        code = self.predictor._code(symbol)
+        self.predictor._code(symbol)
         key = read_key("key", key)
         if key is not None:
             self._check_keys()
-        reader, named = self.reader, {} if key is None else {"key": key}
-        expected = UNKNOWN
-        if self.wants_entropy:
-            probabilities = reader.predict_proba(**named)[np.newaxis]
-            (expected,) = self._summaries(probabilities, _ONE, self.n_symbols)
-        step = read_step(reader, reader.update(symbol, **named))
-        return self._observe(code, key, -step.log_predictive, expected)
+        return self._update(symbol, key)
 
     def judge(
         self,
         step: Step,
         *,
         missing: bool = False,
-        symbol: int | None = None,
+        symbol: Any = None,
         key: Label | None = None,
         probabilities: NDArray[np.float64] | None = None,
+        predictive: Predictive | None = None,
     ) -> Detection:
         """Judge a symbol that `reader` has just absorbed: the second half of `update`.
 
@@ -230,12 +226,15 @@ class SurpriseDetector(Judging):
         missing : bool, default False
             Whether the symbol was missing.
         symbol : int, optional
-            The symbol; needed with a background or `false_incidents`, unless it is missing.
+            The symbol or observation; needed with a background or `false_incidents`, unless it is
+            missing.
         key : label, optional
             Its key.
         probabilities : ndarray, optional
             Return value of ``reader.predict_proba(key)`` before the symbol was absorbed. With
             `false_incidents` the surprise is compared with its entropy.
+        predictive : Predictive, optional
+            The same for observations that are numbers: what ``reader.predictive(key)`` returned.
 
         Examples
         --------
@@ -253,11 +252,18 @@ class SurpriseDetector(Judging):
             raise TypeError("symbol=None: expected the symbol, or missing=True")
         key = read_key("key", key)
         code = MISSING if missing else self.predictor._code(symbol)
+        numbers = self._numbers(None if missing else symbol)
+        if numbers is not None and symbol is not None and code == MISSING:  # NaN, for instance
+            missing = True
         expected = UNKNOWN
         if probabilities is not None and self._watch is not None:
             n_seen = len(probabilities) - self.predictor.is_open
-            (expected,) = self._summaries(probabilities[np.newaxis], _ONE, n_seen)
-        return self._observe(code, key, -step.log_predictive, expected, missing=missing)
+            (expected,) = self._summaries(probabilities[np.newaxis], ONE, n_seen)
+        elif predictive is not None and self.wants_predictive:
+            expected = summarize_numbers(predictive)
+        return self._observe(
+            code, key, -step.log_predictive, expected, missing=missing, numbers=numbers
+        )
 
     def tell_time(self, time: Time) -> None:
         """Set the time of the next symbol.
@@ -429,15 +435,15 @@ class SurpriseDetector(Judging):
     def __copy__(self) -> Self:
         return self.copy()
 
-    def explain(self, incident: Incident, n: int = 5) -> Explanation:
-        """Explain an incident from its symbols.
+    def explain(self, incident: Incident, n: int = 5) -> Explanation | NumberExplanation:
+        """Explain an incident from its symbols, or from its numbers.
 
         Parameters
         ----------
         incident : Incident
             One of `incidents`, or of a `Detection`. Its symbols must still be in the trace.
         n : int, default 5
-            Largest number of symbols and of transitions to report.
+            Largest number of symbols and of transitions, or of observations, to report.
 
         Examples
         --------
@@ -467,7 +473,7 @@ class SurpriseDetector(Judging):
             last = background.n_readers - 1
             number = validate.integer("reader", values["reader"], low=0, high=last)
             checkpoint.require(
-                background.n_symbols == predictor.n_symbols,
+                background._fits(predictor),
                 "background and predictor with different alphabets",
             )
             background = BackgroundReader(background, number)
@@ -475,7 +481,9 @@ class SurpriseDetector(Judging):
         detector._restore(values["running"], other)
         if values.get("reading", False) and other is not None:
             detector._belief.reading = True
-        detector._belief.restore_events(values.get("events", []), predictor.n_symbols)
+        family = predictor._family
+        n_dims = 0 if family is None else len(channels_of(family))
+        detector._belief.restore_events(values.get("events", []), predictor.n_symbols, n_dims)
         if not detector._belief.fits(detector._level.in_block):
             raise checkpoint.CheckpointError("file: the predictors of the detector do not match")
         if detector._watch is not None:

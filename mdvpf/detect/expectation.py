@@ -1,13 +1,19 @@
-"""What a predictor expected before a symbol: entropy, likeliest symbol and its probability."""
+"""What a predictor expected before a symbol: entropy, likeliest symbol and its probability.
+
+Over numbers it is an entropy and a value for each number (`filter/expected_numbers.py`).
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf.filter.expected_numbers import expected_numbers
+from mdvpf.filter.predictive import Predictive
 from mdvpf.predictor import MISSING
 
 
@@ -22,11 +28,14 @@ class Expectation(NamedTuple):
         The likeliest symbol, the first of equals; -1 if not known.
     probability : float
         The probability of that symbol; NaN if not known.
+    numbers : tuple of float or None
+        Over numbers, what was expected of each; None if not known.
     """
 
     entropy: float
     symbol: int
     probability: float
+    numbers: tuple[float, ...] | None = None
 
 
 UNKNOWN = Expectation(math.nan, MISSING, math.nan)
@@ -61,4 +70,19 @@ def summarize(
     if n_seen is not None:
         likeliest[n_seen == 0], largest[n_seen == 0] = UNKNOWN.symbol, UNKNOWN.probability
     found = zip(entropies.tolist(), likeliest.tolist(), largest.tolist(), strict=True)
-    return list(map(Expectation._make, found))
+    return list(starmap(Expectation, found))
+
+
+def summarize_numbers(predictive: Predictive) -> Expectation:
+    """Return the expectation of a predictive over numbers, of a built-in family.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.detect.expectation import summarize_numbers
+    >>> model = mdvpf.InfiniteHMM(emission=mdvpf.Gaussian(mean=3.0))
+    >>> summarize_numbers(mdvpf.ParticleFilter(model, n_particles=5).predictive()).numbers
+    (3.0,)
+    """
+    found = expected_numbers(predictive)
+    return Expectation(found.entropy, MISSING, math.nan, found.values)

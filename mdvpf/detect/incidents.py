@@ -14,7 +14,17 @@ from typing import Any
 
 from mdvpf._support import validate
 from mdvpf.detect.calibration import LARGEST_VALUE, Rate, Tail
-from mdvpf.detect.sides import LOOPING, MOST_REPETITIONS, REPETITIVE, SIDES, BlockSums, Loops
+from mdvpf.detect.sides import (
+    LOOPING,
+    MOST_REPETITIONS,
+    REPETITIVE,
+    SIDES,
+    SPIKE,
+    SURPRISING,
+    BlockSums,
+    Loops,
+)
+from mdvpf.model.observations import Row
 from mdvpf.predictor import Label
 
 KEPT = 100  # last incidents
@@ -107,7 +117,7 @@ class IncidentRule:
     cooldown : int
         Largest number of symbols between two alarms of one incident.
     sides : tuple of str
-        The sides that are judged.
+        The sides that are judged; `SPIKE` is reported as the surprising side.
     """
 
     rate: Rate
@@ -126,15 +136,26 @@ class IncidentRule:
     def __post_init__(self) -> None:
         if not self.tails:
             # The smallest scales: one repetition, and for the other sides one nat in a block.
-            scales = {REPETITIVE: 1.0, LOOPING: 1.0}
+            scales = {REPETITIVE: 1.0, LOOPING: 1.0, SPIKE: 1.0}
             self.tails = {
                 side: Tail(self.memory, scales.get(side, 1.0 / self.rate.block))
                 for side in self.sides
             }
 
-    def add(self, symbol: int, key: Label | None, surprise: float, excess: float) -> None:
-        """Add a symbol that is not missing to the block."""
-        self.sums.add(surprise, excess, *self.loops.add(symbol, key, surprise))
+    def add(
+        self,
+        symbol: int | Row,
+        key: Label | None,
+        surprise: float,
+        excess: float,
+        repetition: float | None = None,
+    ) -> None:
+        """Add a symbol that is not missing to the block.
+
+        `repetition` is the surprise if it repeats an earlier one; by default its surprise.
+        """
+        repetition = surprise if repetition is None else repetition
+        self.sums.add(surprise, excess, *self.loops.add(symbol, key, repetition))
 
     def end_block(self, end: int, clock: float) -> Verdict:
         """Judge the block whose last symbol has the index `end`, at the time `clock`."""
@@ -160,6 +181,7 @@ class IncidentRule:
         p_values = {side: self.tails[side].p_value(value) for side, value in found.items()}
         side = min(self.sides, key=lambda each: p_values[each])
         p_value = min(1.0, n * p_values[side])
+        side = SURPRISING if side == SPIKE else side
         limit = self.rate.limit
         if p_value > limit or limit == 0.0:
             if not self._is_near(end):
@@ -226,6 +248,7 @@ class IncidentRule:
                 self.sums.repeated,
                 self.sums.looped,
                 self.sums.count,
+                *([self.sums.largest] if SPIKE in self.sides else []),
             ],
             "tails": {side: list(tail.values) for side, tail in self.tails.items()},
             "pending": list(self.pending),
@@ -245,18 +268,26 @@ class IncidentRule:
             ],
         }
 
-    def restore(self, values: dict[str, Any], n_symbols: int, time: int) -> None:
-        """Restore the state of a checkpoint, or raise if `time` symbols cannot have led to it."""
+    def restore(self, values: dict[str, Any], n_symbols: int, time: int, n_dims: int = 0) -> None:
+        """Restore the state of a checkpoint, or raise if `time` symbols cannot have led to it.
+
+        Over numbers, `n_dims` is the number of them in an observation.
+        """
         self.rate.restore(values["rate"])
-        self.loops.restore(values["loops"], n_symbols)
-        surprise, excess, repeated, looped, count = values["sums"]
+        self.loops.restore(values["loops"], n_symbols, n_dims)
+        surprise, excess, repeated, looped, count, *largest = values["sums"]
+        if len(largest) != (SPIKE in self.sides):
+            raise ValueError(f"{5 + len(largest)} sums: expected as many as there are statistics")
         in_block = time % self.rate.block
         self.sums = BlockSums(
-            validate.real("surprise", surprise, low=0.0, high=LARGEST_SUM),
+            validate.real(
+                "surprise", surprise, low=-LARGEST_SUM if n_dims else 0.0, high=LARGEST_SUM
+            ),
             validate.real("excess", excess, low=-LARGEST_SUM, high=LARGEST_SUM),
             validate.real("repeated", repeated, low=0.0, high=MOST_REPETITIONS),
             validate.real("looped", looped, low=0.0, high=MOST_REPETITIONS),
             validate.integer("count", count, low=0, high=in_block),
+            *(validate.real("largest", each, low=0.0, high=LARGEST_SUM) for each in largest),
         )
         if set(values["tails"]) != set(self.sides):
             raise ValueError(f"tails of {sorted(values['tails'])}: expected {sorted(self.sides)}")

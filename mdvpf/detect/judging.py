@@ -16,19 +16,21 @@ from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.attributes import ReadOnly
 from mdvpf.detect.background import Background, BackgroundReader
-from mdvpf.detect.expectation import UNKNOWN, Expectation, summarize
+from mdvpf.detect.expectation import UNKNOWN, Expectation, summarize, summarize_numbers
 from mdvpf.detect.incidents import NO_VERDICT, Incident
 from mdvpf.detect.learning import LEARN, Belief
 from mdvpf.detect.results import Detection
 from mdvpf.detect.threshold import Level, Rise, Threshold, from_values, to_values
 from mdvpf.detect.trace import Trace
 from mdvpf.detect.watch import IncidentWatch
-from mdvpf.model import split_observations
-from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Stream
+from mdvpf.model import Gaussian, Poisson, Product, read_observation, split_observations
+from mdvpf.model.observations import observation_of, row_of
+from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Stream, read_step
 from mdvpf.predictor.distributions import run_distributions
 
 PART = 1000  # most symbols that are absorbed before they are judged
 MANY_SYMBOLS = 1000  # with more, the expected entropy takes too long
+ONE = np.full(1, MISSING, dtype=np.int32)  # for the summary of one distribution
 
 
 class Judging(checkpoint.Saveable):
@@ -105,13 +107,6 @@ class Judging(checkpoint.Saveable):
                 f"learn={learn!r}: expected 'all', as a predictor with an open alphabet would not "
                 "know the symbols of the blocks that it does not learn"
             )
-        if self.predictor._family is not None and (
-            learn != "all" or self._background or self._watch
-        ):
-            raise ValueError(
-                f"learn={learn!r}: expected 'all', neither a background nor false_incidents, as "
-                "the predictor is over numbers"
-            )
         if learn == "own" and self._background is None:
             raise ValueError("learn='own': expected a background, or another choice")
         if learn == "own" and type(self.predictor).freeze is Predictor.freeze:
@@ -150,7 +145,22 @@ class Judging(checkpoint.Saveable):
         """Whether the surprise is compared with the entropy that the predictor expects."""
         if self._watch is None or self._background is not None:
             return False
-        return self.n_symbols <= MANY_SYMBOLS
+        return self.predictor._family is None and self.n_symbols <= MANY_SYMBOLS
+
+    @property
+    def wants_predictive(self) -> bool:
+        """Whether, over numbers, the surprise is compared with what `predictive` expects."""
+        if self._watch is None or self._background is not None:
+            return False
+        # A family of the user defines a density and nothing else.
+        return isinstance(self.predictor._family, (Gaussian, Poisson, Product)) and hasattr(
+            self.predictor, "predictive"
+        )
+
+    @property
+    def _signed(self) -> bool:
+        """Whether levels may be negative: log ratios, and the surprise of a density."""
+        return self._background is not None or self.predictor._family is not None
 
     def _end(self, key: Label | None) -> None:
         if self._background is not None:
@@ -196,9 +206,46 @@ class Judging(checkpoint.Saveable):
             return self._observe_all(symbols, keys, times, reports[:, 0], expected)
         observed: Any = np.ma.masked_array(symbols, symbols == MISSING)
         if rows is not None and self.predictor._family is not None:
+            if self.wants_predictive:
+                return self._absorb_each(rows, keys, times)
             observed = split_observations(self.predictor._family, rows)
         found = self.reader.run(observed, keys=keys, times=times).log_predictive
-        return self._observe_all(symbols, keys, times, found)
+        return self._observe_all(symbols, keys, times, found, rows=rows)
+
+    def _absorb_each(
+        self,
+        rows: NDArray[np.float64],
+        keys: list[Label | None] | None,
+        times: NDArray[np.float64] | None,
+    ) -> list[Detection]:
+        """Absorb and judge the rows of a family over numbers, with what was expected of each."""
+        family: Any = self.predictor._family
+        detections = []
+        for i, row in enumerate(rows):
+            if times is not None and not math.isnan(times[i]):
+                self._tell_time(float(times[i]))
+            key = None if keys is None else keys[i]
+            detections.append(self._update(observation_of(family, row_of(row)), key))
+        return detections
+
+    def _update(self, symbol: Any, key: Label | None) -> Detection:
+        """Absorb and judge a symbol or an observation of a validated key."""
+        code = self.predictor._code(symbol)
+        numbers = self._numbers(symbol)
+        reader, named = self.reader, {} if key is None else {"key": key}
+        expected = UNKNOWN
+        if self.wants_entropy:
+            probabilities = reader.predict_proba(**named)[np.newaxis]
+            (expected,) = self._summaries(probabilities, ONE, self.n_symbols)
+        elif self.wants_predictive:
+            expected = summarize_numbers(reader.predictive(**named))  # type: ignore[attr-defined]
+        step = read_step(reader, reader.update(symbol, **named))
+        return self._observe(code, key, -step.log_predictive, expected, numbers=numbers)
+
+    def _numbers(self, symbol: Any) -> NDArray[np.float64] | None:
+        """Return the numbers of an observation; None if observations are symbols."""
+        family = self.predictor._family
+        return None if family is None else read_observation(family, symbol)
 
     def _observe_all(
         self,
@@ -207,11 +254,12 @@ class Judging(checkpoint.Saveable):
         times: NDArray[np.float64] | None,
         log_predictive: NDArray[np.float64],
         expected: list[Expectation] | None = None,
+        rows: NDArray[np.float64] | None = None,
     ) -> list[Detection]:
         """Judge symbols that have been absorbed, with their expectations if these are known."""
         ratios = [math.nan] * len(symbols)
         if self._background is not None:
-            ratios = self._background.ratios(symbols, keys, log_predictive).tolist()
+            ratios = self._background.ratios(symbols, keys, log_predictive, rows).tolist()
         surprises: list[float] = (-log_predictive).tolist()
         detections = []
         for i, code in enumerate(symbols.tolist()):
@@ -220,7 +268,10 @@ class Judging(checkpoint.Saveable):
                 self._note_time(float(times[i]))
             summary = UNKNOWN if expected is None else expected[i]
             detections.append(
-                self._judge_symbol(code, key, surprises[i], ratios[i], code == MISSING, summary)
+                self._judge_symbol(
+                    *(code, key, surprises[i], ratios[i], code == MISSING, summary),
+                    None if rows is None else rows[i],
+                )
             )
         return detections
 
@@ -232,14 +283,17 @@ class Judging(checkpoint.Saveable):
         expected: Expectation,
         *,
         missing: bool | None = None,
+        numbers: NDArray[np.float64] | None = None,
     ) -> Detection:
         """Judge a symbol that has been absorbed."""
         missing = code == MISSING if missing is None else missing
         ratio = math.nan
         if self._background is not None:
             symbols = np.array([code], dtype=np.int32)
-            ratio = float(self._background.ratios(symbols, [key], np.array([-surprise]))[0])
-        return self._judge_symbol(code, key, surprise, ratio, missing, expected)
+            rows = None if numbers is None else numbers[np.newaxis]
+            found = self._background.ratios(symbols, [key], np.array([-surprise]), rows)
+            ratio = float(found[0])
+        return self._judge_symbol(code, key, surprise, ratio, missing, expected, numbers)
 
     def _judge_symbol(
         self,
@@ -249,14 +303,20 @@ class Judging(checkpoint.Saveable):
         ratio: float,
         missing: bool,
         expected: Expectation,
+        numbers: NDArray[np.float64] | None,
     ) -> Detection:
-        self._belief.note(None if missing else code, key)
+        if self.learn == "own":
+            symbol = code if numbers is None else row_of(numbers)
+            self._belief.note(None if missing else symbol, key)
         time, watch = self._level.time, self._watch
         threshold = self._threshold.level if watch is None else math.inf
-        surprise = max(0.0, surprise)  # in this order: -0.0 becomes 0.0 too
+        if self.predictor._family is None:
+            surprise = max(0.0, surprise)  # in this order: -0.0 becomes 0.0 too
+        else:
+            surprise += 0.0  # -0.0 becomes 0.0; that of a density may be negative
         level = self._level.add(surprise if math.isnan(ratio) else ratio, missing)
         if watch is not None:
-            watch.note(code, key, surprise, expected, ratio, missing)
+            watch.note(code, key, surprise, expected, ratio, missing, numbers)
         score, alarm, change, verdict = math.nan, False, None, NO_VERDICT
         if level is not None:
             score, alarm, change = self._judge(level, time)
@@ -303,7 +363,7 @@ class Judging(checkpoint.Saveable):
         self._judged = validate.integer("judged", values["judged"], low=-1, high=time - 1)
         from_values(self._threshold, values["threshold"])
         from_values(self._rise, values["rise"])
-        signed = self.background is not None
+        signed = self._signed
         self._level.check(signed)
         self._threshold.check(signed)
         self._rise.check(time, self._threshold.seen, signed)

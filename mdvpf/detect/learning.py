@@ -15,7 +15,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 from mdvpf._support import validate
+from mdvpf.detect.sides import read_kept
 from mdvpf.model import read_time
+from mdvpf.model.observations import Row, observation_of
 from mdvpf.predictor import Label, Predictor
 from mdvpf.predictor.vocabulary import label_from_json, label_to_json
 
@@ -27,8 +29,8 @@ class Event(NamedTuple):
 
     Attributes
     ----------
-    symbol : int or None
-        The symbol, None if it was missing.
+    symbol : int, Row or None
+        The symbol, or the numbers of an observation; None if it was missing.
     key : label or None
         Its key.
     ends : bool
@@ -37,7 +39,7 @@ class Event(NamedTuple):
         For a call of `tell_time`: its argument.
     """
 
-    symbol: int | None
+    symbol: int | Row | None
     key: Label | None
     ends: bool = False
     time: float | None = None
@@ -77,7 +79,7 @@ class Belief:
             self.reading = True
         return self.other
 
-    def note(self, symbol: int | None, key: Label | None) -> None:
+    def note(self, symbol: int | Row | None, key: Label | None) -> None:
         """Record a symbol (None if missing) that may be learnt at the end of the block."""
         if self.learn == "own":
             self.events.append(Event(symbol, key))
@@ -99,13 +101,20 @@ class Belief:
                     self.predictor.tell_time(time)
                 elif is_own:
                     named = {} if key is None else {"key": key}
-                    self.predictor.update(symbol, **named)
+                    self.predictor.update(self._observation(symbol), **named)
             self.other, self.events = None, []
         elif self.learn == "none":
             self.other = None
         elif self.learn == "unflagged" and not alarm:
             assert self.other is not None
             self.predictor, self.other = self.other, self.predictor
+
+    def _observation(self, symbol: int | Row | None) -> Any:
+        """Return what an event has as its symbol in the form that `update` accepts."""
+        family = self.predictor._family
+        if symbol is None or isinstance(symbol, int) or family is None:
+            return symbol
+        return observation_of(family, symbol)
 
     def revise(self) -> None:
         """Reverse the decision on the last block: learn it or forget it."""
@@ -153,15 +162,13 @@ class Belief:
             for symbol, key, ends, time in self.events
         ]
 
-    def restore_events(self, values: list[Any], n_symbols: int) -> None:
+    def restore_events(self, values: list[Any], n_symbols: int, n_dims: int = 0) -> None:
         """Restore the events of a checkpoint, or raise."""
         if values and (self.learn != "own" or self.other is None):
             raise ValueError("events: expected only in a block that may be learnt")
         self.events = [
             Event(
-                None
-                if symbol is None
-                else validate.integer("symbol", symbol, low=0, high=n_symbols - 1),
+                None if symbol is None else read_kept("symbol", symbol, n_symbols, n_dims),
                 None if key is None else label_from_json(key),
                 validate.flag("ends", ends),
                 *(read_time("time", time) for time in times[:1]),

@@ -25,7 +25,8 @@ from mdvpf.detect.incidents import Incident
 from mdvpf.detect.key_state import detector_from_bytes, detector_to_bytes
 from mdvpf.detect.results import Detection, DetectionResult
 from mdvpf.model import Time
-from mdvpf.predictor import MISSING, Label, Stream, read_key, read_symbol
+from mdvpf.model.observations import observation_of, row_of
+from mdvpf.predictor import MISSING, Label, Stream, read_key
 from mdvpf.predictor.vocabulary import label_from_json, label_to_json
 
 MAX_KEYS = 1000
@@ -65,7 +66,6 @@ class KeyedDetector(checkpoint.Saveable):
     def __init__(self, template: SurpriseDetector, *, max_keys: int = MAX_KEYS) -> None:
         if not isinstance(template, SurpriseDetector):
             raise TypeError(f"template={template!r}: expected a SurpriseDetector")
-        template.predictor._check_symbols("KeyedDetector")
         if template._level.time:
             raise ValueError(f"template={template!r}: expected one that has not judged any symbol")
         if template.predictor.is_open:
@@ -117,8 +117,8 @@ class KeyedDetector(checkpoint.Saveable):
             raise ValueError(f"key={key!r}: expected one of the {len(self._detectors)} in use")
         return self._detectors[key]
 
-    def update(self, symbol: int | None, key: Label | None = None) -> Detection:
-        """Absorb one symbol of a key, None if it is missing, and judge it.
+    def update(self, symbol: Any, key: Label | None = None) -> Detection:
+        """Absorb one symbol or observation of a key, None if it is missing, and judge it.
 
         Examples
         --------
@@ -127,7 +127,7 @@ class KeyedDetector(checkpoint.Saveable):
         >>> users.update(1, "ann").time, users.update(1, "bob").time, users.update(0, "ann").time
         (0, 0, 1)
         """
-        read_symbol(symbol, self.n_symbols)
+        self._template.predictor._code(symbol)  # raises before a key makes room
         return self._absorb(read_key("key", key), symbol, None)
 
     def run(
@@ -141,8 +141,8 @@ class KeyedDetector(checkpoint.Saveable):
 
         Parameters
         ----------
-        symbols : array_like of int
-            As for `Predictor.run`.
+        symbols : array_like
+            Symbols or observations, as for `Predictor.run`.
         keys : sequence of labels, optional
             The key of each symbol.
         times : sequence of times, optional
@@ -161,13 +161,20 @@ class KeyedDetector(checkpoint.Saveable):
         >>> users.run([0, 1, 1], keys=["ann", "bob", "ann"]).time.tolist()
         [0, 0, 1]
         """
-        stream = Stream.read(symbols, None, self.n_symbols, keys, times=times)
+        family = self._template.predictor._family
+        stream = (
+            Stream.read(symbols, None, self.n_symbols, keys, times=times)
+            if family is None
+            else Stream.of_numbers(family, symbols, None, keys, times)
+        )
+        observed: list[Any] = [None if y == MISSING else y for y in stream.symbols.tolist()]
+        if family is not None and stream.observations is not None:
+            observed = [observation_of(family, row_of(row)) for row in stream.observations]
         listed = [None] * len(stream) if stream.keys is None else stream.keys
         clock = np.full(len(stream), np.nan) if stream.times is None else stream.times
         found = []
-        for symbol, key, time in zip(stream.symbols.tolist(), listed, clock.tolist(), strict=True):
-            known_time = None if math.isnan(time) else time
-            found.append(self._absorb(key, None if symbol == MISSING else symbol, known_time))
+        for symbol, key, time in zip(observed, listed, clock.tolist(), strict=True):
+            found.append(self._absorb(key, symbol, None if math.isnan(time) else time))
         return DetectionResult.of(found)
 
     def new_sequence(self, key: Label | None = None) -> None:
@@ -261,7 +268,7 @@ class KeyedDetector(checkpoint.Saveable):
     def __copy__(self) -> Self:
         return self.copy()
 
-    def _absorb(self, key: Label | None, symbol: int | None, time: float | None) -> Detection:
+    def _absorb(self, key: Label | None, symbol: Any, time: float | None) -> Detection:
         found = self._detectors.get(key)
         if found is None:
             found = self._new_detector()

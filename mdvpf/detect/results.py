@@ -22,7 +22,8 @@ class Detection:
     time : int
         Index of the symbol in the life of the detector, from 0.
     surprise : float
-        -log predictive of the symbol, in nats; 0 for a missing one.
+        -log predictive of the symbol, in nats; 0 for a missing one. Over numbers it may be
+        negative.
     level : float
         The judged surprise, in nats a symbol: smoothed, or the mean of the block that ends here.
         NaN where nothing is judged: in the middle of a block, and on missing symbols.
@@ -38,7 +39,8 @@ class Detection:
     ratio : float
         log p_background(y) - log p(y) of the symbol, in nats; NaN without a background.
     entropy : float
-        The entropy of the prediction, in nats; NaN where it was not computed.
+        The entropy of the prediction, in nats; NaN where it was not computed. Over numbers it is
+        the mean entropy of the states, which may be negative.
     p_value : float
         With `false_incidents`, at the end of a block: the probability of a block at least as
         strange, if nothing has changed. Else NaN.

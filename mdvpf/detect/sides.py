@@ -14,6 +14,15 @@
   logs have repeated routines but no repeated lines.
 
 All statistics use only what was known before each symbol came.
+
+Observations that are numbers repeat if all numbers are equal, to the bit. The model gives an exact
+repetition of a real number the probability 0. So repetitions of observations with a real number
+count in full, and only the ranks of past blocks say how many are usual. For counts and symbols
+alone the surprise is that of a probability, and the limit for each nat holds.
+
+Over numbers the surprising side has a second statistic, the largest excess of the block (`SPIKE`).
+A filter adapts to a jump within one or two observations. Their excess is little for the sum of a
+block, which varies by some nats with the noise, but much for a single observation.
 """
 
 from __future__ import annotations
@@ -23,12 +32,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdvpf._support import validate
+from mdvpf.model.number_families import LARGEST_NUMBER
+from mdvpf.model.observations import Row
 from mdvpf.predictor import Label
 from mdvpf.predictor.vocabulary import label_from_json, label_to_json
 
 SURPRISING, PREDICTABLE = "surprising", "predictable"
 REPETITIVE, LOOPING = "repetitive", "looping"
 SIDES = (SURPRISING, PREDICTABLE, REPETITIVE, LOOPING)
+SPIKE = "spike"  # the second statistic of the surprising side over numbers
 LONGEST_LOOP = 8  # symbols
 MOST_REPETITIONS = 16.0  # largest statistic of a loop
 PER_NAT = 2.0  # repetitions that count for each nat of surprise
@@ -41,19 +53,19 @@ class KeyLoops:
 
     Attributes
     ----------
-    past : deque of int
-        Its last symbols, the latest last.
+    past : deque of int or Row
+        Its last symbols or observations, the latest last.
     runs : list of int
         For each period from 1: how many symbols in a row were equal to the one a period earlier.
     spent : list of float
         For each period: the total surprise of those symbols, in nats.
     """
 
-    past: deque[int]
+    past: deque[int | Row]
     runs: list[int]
     spent: list[float]
 
-    def add(self, symbol: int, surprise: float) -> tuple[float, float]:
+    def add(self, symbol: int | Row, surprise: float) -> tuple[float, float]:
         """Add a symbol; return the strength of its repetition and of the strongest other loop."""
         repeated, looped = 0.0, 0.0
         past, runs, spent = self.past, self.runs, self.spent
@@ -88,7 +100,7 @@ class Loops:
 
     recent: OrderedDict[Label | None, KeyLoops] = field(default_factory=OrderedDict)
 
-    def add(self, symbol: int, key: Label | None, surprise: float) -> tuple[float, float]:
+    def add(self, symbol: int | Row, key: Label | None, surprise: float) -> tuple[float, float]:
         """Add a symbol of a key; return the same as `KeyLoops.add`."""
         return self._of(key).add(symbol, surprise)
 
@@ -97,7 +109,7 @@ class Loops:
         if found is None:
             if len(self.recent) == MOST_KEYS:
                 self.recent.popitem(last=False)
-            past: deque[int] = deque(maxlen=LONGEST_LOOP)
+            past: deque[int | Row] = deque(maxlen=LONGEST_LOOP)
             found = KeyLoops(past, [0] * LONGEST_LOOP, [0.0] * LONGEST_LOOP)
             self.recent[key] = found
         else:
@@ -119,8 +131,8 @@ class Loops:
             for key, of in self.recent.items()
         ]
 
-    def restore(self, values: list[Any], n_symbols: int) -> None:
-        """Restore the state of a checkpoint, or raise."""
+    def restore(self, values: list[Any], n_symbols: int, n_dims: int = 0) -> None:
+        """Restore the state of a checkpoint, or raise; observations have `n_dims` numbers."""
         self.recent = OrderedDict()
         for saved, past, runs, spent in values:
             key = None if saved is None else label_from_json(saved)
@@ -128,8 +140,7 @@ class Loops:
                 raise ValueError(f"loops of {len(past)}, {len(runs)} and {len(spent)} symbols")
             self.recent[key] = KeyLoops(
                 deque(
-                    (validate.integer("symbol", y, low=0, high=n_symbols - 1) for y in past),
-                    maxlen=LONGEST_LOOP,
+                    (read_kept("symbol", y, n_symbols, n_dims) for y in past), maxlen=LONGEST_LOOP
                 ),
                 [validate.integer("run", run, low=0, high=2**62) for run in runs],
                 [validate.real("spent", nats, low=0.0, high=1e300) for nats in spent],
@@ -138,6 +149,19 @@ class Loops:
             raise ValueError(
                 f"loops of {len(values)} keys: expected each once, {MOST_KEYS} at most"
             )
+
+
+def read_kept(name: str, saved: Any, n_symbols: int, n_dims: int) -> int | Row:
+    """Return a symbol or, with `n_dims`, an observation of a checkpoint, or raise."""
+    if not n_dims:
+        return validate.integer(name, saved, low=0, high=n_symbols - 1)
+    if not isinstance(saved, list) or len(saved) != n_dims or saved == [None] * n_dims:
+        raise ValueError(f"{name}={saved!r}: expected {n_dims} numbers, not all missing")
+    limit = LARGEST_NUMBER
+    return tuple(
+        None if each is None else validate.real(name, each, low=-limit, high=limit)
+        for each in saved
+    )
 
 
 @dataclass(slots=True)
@@ -152,6 +176,8 @@ class BlockSums:
         The strength of the strongest repetition, and of the strongest other loop.
     count : int
         Number of symbols, without missing ones.
+    largest : float
+        The largest excess, 0 if all are negative.
     """
 
     surprise: float = 0.0
@@ -159,6 +185,7 @@ class BlockSums:
     repeated: float = 0.0
     looped: float = 0.0
     count: int = 0
+    largest: float = 0.0
 
     def add(self, surprise: float, excess: float, repeated: float, looped: float) -> None:
         """Add a symbol."""
@@ -167,17 +194,19 @@ class BlockSums:
         self.repeated = max(self.repeated, repeated)
         self.looped = max(self.looped, looped)
         self.count += 1
+        self.largest = max(self.largest, excess)
 
     def statistics(self) -> dict[str, float]:
-        """Return the statistic of each side; the first two in nats a symbol."""
+        """Return the statistic of each side: the first two in nats a symbol, the spike in nats."""
         return {
             SURPRISING: self.excess / self.count,
             PREDICTABLE: -self.surprise / self.count,
             REPETITIVE: self.repeated,
             LOOPING: self.looped,
+            SPIKE: self.largest,
         }
 
     def clear(self) -> None:
         """Begin a new block."""
         self.surprise, self.excess, self.repeated, self.looped = 0.0, 0.0, 0.0, 0.0
-        self.count = 0
+        self.count, self.largest = 0, 0.0

@@ -2,11 +2,15 @@
 
 A `Trace` is a ring buffer: it grows to `length` symbols, and then every new symbol overwrites the
 oldest one. Times count the symbols over the life of the detector, from 0.
+
+A trace over numbers (`n_dims`) also has the numbers of each observation, and what was expected of
+them. Its symbols are 0, or -1 where all numbers are missing.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -31,6 +35,7 @@ _KINDS = {
     "probability": "<f8",
 }
 _RECORD = np.dtype([(name, np.dtype(kind).newbyteorder("=")) for name, kind in _KINDS.items()])
+_ROWS = ("numbers", "expected_numbers")
 _NUMBERS = ("surprise", "entropy", "excess", "probability")
 _SMALLEST_RING = 64
 _ROUNDED = 1.0 + 1e-6  # largest value of a rounded probability
@@ -61,6 +66,8 @@ class TraceWindow:
         The likeliest symbol of the prediction; -1 if unknown.
     probability : ndarray of float64
         Its probability; NaN if unknown.
+    numbers, expected_numbers : ndarray of float64, shape (n, n_dims)
+        Over numbers, the observations and what was expected; NaN if missing or unknown.
 
     Examples
     --------
@@ -80,6 +87,8 @@ class TraceWindow:
     excess: NDArray[np.float64]
     expected: NDArray[np.int32]
     probability: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+    expected_numbers: NDArray[np.float64]
 
     def __repr__(self) -> str:
         return shown_fields(self)
@@ -91,7 +100,7 @@ class TraceWindow:
 class Trace:
     """The last symbols of a stream, with the surprise and the expectation of each.
 
-    A kept symbol takes some 44 bytes, plus its key.
+    A kept symbol takes some 44 bytes, plus its key, plus 16 bytes for each number.
 
     Parameters
     ----------
@@ -99,10 +108,12 @@ class Trace:
         Number of symbols to keep.
     time : int, default 0
         Time of the first symbol that will be added.
+    n_dims : int, default 0
+        Numbers in an observation; 0 for symbols.
 
     Attributes
     ----------
-    length : int
+    length, n_dims : int
         As passed.
     time : int
         Time of the next symbol.
@@ -120,11 +131,15 @@ class Trace:
     """
 
     length: ReadOnly[int] = ReadOnly()
+    n_dims: ReadOnly[int] = ReadOnly()
 
-    def __init__(self, length: int, *, time: int = 0) -> None:
+    def __init__(self, length: int, *, time: int = 0, n_dims: int = 0) -> None:
         self.length = validate.integer("length", length, low=1)
+        self.n_dims = validate.integer("n_dims", n_dims, low=0)
         self.time = validate.integer("time", time, low=0, high=LARGEST_TIME)
         self._ring = np.empty(min(self.length, _SMALLEST_RING), dtype=_RECORD)
+        # The numbers and what was expected of them, for each slot of the ring.
+        self._rows = np.empty((len(self._ring), 2, self.n_dims))
         self._keys: list[Label | None] = []  # of each slot of the ring that is in use
         self._next = 0  # slot of the next symbol
         # Time and symbol of the last one of each unfinished sequence, while the ring has it.
@@ -158,6 +173,8 @@ class Trace:
         excess: float | None = None,
         expected: int | None = None,
         probability: float = math.nan,
+        numbers: Sequence[float] | NDArray[np.float64] | None = None,
+        expected_numbers: Sequence[float] | NDArray[np.float64] | None = None,
     ) -> None:
         """Add the next symbol of the stream.
 
@@ -168,7 +185,8 @@ class Trace:
         key : label, optional
             Which of the interleaved sequences it belongs to.
         surprise : float, default 0.0
-            -log predictive of the symbol, in nats; may be infinite.
+            -log predictive of the symbol, in nats; may be infinite. Over numbers, where it is that
+            of a density, it may be negative, as may `entropy`.
         entropy : float, optional
             The entropy of the prediction, in nats; NaN if unknown.
         excess : float, optional
@@ -178,6 +196,8 @@ class Trace:
             The likeliest symbol of the prediction; None or -1 if unknown.
         probability : float, optional
             The probability of `expected`; NaN if unknown.
+        numbers, expected_numbers : sequence of float, optional
+            Over numbers, the observation and what was expected; NaN if missing or unknown.
 
         Examples
         --------
@@ -187,14 +207,17 @@ class Trace:
         >>> trace.window(0, 0).expected.tolist()
         [4]
         """
+        least = -math.inf if self.n_dims else 0.0
+        rows = (numbers, expected_numbers)
         self.append(
             _code("symbol", symbol),
             read_key("key", key),
-            _number("surprise", surprise, 0.0, math.inf, unknown=False),
-            _number("entropy", entropy, 0.0, math.inf),
+            _number("surprise", surprise, least, math.inf, unknown=False),
+            _number("entropy", entropy, least, math.inf),
             _number("excess", surprise if excess is None else excess, -math.inf, math.inf),
             _code("expected", expected),
             _number("probability", probability, 0.0, _ROUNDED),
+            *(_row(name, row, self.n_dims) for name, row in zip(_ROWS, rows, strict=True)),
         )
 
     def append(
@@ -206,6 +229,8 @@ class Trace:
         excess: float,
         expected: int,
         probability: float,
+        numbers: Sequence[float] | NDArray[np.float64] | None = None,
+        expected_numbers: Sequence[float] | NDArray[np.float64] | None = None,
     ) -> None:
         """Add the next symbol, as `add` does, without a check of the values.
 
@@ -222,6 +247,7 @@ class Trace:
             grown = np.empty(min(self.length, 2 * slot), dtype=_RECORD)
             grown[:slot] = self._ring
             self._ring = grown
+            self._rows = np.concatenate([self._rows, self._rows[: len(grown) - slot]])
         last = self._last.get(key)
         previous = MISSING if last is None else last[1]
         self._last[key] = self.time, symbol
@@ -233,6 +259,9 @@ class Trace:
                 del self._last[oldest]
             self._keys[slot] = key
         self._ring[slot] = symbol, previous, surprise, entropy, excess, expected, probability
+        if self.n_dims:
+            self._rows[slot, 0] = math.nan if numbers is None else numbers
+            self._rows[slot, 1] = math.nan if expected_numbers is None else expected_numbers
         self.time += 1
         self._next = (slot + 1) % self.length
 
@@ -271,6 +300,7 @@ class Trace:
         slots = (self._next + time - self.time) % max(len(self), 1)
         found = self._ring[slots]
         columns: dict[str, Any] = {name: found[name].copy() for name in _KINDS}
+        columns |= {name: self._rows[slots, i] for i, name in enumerate(_ROWS)}
         return TraceWindow(time=time, key=[self._keys[slot] for slot in slots.tolist()], **columns)
 
     def copy(self) -> Self:
@@ -284,8 +314,9 @@ class Trace:
         >>> len(trace)
         0
         """
-        twin = type(self)(self.length, time=self.time)
+        twin = type(self)(self.length, time=self.time, n_dims=self.n_dims)
         twin._ring = self._ring.copy()
+        twin._rows = self._rows.copy()
         twin._keys = self._keys.copy()
         twin._next = self._next
         twin._last = self._last.copy()
@@ -314,17 +345,18 @@ class Trace:
         kept = self.window(0, LARGEST_TIME)
         numbers: dict[Label | None, int] = {}
         codes = [numbers.setdefault(key, len(numbers)) for key in kept.key]
+        rows = _ROWS if self.n_dims else ()
         return {
             "length": self.length,
             "time": self.time,
             "keys": [None if key is None else label_to_json(key) for key in numbers],
             "key": np.array(codes, dtype=np.int32),
             "last": np.array(sorted(time for time, _ in self._last.values()), dtype=np.int64),
-            **{name: getattr(kept, name) for name in _KINDS},
+            **{name: getattr(kept, name) for name in (*_KINDS, *rows)},
         }
 
     @classmethod
-    def from_values(cls, values: dict[str, Any]) -> Self:
+    def from_values(cls, values: dict[str, Any], n_dims: int = 0) -> Self:
         """Return the trace that `to_values` wrote, or raise.
 
         Examples
@@ -335,11 +367,11 @@ class Trace:
         >>> Trace.from_values(trace.to_values()).window(0, 0).key
         ['ann']
         """
-        names = {"length", "time", "keys", "key", "last", *_KINDS}
+        names = {"length", "time", "keys", "key", "last", *_KINDS, *(_ROWS if n_dims else ())}
         if not isinstance(values, dict) or set(values) != names:
             found = sorted(map(str, values)) if isinstance(values, dict) else type(values).__name__
             raise ValueError(f"values: got {found}; expected {sorted(names)}")
-        self = cls(values["length"], time=values["time"])
+        self = cls(values["length"], time=values["time"], n_dims=n_dims)
         symbols = _array("symbol", values["symbol"], "<i4")
         n = len(symbols)
         if n > min(self.length, self.time):
@@ -350,7 +382,10 @@ class Trace:
         # The ring has the size that `add` would have given it.
         self._ring = np.empty(max(n, min(self.length, _SMALLEST_RING)), dtype=_RECORD)
         for name, kind in _KINDS.items():
-            self._ring[name][:n] = _column(name, values[name], kind, n)
+            self._ring[name][:n] = _column(name, values[name], kind, n, signed=n_dims > 0)
+        self._rows = np.empty((len(self._ring), 2, n_dims))
+        for i, name in enumerate(_ROWS if n_dims else ()):
+            self._rows[:n, i] = _array(name, values[name], "<f8", (n, n_dims))
         self._keys = _keys(values["keys"], _array("key", values["key"], "<i4", n))
         self._next = n % self.length
         self._restore_sequences(_array("last", values["last"], "<i8"))
@@ -391,25 +426,41 @@ def _number(name: str, value: float, low: float, high: float, *, unknown: bool =
     return validate.real(name, value, low=low, high=high, also=", or NaN" if unknown else "")
 
 
-def _array(name: str, array: Any, kind: str, n: int | None = None) -> NDArray[Any]:
-    """Return an array of one dimension, of a type and perhaps of a length, or raise."""
+def _row(name: str, row: Any, n_dims: int) -> NDArray[np.float64] | None:
+    """Return the numbers of an observation, or raise."""
+    if row is None:
+        return None
+    found = np.asarray(row, dtype=np.float64)
+    if not n_dims or found.shape != (n_dims,):
+        raise ValueError(f"{name}={row!r}: expected {n_dims or 'no'} numbers")
+    return found
+
+
+def _array(
+    name: str, array: Any, kind: str, n: int | tuple[int, int] | None = None
+) -> NDArray[Any]:
+    """Return an array of one dimension, of a type and perhaps of a length or shape, or raise."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} of type {type(array).__name__}: expected an array")
     wanted = np.dtype(kind)
-    if array.ndim != 1 or array.dtype.newbyteorder("<") != wanted or n not in (None, len(array)):
-        shape = "one dimension" if n is None else f"shape ({n},)"
+    wanted_shape = (n,) if isinstance(n, int) else n
+    fits = array.ndim == 1 if wanted_shape is None else array.shape == wanted_shape
+    if not fits or array.dtype.newbyteorder("<") != wanted:
+        shape = "one dimension" if n is None else f"shape {wanted_shape}"
         raise ValueError(
             f"{name} of dtype {array.dtype}, shape {array.shape}: expected {wanted.name} of {shape}"
         )
     return array.astype(wanted.newbyteorder("="))
 
 
-def _column(name: str, array: Any, kind: str, n: int) -> NDArray[Any]:
+def _column(name: str, array: Any, kind: str, n: int, signed: bool) -> NDArray[Any]:
     """Return one field of n symbols, or raise where a value is out of the range of `Trace.add`."""
     column = _array(name, array, kind, n)
     low, high = float(MISSING), float(validate.LARGEST_INT)
     if name in _NUMBERS:
-        low = -math.inf if name == "excess" else 0.0
+        low = -math.inf if name == "excess" or signed else 0.0
+        if name == "probability":
+            low = 0.0
         high = _ROUNDED if name == "probability" else math.inf
     good = (low <= column) & (column <= high)
     if name in _NUMBERS and name != "surprise":

@@ -4,9 +4,11 @@
 `uniforms` draws its random numbers, and `saved_state` writes and reads the filter's checkpoints.
 `inside` gives access to particles, counts and paths. `forecasts` derives forecasts: `sampling`
 draws continuations of symbols from the counts in `particle_statistics`, `number_sampling` draws
-continuations of numbers, and `predictive` is the distribution of a number, which `calibration`
-checks. `finite_hmm` turns a particle into an HMM, `frozen` is a filter that no longer learns, and
-`variance` measures how much the particles' predictions differ.
+continuations of numbers, and `predictive` (with `number_column`, `compiled_columns` and the files
+`density_*` that integrate densities) is the distribution of a number, which `calibration`
+checks and `expected_numbers` summarises. `finite_hmm` turns a particle into an HMM, `frozen` and
+`frozen_numbers` are filters that no longer learn, and `variance` measures how much the particles'
+predictions differ.
 """
 
 from mdvpf.filter.frozen import FrozenFilter

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.filter.particle_filter import ParticleFilter
+from mdvpf.filter.uniforms import restored_on_error
 from mdvpf.model import read_observations
 
 
@@ -50,15 +51,17 @@ def integral_transforms(pf: ParticleFilter, symbols: Any, *, rng: Any = None) ->
         raise TypeError(f"pf={pf!r}: expected a filter over numbers")
     generator = validate.generator("rng", rng)
     rows = read_observations(family, symbols)
-    pf.predictive().marginal(0)  # raises for a CompiledEmission, which has no cdf
     found = np.full(rows.shape, np.nan)
-    for row, out in zip(rows, found, strict=True):
-        expected = pf.predictive()
-        for i in np.flatnonzero(~np.isnan(row)).tolist():
-            part = expected.marginal(i)
-            out[i] = part.cdf(row[i])
-            if part.is_discrete:
-                below = float(part.cdf(row[i] - 1.0))
-                out[i] = below + generator.random() * (out[i] - below)
-        pf._update_numbers(row, None)
+    ahead = pf.copy()  # if a distribution cannot be computed, the filter stays as it was
+    with restored_on_error(generator):
+        for row, out in zip(rows, found, strict=True):
+            expected = ahead.predictive()
+            for i in np.flatnonzero(~np.isnan(row)).tolist():
+                part = expected.marginal(i)
+                out[i] = part.cdf(row[i])
+                if part.is_discrete:
+                    below = float(part.cdf(row[i] - 1.0))
+                    out[i] = below + generator.random() * (out[i] - below)
+            ahead._update_numbers(row, None)
+    pf.run(symbols)
     return found[:, 0] if rows.shape[1] == 1 else found

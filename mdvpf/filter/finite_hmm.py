@@ -97,7 +97,8 @@ def finite_machine(
         moves[..., np.arange(n_states), np.arange(n_states)] += model.kappa
     start = counts.start[existing].astype(np.float64)
     emitted = counts.emission[existing]
-    pseudo_counts: Floats | float = model.beta
+    # Over numbers, one symbol stands for every observation.
+    pseudo_counts: Floats | float = model.beta if model.numbers is None else 1.0
     if model.vocabulary is not None and base is not None:
         pseudo_counts = model.vocabulary.concentration * base
     emission = emitted.astype(np.float64) + pseudo_counts

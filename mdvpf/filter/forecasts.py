@@ -14,6 +14,7 @@ from mdvpf.filter.number_sampling import number_continuations
 from mdvpf.filter.particle_statistics import ParticleStatistics
 from mdvpf.filter.predictive import Predictive
 from mdvpf.filter.sampling import continuations
+from mdvpf.filter.uniforms import restored_on_error
 from mdvpf.model import InfiniteHMM, channels_of
 from mdvpf.predictor import Label, Predictor
 
@@ -164,9 +165,10 @@ class Forecasts(Predictor):
         family = self.model.numbers
         if family is not None:
             drawn = np.empty((size, length, len(channels_of(family))))
-            for part, numbers in self._number_continuations(length, size, key, generator):
-                for i in range(length):
-                    drawn[part, i] = numbers.draw(generator)
+            with restored_on_error(generator):
+                for part, numbers in self._number_continuations(length, size, key, generator):
+                    for i in range(length):
+                        drawn[part, i] = numbers.draw(generator)
             return drawn[..., 0] if drawn.shape[2] == 1 else drawn
         symbols = np.empty((size, length), dtype=np.int64)
         statistics = partial(self._statistics, number=self._number(key))
@@ -217,7 +219,8 @@ class Forecasts(Predictor):
         size = validate.integer("size", size, low=1)
         generator = validate.generator("rng", rng)
         if self.model.numbers is not None:
-            return self._forecast_numbers(horizon, size, key, generator)
+            with restored_on_error(generator):
+                return self._forecast_numbers(horizon, size, key, generator)
         rows = np.zeros((horizon, self.n_symbols + self.is_open))
         rows[0] = self.predict_proba(key)
         if horizon == 1:

@@ -14,6 +14,7 @@ from mdvpf.datasets import HMM
 from mdvpf.filter.finite_hmm import finite_hmm, finite_machine
 from mdvpf.filter.forecasts import Forecasts
 from mdvpf.filter.frozen import FrozenFilter
+from mdvpf.filter.frozen_numbers import FrozenNumbers
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
 from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
 from mdvpf.model import channels_of
@@ -210,6 +211,7 @@ class Inside(Forecasts):
         Each runs forward filtering from its particle's current state in every key. Bayes' rule
         updates their mixture weights within a sequence, for each key by itself; a new sequence
         starts from the particles' weights.
+        Over numbers, every state emits by the predictive of its statistics (`FrozenNumbers`).
         MD-VPA freezes its provisional particles. In an open alphabet one more symbol stands for
         all symbols never seen.
 
@@ -233,7 +235,6 @@ class Inside(Forecasts):
         >>> int(frozen.predict_proba().argmax())
         0
         """
-        self._check_symbols("freeze")
         weights = self.weights
         most = len(weights)
         if n_particles is not None:
@@ -241,12 +242,24 @@ class Inside(Forecasts):
         heaviest = np.argsort(-weights, kind="stable")[:most]
         heaviest = heaviest[weights[heaviest] > 0.0]
         seen = self._seen()
-        machines = [finite_machine(self.model, self._counts(k), seen) for k in heaviest.tolist()]
+        counts = [self._counts(k) for k in heaviest.tolist()]
+        machines = [finite_machine(self.model, each, seen) for each in counts]
         standings = {}
         for number in {NO_KEY, *self._table.numbers()}:
             states, symbol = self._standing(number)
             standings[number] = (states[heaviest], symbol)
-        frozen = FrozenFilter._of_machines(machines, weights[heaviest], standings)
+        if self.model.numbers is None:
+            frozen = FrozenFilter._of_machines(machines, weights[heaviest], standings)
+        else:
+            statistics = [
+                self._label_statistics(k, int(self.n_states[k]))[found.labels]
+                if len(found.labels)
+                else np.zeros((1, self._n_statistics))  # the prior
+                for k, found in zip(heaviest.tolist(), machines, strict=True)
+            ]
+            frozen = FrozenNumbers._of_numbers(
+                self.model.numbers, machines, weights[heaviest], standings, statistics
+            )
         frozen._key_table = self._table.copy()
         if not self.is_open:
             frozen.vocabulary = self.vocabulary

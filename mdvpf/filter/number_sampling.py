@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf.filter.compiled_columns import update_rows
 from mdvpf.filter.particle_statistics import ParticleStatistics
 from mdvpf.filter.predictive import Predictive
 from mdvpf.filter.sampling import Continuations, continuations
-from mdvpf.model import InfiniteHMM, NumberFamily, channels_of
+from mdvpf.model import CompiledEmission, InfiniteHMM, NumberFamily, channels_of
 from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
 
 Floats = NDArray[np.float64]
@@ -65,6 +66,8 @@ class NumberContinuations:
 
     def _updated(self, statistics: Floats, observed: Floats) -> Floats:
         """Return the statistics of states after one more observation each."""
+        if isinstance(self._family, CompiledEmission):
+            return update_rows(self._family, observed, statistics)
         statistics = statistics.copy()
         offset = 0
         for channel, y in zip(self._channels, observed.T, strict=True):

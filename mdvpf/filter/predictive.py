@@ -2,160 +2,36 @@
 
 A component of the mixture is a row of statistics that a state of one or more particles holds. Its
 weight is the probability that the next observation comes from such a state. Given the component,
-each number of an observation is Student's t, negative binomial or categorical.
+each number of an observation has a distribution of `number_column.py`; the numbers of a
+`CompiledEmission` are in `compiled_columns.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
-from mdvpf._support.extras import needed
-from mdvpf.model import Channel, CompiledEmission, NumberFamily, channels_of
-from mdvpf.model.number_families import CATEGORICAL, GAUSSIAN
+from mdvpf.filter.compiled_columns import Columns, CompiledColumns, JoinedColumns
+from mdvpf.filter.number_column import Column
+from mdvpf.filter.uniforms import restored_on_error
+from mdvpf.model import CompiledEmission, NumberFamily, channels_of
 
 Floats = NDArray[np.float64]
 
 _CHUNK_ENTRIES = 1_000_000  # approximate size (points times components) of temporary arrays
 
-_lgamma = np.frompyfunc(math.lgamma, 1, 1)
 
-
-def _log_gamma(x: Any) -> Floats:
-    found: Floats = np.asarray(_lgamma(x), dtype=np.float64)
-    return found
-
-
-def _special() -> Any:
-    with needed("the distribution function", "scipy", "numbers"):
-        import scipy.special
-    return scipy.special
-
-
-def _stats() -> Any:
-    with needed("quantiles", "scipy", "numbers"):
-        import scipy.stats
-    return scipy.stats
-
-
-class _Column:
-    """The distributions of one number of an observation, one for each component."""
-
-    def __init__(self, channel: Channel, statistics: Floats) -> None:
-        self.channel = channel
-        self.is_discrete = channel.kind != GAUSSIAN
-        n = statistics[:, 0]
-        if channel.kind == GAUSSIAN:
-            m0, kappa0, a0, b0 = channel.parameters
-            deviation = statistics[:, 1] - m0
-            kappa, a = kappa0 + n, a0 + n / 2.0
-            self.loc = m0 + deviation * (n / kappa)
-            b = b0 + statistics[:, 2] / 2.0 + (kappa0 * n / kappa) * deviation**2 / 2.0
-            self.df = 2.0 * a
-            self.spread = 2.0 * b * ((kappa + 1.0) / kappa)  # df times the squared scale
-            self.scale = np.sqrt(self.spread / self.df)
-        elif channel.kind == CATEGORICAL:
-            (beta,) = channel.parameters
-            counts = statistics[:, 1:] + beta
-            self.table = counts / (n + channel.n_symbols * beta)[:, np.newaxis]
-        else:
-            self.shape = channel.parameters[0] + statistics[:, 1]
-            self.rate = channel.parameters[1] + n
-
-    @classmethod
-    def joined(cls, columns: Sequence[_Column]) -> _Column:
-        """Concatenate the components of several columns of the same kind."""
-        found = object.__new__(cls)
-        for name, value in vars(columns[0]).items():
-            if isinstance(value, np.ndarray):
-                value = np.concatenate([vars(column)[name] for column in columns])
-            setattr(found, name, value)
-        return found
-
-    def logpdf(self, x: Floats) -> Floats:
-        """Return log densities, shape (n, components); 0 where x is missing."""
-        x = x[:, np.newaxis]
-        with np.errstate(all="ignore"):
-            if self.channel.kind == GAUSSIAN:
-                half = self.df / 2.0
-                constant = _log_gamma(half + 0.5) - _log_gamma(half)
-                constant = constant - 0.5 * np.log(math.pi * self.spread)
-                found = constant - (half + 0.5) * np.log1p((x - self.loc) ** 2 / self.spread)
-            elif self.channel.kind == CATEGORICAL:
-                found = np.log(self._at(x))
-            else:
-                is_count = (x >= 0.0) & (x == np.floor(x)) & np.isfinite(x)
-                y = np.where(is_count, x, 0.0)
-                found = _log_gamma(self.shape + y) - _log_gamma(self.shape) - _log_gamma(y + 1.0)
-                found = found - self.shape * np.log1p(1.0 / self.rate) - y * np.log1p(self.rate)
-                found = np.where(is_count, found, -np.inf)
-        kept: Floats = np.where(np.isnan(x), 0.0, found)
-        return kept
-
-    def _at(self, x: Floats) -> Floats:
-        """Return the probability of each symbol; 0 for a number that is not a symbol."""
-        is_symbol = (x >= 0.0) & (x < self.channel.n_symbols) & (x == np.floor(x))
-        index = np.where(is_symbol, x, 0.0).astype(np.int64)[:, 0]
-        found: Floats = np.where(is_symbol, self.table[:, index].T, 0.0)
-        return found
-
-    def cdf(self, x: Floats) -> Floats:
-        """Return distribution functions, shape (n, components)."""
-        x = x[:, np.newaxis]
-        found: Floats
-        if self.channel.kind == GAUSSIAN:
-            found = _special().stdtr(self.df, (x - self.loc) / self.scale)
-        elif self.channel.kind == CATEGORICAL:
-            sums = np.concatenate([np.zeros((len(self.table), 1)), self.table.cumsum(1)], axis=1)
-            sums[:, -1] = 1.0
-            found = sums[:, np.clip(np.floor(x[:, 0]) + 1, 0, self.channel.n_symbols).astype(int)].T
-        else:
-            below = _special().betainc(
-                self.shape, np.floor(np.maximum(x, 0.0)) + 1.0, self.rate / (1.0 + self.rate)
-            )
-            found = np.where(x < 0.0, 0.0, below)
-        return found
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Return the mean and the variance of each component."""
-        if self.channel.kind == GAUSSIAN:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                variance = np.where(self.df > 2.0, self.spread / (self.df - 2.0), np.inf)
-            return np.where(self.df > 1.0, self.loc, np.nan), variance
-        if self.channel.kind == CATEGORICAL:
-            symbols = np.arange(self.channel.n_symbols)
-            mean = self.table @ symbols
-            return mean, self.table @ symbols**2 - mean**2
-        mean = self.shape / self.rate
-        return mean, mean * (1.0 + 1.0 / self.rate)
-
-    def bracket(self, q: float) -> tuple[float, float]:
-        """Return lower and upper bounds on the quantile of any mixture of the components."""
-        if self.channel.kind == CATEGORICAL:
-            return -1.0, self.channel.n_symbols - 1.0
-        if self.channel.kind == GAUSSIAN:
-            ends = _special().stdtrit(self.df, q) * self.scale + self.loc
-            return float(ends.min()), float(ends.max())
-        ends = _stats().nbinom.ppf(q, self.shape, self.rate / (1.0 + self.rate))
-        return float(ends.min()) - 1.0, float(ends.max())
-
-    def draw(self, which: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-        """Draw one number from each of the given components."""
-        found: Floats
-        if self.channel.kind == GAUSSIAN:
-            found = self.loc[which] + self.scale[which] * rng.standard_t(self.df[which])
-        elif self.channel.kind == CATEGORICAL:
-            sums = self.table[which].cumsum(axis=1)
-            drawn = rng.random(len(which)) * sums[:, -1]
-            found = (sums <= drawn[:, np.newaxis]).sum(axis=1).astype(np.float64)
-        else:
-            found = rng.poisson(rng.gamma(self.shape[which]) / self.rate[which]).astype(np.float64)
-        return found
+def _joined(columns: Sequence[Columns], sizes: Sequence[int]) -> Columns:
+    """Return the components of several distributions of the same numbers."""
+    built_in = [column for column in columns if isinstance(column, Column)]
+    if len(built_in) == len(columns):
+        return Column.joined(built_in)
+    return JoinedColumns(columns, sizes)
 
 
 class Predictive:
@@ -165,7 +41,8 @@ class Predictive:
     are aliases of `ppf` and `rvs`. If an observation has several numbers, they are the last axis;
     the numbers of a product follow each other in the order of its families. Quantiles exist only
     for a single number: see `marginal`. `cdf`, `ppf`, `quantile` and `interval` need SciPy
-    (``mdvpf[numbers]``).
+    (``mdvpf[numbers]``), except for a `CompiledEmission`, for which they are computed from its
+    density, as are its moments and draws. If that does not integrate to 1, they raise an error.
 
     Parameters
     ----------
@@ -192,18 +69,16 @@ class Predictive:
     """
 
     def __init__(self, family: NumberFamily, weights: Floats, statistics: Floats) -> None:
+        self._raw = weights  # in the order of the rows of the core, which a file does not keep
         self.weights = weights / weights.sum()
-        self._columns: list[_Column] = []
-        channels = channels_of(family)
-        self._n_dims = len(channels)
-        self._compiled = None
+        self._columns: list[Columns] = []
         if isinstance(family, CompiledEmission):
-            self._compiled, self._statistics = family, statistics
+            self._columns.append(CompiledColumns(family, statistics))
             return
         offset = 0
-        for channel in channels:
+        for channel in channels_of(family):
             part = statistics[:, offset : offset + channel.n_statistics]
-            self._columns.append(_Column(channel, part))
+            self._columns.append(Column(channel, part))
             offset += channel.n_statistics
 
     @classmethod
@@ -219,12 +94,12 @@ class Predictive:
         """
         found = object.__new__(cls)
         joined = np.concatenate([w * part.weights for w, part in zip(weights, parts, strict=True)])
+        found._raw = np.concatenate([w * part._raw for w, part in zip(weights, parts, strict=True)])
         found.weights = joined / joined.sum()
-        found._n_dims, found._compiled = parts[0]._n_dims, None
-        for part in parts:
-            part._check_built_in("a mixture")
+        sizes = [len(part.weights) for part in parts]
         found._columns = [
-            _Column.joined([part._columns[i] for part in parts]) for i in range(parts[0]._n_dims)
+            _joined(columns, sizes)
+            for columns in zip(*(part._columns for part in parts), strict=True)
         ]
         return found
 
@@ -234,20 +109,19 @@ class Predictive:
     @property
     def n_dims(self) -> int:
         """Numbers in an observation."""
-        return self._n_dims
+        return sum(column.n_dims for column in self._columns)
 
-    def _check_built_in(self, method: str) -> None:
-        """Raise if the family is custom: it defines a density and nothing else."""
-        if self._compiled is not None:
-            raise TypeError(
-                f"{method} is not available for {self._compiled!r}: a CompiledEmission defines "
-                "logpdf only"
-            )
+    def _with_points(self, points: Floats) -> Iterator[tuple[Columns, Floats]]:
+        """Yield columns, each with its numbers of every point; a single number as a vector."""
+        first = 0
+        for column in self._columns:
+            end = first + column.n_dims
+            yield column, points[:, first] if end == first + 1 else points[:, first:end]
+            first = end
 
     @property
     def is_discrete(self) -> bool:
         """Whether all numbers of an observation are counts or symbols."""
-        self._check_built_in("is_discrete")
         return all(column.is_discrete for column in self._columns)
 
     def marginal(self, i: int) -> Predictive:
@@ -261,11 +135,12 @@ class Predictive:
         >>> pf.predictive().marginal(1).mean()
         0.0
         """
-        self._check_built_in("marginal")
         i = validate.integer("i", i, low=0, high=self.n_dims - 1)
         found = object.__new__(type(self))
-        found.weights, found._columns = self.weights, [self._columns[i]]
-        found._n_dims, found._compiled = 1, None
+        owners = [(column, k) for column in self._columns for k in range(column.n_dims)]
+        column, k = owners[i]
+        found._raw, found.weights = self._raw, self.weights
+        found._columns = [column.marginal(k) if column.n_dims > 1 else column]
         return found
 
     # ---- densities -----------------------------------------------------------------------
@@ -302,17 +177,17 @@ class Predictive:
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         for part in self._parts(len(points)):
-            if self._compiled is not None:
-                logs = log_weights + self._compiled.log_predictive(points[part], self._statistics)
-            else:
-                logs = log_weights + sum(
-                    column.logpdf(points[part, i]) for i, column in enumerate(self._columns)
-                )
+            logs = log_weights + self.component_logpdf(points[part])
             largest = logs.max(axis=1)
             shift = np.where(np.isfinite(largest), largest, 0.0)
             with np.errstate(divide="ignore"):
                 found[part] = shift + np.log(np.exp(logs - shift[:, np.newaxis]).sum(axis=1))
         return found.reshape(shape)[()]
+
+    def component_logpdf(self, points: Floats) -> Floats:
+        """Return the log density of each component, shape (points, components)."""
+        parts = (column.logpdf(x) for column, x in self._with_points(points))
+        return sum(parts, start=np.zeros(()))
 
     def pdf(self, x: ArrayLike) -> Any:
         """Return the density of observations, or the probability of counts and symbols."""
@@ -346,13 +221,12 @@ class Predictive:
         >>> float(pf.predictive().cdf(0.0))
         0.5
         """
-        self._check_built_in("cdf")
         points, shape = self._rows(x)
         found = np.empty(len(points))
         for part in self._parts(len(points)):
             product = np.ones((1, 1))
-            for i, column in enumerate(self._columns):
-                product = product * column.cdf(points[part, i])
+            for column, x in self._with_points(points[part]):
+                product = product * column.cdf(x)
             found[part] = product @ self.weights
         return np.minimum(found, 1.0).reshape(shape)[()]
 
@@ -363,13 +237,14 @@ class Predictive:
     # ---- moments -------------------------------------------------------------------------
 
     def _moments(self) -> tuple[Floats, Floats]:
-        self._check_built_in("mean and var")
         means, variances = [], []
         for column in self._columns:
-            mean, variance = column.moments()
-            total = self.weights @ mean
-            means.append(total)
-            variances.append(self.weights @ (variance + (mean - total) ** 2))
+            found = (values.reshape(len(values), -1).T for values in column.moments())
+            for mean, variance in zip(*found, strict=True):
+                with np.errstate(invalid="ignore"):
+                    total = self.weights @ mean
+                    means.append(total)
+                    variances.append(self.weights @ (variance + (mean - total) ** 2))
         return np.array(means), np.array(variances)
 
     def mean(self) -> Any:
@@ -409,7 +284,6 @@ class Predictive:
         >>> float(pf.predictive().ppf(0.9))
         3.0
         """
-        self._check_built_in("ppf")
         if self.n_dims > 1:
             raise ValueError(
                 f"quantiles of {self.n_dims} numbers are undefined: use marginal(i) for one number"
@@ -426,7 +300,7 @@ class Predictive:
         column = self._columns[0]
         if not 0.0 <= q <= 1.0:
             return math.nan
-        if q in (0.0, 1.0) and column.channel.kind != CATEGORICAL:
+        if q in (0.0, 1.0) and not column.is_bounded:
             lowest = -1.0 if column.is_discrete else -math.inf
             return lowest if q == 0.0 else math.inf
         low, high = column.bracket(q)
@@ -470,13 +344,14 @@ class Predictive:
         shape = () if size is None else size if isinstance(size, tuple) else (size,)
         n = math.prod(shape)
         sums = np.cumsum(self.weights)
-        drawn = np.searchsorted(sums, rng.random(n) * sums[-1], "right")
-        found = self._draw(np.minimum(drawn, len(sums) - 1), rng).reshape(*shape, self.n_dims)
+        with restored_on_error(rng):
+            drawn = np.searchsorted(sums, rng.random(n) * sums[-1], "right")
+            found = self._draw(np.minimum(drawn, len(sums) - 1), rng)
+        found = found.reshape(*shape, self.n_dims)
         return found[..., 0][()] if self.n_dims == 1 else found
 
     def _draw(self, which: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-        self._check_built_in("sample")
-        return np.stack([column.draw(which, rng) for column in self._columns], axis=-1)
+        return np.column_stack([column.draw(which, rng) for column in self._columns])
 
     def draw_each(self, rng: np.random.Generator) -> Floats:
         """Draw one observation from each component, ignoring the weights."""

@@ -266,19 +266,19 @@ def _model_values(model: InfiniteHMM) -> dict[str, Any]:
     }
     if model.emission is not None:
         del values["n_symbols"], values["beta"]
-        values["emission"] = _family_values(model.emission)
+        values["emission"] = family_values(model.emission)
     if isinstance(model.half_life, timedelta):
         values["half_life"] = {"seconds": model.half_life.total_seconds()}
     return values
 
 
-def _family_values(family: Any) -> dict[str, Any]:
+def family_values(family: Any) -> dict[str, Any]:
     """Return the name of an emission family and its parameters.
 
     A file holds no code, so a `CompiledEmission` is saved as values that identify it.
     """
     if isinstance(family, CompiledEmission):
-        return {
+        values = {
             "name": "CompiledEmission",
             "label": family.name,
             "n_dims": family.n_dims,
@@ -286,18 +286,19 @@ def _family_values(family: Any) -> dict[str, Any]:
             "fades": list(family.fades),
             "probed": family.fingerprint(),
         }
+        return values if family.support == "real" else values | {"support": family.support}
     found = {"name": type(family).__name__, **_fields(family)}
     if isinstance(family, Product):
-        found["families"] = [_family_values(part) for part in family.families]
+        found["families"] = [family_values(part) for part in family.families]
     return found
 
 
-def _read_family(values: dict[str, Any], given: dict[str, Any]) -> Any:
+def read_family(values: dict[str, Any], given: dict[str, Any]) -> Any:
     """Return the family that the values describe, or raise; the caller gives a compiled one."""
     parameters = dict(values)
     name = parameters.pop("name")
     if name == "Product":
-        return Product(*(_read_family(part, given) for part in parameters["families"]))
+        return Product(*(read_family(part, given) for part in parameters["families"]))
     if name == "CompiledEmission":
         return _checked_family(given["emission"], values)
     if name not in _FAMILIES:
@@ -309,12 +310,12 @@ def _checked_family(family: Any, values: dict[str, Any]) -> CompiledEmission:
     """Return the given family if it is the one that the file was saved with, or raise."""
     if not isinstance(family, CompiledEmission):
         raise TypeError(f"emission={family!r}: expected a CompiledEmission")
-    found = _family_values(family)
+    found = family_values(family)
     for name, saved in values.items():
-        if name != "probed" and found[name] != saved:
+        own = found.get(name, "real")  # files have no support unless it is "counts"
+        if name != "probed" and own != saved:
             raise ValueError(
-                f"emission={family!r} with {name} {found[name]!r}: expected {saved!r}, as in the "
-                "checkpoint"
+                f"emission={family!r} with {name} {own!r}: expected {saved!r}, as in the checkpoint"
             )
     here = np.array(found["probed"], dtype=np.float64)
     there = np.array(values["probed"], dtype=np.float64)
@@ -330,7 +331,7 @@ def _read_model(values: dict[str, Any], given: dict[str, Any]) -> InfiniteHMM:
     """Return the model that the values describe, or raise."""
     values = dict(values)
     if "emission" in values:
-        values["emission"] = _read_family(values["emission"], given)
+        values["emission"] = read_family(values["emission"], given)
     half_life = values.get("half_life")
     if isinstance(half_life, dict):
         seconds = validate.real("seconds", half_life["seconds"], low=1e-6, high=8e13)

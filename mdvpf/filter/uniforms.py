@@ -40,6 +40,17 @@ def drawn_uniforms(
             generator.random(used)
 
 
+@contextmanager
+def restored_on_error(generator: Generator) -> Iterator[None]:
+    """If the block raises, put back everything that it drew."""
+    state = generator.bit_generator.state
+    try:
+        yield
+    except BaseException:
+        generator.bit_generator.state = state
+        raise
+
+
 def draw_one(generator: Generator) -> tuple[NDArray[np.float64], Any]:
     """Draw one uniform, faster than `drawn_uniforms`; also return a state for `put_back_one`."""
     bits = generator.bit_generator

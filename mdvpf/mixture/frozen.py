@@ -16,8 +16,10 @@ from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf._support.shown import shown_members
 from mdvpf.checkpoint import State, read_array, register, require
+from mdvpf.filter.predictive import Predictive
 from mdvpf.mixture.members import Combined, check_members, read_members
 from mdvpf.mixture.weights import Weights, weighted_fields
+from mdvpf.model import read_observation
 from mdvpf.predictor import (
     MISSING,
     N_FIELDS,
@@ -111,7 +113,27 @@ class FrozenMixture(Combined):
 
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
         """Return the distribution of the next symbol of a key."""
+        self._check_symbols("predict_proba")
         return self._predict(self._number(key))
+
+    def predictive(self, key: Label | None = None) -> Predictive:
+        """Return the distribution of the next observation of a key, for members over numbers.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> model = mdvpf.InfiniteHMM(emission=mdvpf.Gaussian(mean=3.0))
+        >>> mixture = mdvpf.Mixture([mdvpf.ParticleFilter(model, n_particles=5)])
+        >>> mixture.freeze().predictive().mean()
+        3.0
+        """
+        if self._family is None:
+            raise TypeError("predictive: observations are symbols; expected predict_proba()")
+        return self._predictive(self._number(key))
+
+    def _predictive(self, number: int) -> Predictive:
+        parts = [member._predictive(number) for member in self._members]  # type: ignore[attr-defined]
+        return Predictive.mixed(self._weights_of(number), parts)
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
         out = np.zeros(self.n_symbols + self.is_open)
@@ -119,8 +141,10 @@ class FrozenMixture(Combined):
             out += weight * member._predict(number)
         return out
 
-    def update(self, symbol: int | None, key: Label | None = None) -> Step:
+    def update(self, symbol: Any, key: Label | None = None) -> Step:
         """Advance by one symbol of a key without learning; None is a missing symbol."""
+        if self._family is not None:
+            return self._update_numbers(read_observation(self._family, symbol), key)
         code = read_symbol(symbol, self.n_symbols + self.is_open)
         with interrupts_held():
             log_predictive, mean_states, ess, n_particles, discarded = self._update(code, key)

@@ -23,8 +23,8 @@ from mdvpf._support import validate
 from mdvpf._support.interrupts import interrupts_held
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture.restart import Restart
-from mdvpf.model import NumberFamily, channels_of
-from mdvpf.predictor import N_FIELDS, Predictor, Step, Stream
+from mdvpf.model import CompiledEmission, NumberFamily, channels_of
+from mdvpf.predictor import MISSING, N_FIELDS, NONE_ENDS, Label, Predictor, Step, Stream
 from mdvpf.predictor.keys import KeyTable
 
 _N_STEP = len(Step._fields)
@@ -89,11 +89,16 @@ def frozen_members(members: Iterable[Predictor], table: KeyTable) -> list[Predic
     return frozen
 
 
-def _columns(member: Predictor) -> list[tuple[int, int]] | None:
-    """Return kind and alphabet size of each channel of a predictor; None if it takes symbols."""
-    if member._family is None:
+def _columns(member: Predictor) -> list[tuple[int, int, bool]] | None:
+    """Return what the channels of a predictor observe; None if it takes symbols.
+
+    An entry has the kind, the size of the alphabet, and whether a custom family has counts.
+    """
+    family = member._family
+    if family is None:
         return None
-    return [(channel.kind, channel.n_symbols) for channel in channels_of(member._family)]
+    counts = isinstance(family, CompiledEmission) and family.support == "counts"
+    return [(channel.kind, channel.n_symbols, counts) for channel in channels_of(family)]
 
 
 class Combined(Predictor):
@@ -128,6 +133,19 @@ class Combined(Predictor):
                 member._check_keys()
             except TypeError as error:
                 raise TypeError(f"members[{i}]: {error}") from None
+
+    def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Step:
+        """Absorb a validated observation, as a run over one observation."""
+        code = np.array([MISSING if np.isnan(row).all() else 0], dtype=np.int32)
+        keys: list[Label | None] | None = None if key is None else [key]
+        none_ends = np.full(1, NONE_ENDS, dtype=np.int32)
+        stream = Stream(code, none_ends, None, keys, None, row[np.newaxis])
+        found = self._result(self._run_keyed(stream, lambda n: None))
+        fields = (found.log_predictive, found.mean_states, found.ess)
+        log_predictive, mean_states, ess = (float(field[0]) for field in fields)
+        return Step(
+            log_predictive, mean_states, ess, int(found.n_particles[0]), float(found.discarded[0])
+        )
 
 
 class Members:

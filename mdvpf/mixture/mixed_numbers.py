@@ -6,12 +6,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mdvpf.filter.predictive import Predictive
 from mdvpf.mixture.members import Combined, Members
 from mdvpf.mixture.weights import Weights
-from mdvpf.predictor import MISSING, NONE_ENDS, Label, Predictor, Step, Stream
+from mdvpf.predictor import Label, Predictor
 
 
 class MixedNumbers(Combined):
@@ -52,16 +51,3 @@ class MixedNumbers(Combined):
         self._members.check_whole()
         parts = [member._predictive(number) for member in self.living]  # type: ignore[attr-defined]
         return Predictive.mixed(np.exp(self._weights.log).ravel(), parts)
-
-    def _update_numbers(self, row: NDArray[np.float64], key: Label | None) -> Step:
-        """Absorb a validated observation, as a run over one observation."""
-        code = np.array([MISSING if np.isnan(row).all() else 0], dtype=np.int32)
-        keys: list[Label | None] | None = None if key is None else [key]
-        none_ends = np.full(1, NONE_ENDS, dtype=np.int32)
-        stream = Stream(code, none_ends, None, keys, None, row[np.newaxis])
-        found = self._result(self._run_keyed(stream, lambda n: None))
-        fields = (found.log_predictive, found.mean_states, found.ess)
-        log_predictive, mean_states, ess = (float(field[0]) for field in fields)
-        return Step(
-            log_predictive, mean_states, ess, int(found.n_particles[0]), float(found.discarded[0])
-        )

@@ -22,6 +22,7 @@ _LOG_PREDICTIVE = ctypes.CFUNCTYPE(
     ctypes.c_int, _DOUBLES, _DOUBLES, ctypes.c_int64, _DOUBLES, ctypes.c_void_p
 )
 _EXPECTED = "a numba.cfunc, a scipy.LowLevelCallable, a function of ctypes or cffi, or an address"
+SUPPORTS = ("real", "counts")
 _PROBES = (0.0, 1.0, 2.0, 5.0)  # valid both as counts and as real numbers
 
 
@@ -43,6 +44,10 @@ class CompiledEmission:
     failure, and must write finite numbers. A missing number is NaN. If all numbers are missing, the
     functions are not called.
 
+    `predictive()`, `sample` and `forecast` compute distribution functions, moments and draws from
+    the density, so it must integrate to 1. They also call `log_predictive` where no observation
+    is; there it may write minus infinity.
+
     With forgetting, the core decays the statistics that are sums of weights before either function
     reads them. Other statistics, such as means, do not decay; `fades` marks the ones that do.
     The how-to "Write an emission family of your own" shows families in Numba.
@@ -62,6 +67,9 @@ class CompiledEmission:
         Hyper-parameters. They are copied, and both functions get a pointer to the copy.
     name : str, default "own"
         Name of the family in checkpoints and messages.
+    support : {"real", "counts"}, default "real"
+        What every number of an observation is: a real number, with a density, or one of 0, 1, 2,
+        ..., with a probability.
 
     Examples
     --------
@@ -89,6 +97,7 @@ class CompiledEmission:
     fades: tuple[bool, ...]
     user_data: tuple[float, ...]
     name: str
+    support: str
 
     def __init__(
         self,
@@ -100,6 +109,7 @@ class CompiledEmission:
         fades: Any = None,
         user_data: ArrayLike | None = None,
         name: str = "own",
+        support: str = "real",
     ) -> None:
         put = object.__setattr__
         size = validate.integer("n_statistics", n_statistics, low=1, high=65536)
@@ -112,6 +122,7 @@ class CompiledEmission:
         if not isinstance(name, str) or not name:
             raise TypeError(f"name={name!r}: expected a non-empty string")
         put(self, "name", name)
+        put(self, "support", validate.choice("support", support, SUPPORTS))
         address, attached_data = _address("log_predictive", log_predictive)
         put(self, "_functions", (address, _address("update", update)[0]))
         put(self, "_owners", (log_predictive, update))  # keep the machine code alive
@@ -127,7 +138,8 @@ class CompiledEmission:
         return self  # immutable, and functions cannot be copied
 
     def __repr__(self) -> str:
-        return f"CompiledEmission(name={self.name!r}, n_statistics={self.n_statistics})"
+        support = "" if self.support == "real" else f", support={self.support!r}"
+        return f"CompiledEmission(name={self.name!r}, n_statistics={self.n_statistics}{support})"
 
     @property
     def addresses(self) -> tuple[int, int, int]:
@@ -165,11 +177,26 @@ class CompiledEmission:
                 row.ctypes.data_as(_DOUBLES),
                 self.addresses[2],
             )
-            if status:
-                raise ValueError(
-                    f"log_predictive of {self.name!r} returned the status {status}: expected 0"
-                )
+            self.check_status("log_predictive", status)
+            self.check_log_densities(point, row)
         return out
+
+    def check_status(self, function: str, status: int) -> None:
+        """Raise if one of the functions returned another status than 0."""
+        if status:
+            raise ValueError(
+                f"{function} of {self.name!r} returned the status {status}: expected 0"
+            )
+
+    def check_log_densities(self, observation: Floats, found: Floats) -> None:
+        """Raise if the log density of an observation is not a number."""
+        if np.isnan(found).any():
+            shown = observation.tolist()
+            raise ValueError(
+                f"log_predictive of {self.name!r} wrote nan at the observation "
+                f"{shown[0] if len(shown) == 1 else shown}: expected a log density, a large "
+                "negative one where an observation is impossible"
+            )
 
     def fingerprint(self) -> list[float | None]:
         """Return the prior predictive at a few points, by which a checkpoint checks the family."""

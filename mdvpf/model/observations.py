@@ -79,7 +79,7 @@ def _one(name: str, family: Part, value: Any) -> Observations:
         if validate.is_missing(value):
             return np.full(family.n_dims, np.nan)
         entries = _entries(name, value, family.n_dims)
-        return np.array([_number(f"{name}[{i}]", entry) for i, entry in enumerate(entries)])
+        return np.array([_read(f"{name}[{i}]", family, entry) for i, entry in enumerate(entries)])
     if isinstance(value, np.ndarray) and value.shape == (1,):
         value = value[0]
     return np.array([_read(name, family, value)], dtype=np.float64)
@@ -117,6 +117,46 @@ def split_observations(family: NumberFamily, rows: Observations) -> Any:
     )
 
 
+Row = tuple[float | None, ...]
+"""The numbers of an observation, None where one is missing: it is hashable and equals its like."""
+
+
+def row_of(numbers: Observations) -> Row:
+    """Return the numbers of an observation as a tuple that can be compared exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdvpf.model.observations import row_of
+    >>> row_of(np.array([0.5, np.nan, -0.0]))
+    (0.5, None, 0.0)
+    """
+    # Adding 0.0 turns -0.0 into 0.0.
+    return tuple(None if each != each else each + 0.0 for each in numbers.tolist())
+
+
+def observation_of(family: NumberFamily, row: Row) -> Any:
+    """Return a row in the form that `update` accepts for a family.
+
+    Examples
+    --------
+    >>> import mdvpf
+    >>> from mdvpf.model.observations import observation_of
+    >>> observation_of(mdvpf.Product(mdvpf.Gaussian(2), mdvpf.Categorical(3)), (0.5, None, 2.0))
+    ((0.5, None), 2)
+    """
+    parts = family.families if isinstance(family, Product) else (family,)
+    entries: list[Any] = []
+    for part in parts:
+        width = len(channels_of(part))
+        found, row = row[:width], row[width:]
+        if isinstance(part, Categorical):
+            entries.append(None if found[0] is None else int(found[0]))
+        else:
+            entries.append(found[0] if width == 1 else found)
+    return tuple(entries) if isinstance(family, Product) else entries[0]
+
+
 # ---- one value ------------------------------------------------------------------------------
 
 
@@ -126,8 +166,15 @@ def _is_missing(value: Any) -> bool:
     return value is np.ma.masked or validate.is_missing(value)
 
 
+def _is_count(family: Part) -> bool:
+    """Whether the numbers of a family are counts."""
+    if isinstance(family, CompiledEmission):
+        return family.support == "counts"
+    return isinstance(family, Poisson)
+
+
 def _read(name: str, family: Part, value: Any) -> float:
-    if isinstance(family, (Gaussian, CompiledEmission)):
+    if not _is_count(family) and not isinstance(family, Categorical):
         return _number(name, value)
     if _is_missing(value):
         return math.nan
@@ -196,12 +243,12 @@ def _from_array(name: str, family: Any, values: Any, width: int) -> Observations
     if isinstance(family, Categorical) and array.dtype.kind == "f":
         return None
     low, high = -LARGEST_NUMBER, LARGEST_NUMBER
-    if isinstance(family, Poisson):
+    if _is_count(family):
         low, high = 0.0, float(_LARGEST_COUNT)
     elif isinstance(family, Categorical):
         low, high = 0.0, float(family.n_symbols - 1)
     wrong = ~(np.isnan(numbers) | ((numbers >= low) & (numbers <= high)))
-    if isinstance(family, Poisson):
+    if _is_count(family):
         wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
     if wrong.any():
         i, column = (int(k) for k in np.argwhere(wrong)[0])

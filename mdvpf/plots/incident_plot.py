@@ -1,25 +1,33 @@
-"""Figure of an incident: the surprise around it, and the largest contributions."""
+"""Figure of an incident: the surprise around it, and the largest contributions or the numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdvpf.detect.explanation import Contribution, Explanation
-from mdvpf.detect.trace import Trace
+from mdvpf.detect.number_explanation import NumberExplanation
+from mdvpf.detect.trace import Trace, TraceWindow
 from mdvpf.plots.panels import require
 from mdvpf.predictor import label_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEAST_MARGIN = 100  # symbols shown before and after an incident
 LONGEST_LABEL = 24  # characters
+MOST_NUMBERS = 4  # numbers of an observation that are drawn
 
 
-def incident_figure(trace: Trace | None, explanation: Explanation, *, first: int = 0) -> Figure:
+def incident_figure(
+    trace: Trace | None, explanation: Explanation | NumberExplanation, *, first: int = 0
+) -> Figure:
     """Draw an incident: surprise and expected entropy over time, and the largest contributions.
+
+    Over numbers, the lower panel has the observations and what was expected of them, for the most
+    unusual numbers.
 
     Parameters
     ----------
@@ -44,7 +52,7 @@ def incident_figure(trace: Trace | None, explanation: Explanation, *, first: int
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r}: expected a Trace")
-    if not isinstance(explanation, Explanation):
+    if not isinstance(explanation, (Explanation, NumberExplanation)):
         raise TypeError(f"explanation={explanation!r}: expected an Explanation")
     require()
     from matplotlib.figure import Figure
@@ -65,6 +73,37 @@ def incident_figure(trace: Trace | None, explanation: Explanation, *, first: int
     above.set(xlabel="symbol", ylabel="nats", title=explanation.text(first, n=0).splitlines()[0])
     above.margins(x=0.01)
     above.legend(loc="upper left", fontsize="small")
+    if isinstance(explanation, NumberExplanation):
+        above.set(xlabel="observation")
+        _draw_numbers(below, shown, explanation, first)
+    else:
+        _draw_contributions(below, explanation)
+    return figure
+
+
+def _draw_numbers(
+    axes: Axes, shown: TraceWindow, explanation: NumberExplanation, first: int
+) -> None:
+    """Draw the observations around an incident, with dashed lines for what was expected."""
+    time = shown.time + first
+    n_dims = len(explanation.numbers)
+    for i, each in enumerate(explanation.numbers[:MOST_NUMBERS]):
+        name = "observed" if n_dims == 1 else f"number {each.number + 1}"
+        style: dict[str, Any] = {"color": f"C{i}", "lw": 0.8}
+        axes.plot(time, shown.numbers[:, each.number], label=name, **style)
+        expected = shown.expected_numbers[:, each.number]
+        if np.isfinite(expected).any():
+            label = "expected" if i == 0 else None
+            axes.plot(time, expected, ls="--", alpha=0.6, label=label, **style)
+    start, end = explanation.start + first, explanation.end + first
+    axes.axvspan(start - 0.5, end + 0.5, color="C3", alpha=0.2, lw=0)
+    axes.set(xlabel="observation", ylabel="number")
+    axes.margins(x=0.01)
+    axes.legend(loc="upper left", fontsize="small")
+
+
+def _draw_contributions(below: Axes, explanation: Explanation) -> None:
+    """Draw the symbols and transitions that contribute most, as bars."""
     found = (*explanation.symbols, *explanation.transitions)
     is_surprising = explanation.side == "surprising"
     values = [each.nats if is_surprising else each.count for each in found]
@@ -76,7 +115,6 @@ def incident_figure(trace: Trace | None, explanation: Explanation, *, first: int
     below.set_yticks(range(len(found)), [_name(each) for each in found], fontsize="small")
     below.invert_yaxis()
     below.set(xlabel="nats contributed" if is_surprising else "times in the incident")
-    return figure
 
 
 def _name(each: Contribution) -> str:

@@ -17,6 +17,7 @@ from mdvpf import checkpoint
 from mdvpf._support import validate
 from mdvpf._support.attributes import Checked, ReadOnly
 from mdvpf.detect import Detection, SurpriseDetector
+from mdvpf.filter.predictive import Predictive
 from mdvpf.mixture.base import MixtureBase, reports_states
 from mdvpf.model.clock import read_time
 from mdvpf.predictor import Label, Predictor, Step, read_step
@@ -257,6 +258,7 @@ class Monitor(checkpoint.Saveable):
         expected: Expected = ()
         if probabilities is not None:
             (expected,) = self._expected(reader, probabilities[np.newaxis])
+        predictive = self._predictive(reader, key)
         step = reader.update(symbol) if key is None else reader.update(symbol, key=key)
         step = read_step(reader, step)
         if self._ages is not None:
@@ -264,7 +266,12 @@ class Monitor(checkpoint.Saveable):
         if label is not None:
             texts.note(label, reader)
         detection = self.detector.judge(
-            step, missing=symbol is None, symbol=symbol, key=key, probabilities=probabilities
+            step,
+            missing=symbol is None,
+            symbol=symbol,
+            key=key,
+            probabilities=probabilities,
+            predictive=predictive,
         )
         mean_states = _mean_states(reader, step)
         own_label = None if symbol is None else texts.label(symbol, reader)
@@ -318,6 +325,13 @@ class Monitor(checkpoint.Saveable):
         if self._n_named(reader) == 0 and not self.detector.wants_entropy:
             return None
         return reader.predict_proba() if key is None else reader.predict_proba(key=key)
+
+    def _predictive(self, reader: Any, key: Label | None) -> Predictive | None:
+        """Return the same for numbers."""
+        if not self.detector.wants_predictive:
+            return None
+        found: Predictive = reader.predictive() if key is None else reader.predictive(key=key)
+        return found
 
     def _n_named(self, reader: Predictor) -> int:
         """Return the number of expected symbols in a report."""

@@ -176,3 +176,120 @@ def test_only_a_detector_that_has_judged_nothing_is_a_template() -> None:
     used.update(1)
     with pytest.raises(ValueError, match="not judged any symbol"):
         mdvpf.KeyedDetector(used)
+
+
+# -- over numbers
+
+
+def sensor(seed: int, n: int = 400, mean: float = 0.0) -> mdvpf.ParticleFilter:
+    family = mdvpf.Gaussian(mean_strength=0.01, shape=2.0, scale=0.2)
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family, kappa=10.0), n_particles=5)
+    if n:
+        pf.run(mean + np.random.default_rng(seed).normal(size=n))
+    return pf
+
+
+NUMBERS = np.random.default_rng(8).normal(size=405)
+
+
+def over_numbers(background: Any, **settings: Any) -> mdvpf.SurpriseDetector:
+    options = {"block": 10, **settings}
+    return mdvpf.SurpriseDetector(sensor(1, n=0), background=background, **options)
+
+
+def test_the_level_over_numbers_is_the_mean_log_ratio_of_the_densities() -> None:
+    result = over_numbers(sensor(2)).run(NUMBERS)
+    own = sensor(1, n=0).run(NUMBERS).log_predictive
+    reader = sensor(2).freeze()
+    reader.new_sequence()
+    other = reader.run(NUMBERS).log_predictive
+    np.testing.assert_allclose(result.ratio, other - own, rtol=0, atol=1e-9)
+    blocks = (other - own)[:400].reshape(-1, 10).mean(axis=1)
+    np.testing.assert_allclose(result.level[9:400:10], blocks, rtol=0, atol=1e-9)
+
+
+def test_a_background_over_numbers_may_learn() -> None:
+    background = mdvpf.Background(sensor(2), learn=True)
+    result = over_numbers(background).run(NUMBERS)
+    own = sensor(1, n=0).run(NUMBERS).log_predictive
+    reader = sensor(2)
+    reader.new_sequence()
+    other = reader.run(NUMBERS).log_predictive
+    np.testing.assert_allclose(result.ratio, other - own, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("learn", ["all", "unflagged", "none", "own"])
+@pytest.mark.parametrize("settings", [{}, {"false_incidents": 200.0, "warm_up": 5}])
+def test_over_numbers_files_copies_and_updates_agree(learn: str, settings: dict[str, Any]) -> None:
+    shared = mdvpf.Background(sensor(2))
+    detector = over_numbers(shared, learn=learn, **settings)
+    keys = ["a" if i % 3 else "b" for i in range(405)]
+    detector.run(NUMBERS[:205], keys=keys[:205])
+    file = io.BytesIO()
+    detector.save(file)
+    twins = [
+        detector.copy(),
+        mdvpf.SurpriseDetector.load(io.BytesIO(file.getvalue())),
+        detector.copy(),
+    ]
+    expected = detector.run(NUMBERS[205:], keys=keys[205:])
+    one = twins.pop()
+    singly = [one.update(y, key) for y, key in zip(NUMBERS[205:], keys[205:], strict=True)]
+    # A run over frozen filters advances sequences together, which rounds differently.
+    np.testing.assert_allclose(expected.ratio, [each.ratio for each in singly], rtol=0, atol=1e-9)
+    assert expected.alarm.tolist() == [each.alarm for each in singly]
+    for twin in twins:
+        found = twin.run(NUMBERS[205:], keys=keys[205:])
+        np.testing.assert_array_equal(found.ratio, expected.ratio)
+        np.testing.assert_array_equal(found.alarm, expected.alarm)
+
+
+def test_own_learns_the_numbers_that_the_predictor_explains_better() -> None:
+    rng = np.random.default_rng(9)
+    own, others = sensor(1), sensor(2, mean=20.0)
+    settings: dict[str, Any] = {"block": 10, "learn": "own"}
+    detector = mdvpf.SurpriseDetector(own.copy(), background=others, **settings)
+    before = own.counts().emission[:, 0].sum()
+    detector.run(rng.normal(size=30))
+    assert detector.predictor.counts().emission[:, 0].sum() == before + 30  # type: ignore[attr-defined]
+    detector.run(20.0 + rng.normal(size=30))
+    assert detector.predictor.counts().emission[:, 0].sum() == before + 30  # type: ignore[attr-defined]
+
+
+def test_somebody_elses_numbers_are_an_incident_against_a_background() -> None:
+    rng = np.random.default_rng(10)
+    everyone = sensor(2)
+    everyone.run(6.0 + rng.normal(size=400))
+    detector = mdvpf.SurpriseDetector(
+        sensor(1, n=0), background=everyone, false_incidents=1.0, learn="unflagged"
+    )
+    assert detector.run(rng.normal(size=2000)).incidents == []
+    (found,) = detector.run(6.0 + rng.normal(size=20)).incidents
+    assert found.side == "surprising"
+    assert "before: mean" in detector.explain(found).text()
+
+
+@pytest.mark.parametrize(
+    "background",
+    [
+        mdvpf.Markov(1),
+        mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=mdvpf.Poisson()), n_particles=2),
+        mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=mdvpf.Gaussian(2)), n_particles=2),
+    ],
+)
+def test_a_background_over_numbers_has_the_same_kinds_of_numbers(background: Any) -> None:
+    with pytest.raises(ValueError, match="kinds of numbers of Gaussian"):
+        over_numbers(background)
+    with pytest.raises(ValueError, match="1 symbols"):
+        mdvpf.SurpriseDetector(mdvpf.Markov(1), background=sensor(2))
+
+
+def test_keys_share_a_background_over_numbers() -> None:
+    template = over_numbers(sensor(2), false_incidents=200.0, warm_up=5)
+    keyed = mdvpf.KeyedDetector(template)
+    keys = ["a" if i % 3 else "b" for i in range(405)]
+    result = keyed.run(NUMBERS, keys)
+    mine = np.array([key == "a" for key in keys])
+    alone = over_numbers(sensor(2), false_incidents=200.0, warm_up=5).run(NUMBERS[mine])
+    np.testing.assert_array_equal(result.ratio[mine], alone.ratio)
+    np.testing.assert_array_equal(result.p_value[mine], alone.p_value)

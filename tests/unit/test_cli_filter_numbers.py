@@ -130,3 +130,40 @@ def test_a_monitor_reads_fields_keys_and_channels() -> None:
     after = [each.absorb(Event("1.5 0", "a")) for each in (monitor, twin)]
     assert after[0] is not None and after[0] == after[1]
     assert np.isfinite(after[0].log_predictive)
+
+
+@pytest.mark.parametrize("emission", ["gaussian", "poisson"])
+def test_incidents_over_numbers(run: Run, tmp_path: Path, emission: str) -> None:
+    rng = np.random.default_rng(0)
+    usual = rng.normal(size=804) if emission == "gaussian" else rng.poisson(20.0, size=804)
+    numbers = [*usual.tolist(), *[usual.tolist()[0]] * 20]
+    text = "".join(f"{number!r}\n" for number in numbers)
+    options = ["--emission", emission, "-K", "5", "--false-incidents", "20"]
+    code, lines, _ = run(text, "filter", *options)
+    reports = [json.loads(line) for line in lines]
+    assert code == 0
+    found = [report for report in reports[800:] if report["alarm"]]
+    assert "repetitive" in [report["side"] for report in found]
+    assert "times in a row the same observation" in found[-1]["why"]
+    kept, file = tmp_path / "kept.mdvpf", tmp_path / "numbers.txt"
+    again = []
+    for end in (403, len(numbers)):  # in the middle of a block
+        file.write_text("".join(f"{number!r}\n" for number in numbers[:end]))
+        code, lines, _ = run(
+            "", "filter", str(file), *options, "--checkpoint", str(kept), "--resume"
+        )
+        assert code == 0
+        again += [json.loads(line) for line in lines]
+    assert again == reports
+
+
+def test_over_numbers_alarms_have_a_fixed_share_unless_incidents_are_wanted(run: Run) -> None:
+    for options, is_judged in (([], False), (["--cooldown", "9"], True)):
+        text = "".join(f"{number}\n" for number in np.random.default_rng(0).normal(size=480))
+        code, lines, _ = run(text, "filter", "--emission", "gaussian", "-K", "5", *options)
+        assert code == 0
+        assert (json.loads(lines[-1])["p_value"] is not None) is is_judged
+    code, _, errors = run(
+        "1\n", "filter", *SETTINGS, "--false-incidents", "1", "--false-alarms", "0.1"
+    )
+    assert code == 2 and "false_incidents" in errors

@@ -210,17 +210,40 @@ def test_a_checkpoint_asks_for_the_code_and_knows_it_again() -> None:
         load(emission=mdvpf.Poisson())
 
 
+def test_a_checkpoint_has_the_support_unless_it_is_real() -> None:
+    def saved(family: mdvpf.CompiledEmission) -> bytes:
+        pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=family), n_particles=6)
+        pf.run(COUNTS)
+        file = io.BytesIO()
+        pf.save(file)
+        return file.getvalue()
+
+    counts = poisson(support="counts")
+    file = saved(counts)
+    assert b'"support"' in file and b'"support"' not in saved(poisson())
+    twin: Any = mdvpf.ParticleFilter.load(io.BytesIO(file), emission=counts)
+    assert twin.predictive().is_discrete
+    with pytest.raises(mdvpf.CheckpointError, match=r"support 'real'.*'counts'"):
+        mdvpf.ParticleFilter.load(io.BytesIO(file), emission=poisson())
+    # A file from before there was a support may be of counts.
+    old: Any = mdvpf.ParticleFilter.load(io.BytesIO(saved(poisson())), emission=counts)
+    assert old.predictive().is_discrete
+
+
+@pytest.mark.parametrize("wrong", [1.5, -1, 2.0**60])
+def test_observations_of_a_family_of_counts_are_counts(wrong: float) -> None:
+    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=poisson(support="counts")))
+    before = pf._core.snapshot()
+    for absorb in (pf.update, lambda y: pf.run([y]), lambda y: pf.run(np.array([0.0, y]))):
+        with pytest.raises((TypeError, ValueError), match=r"symbol.*expected"):
+            absorb(wrong)
+    assert pf._core.snapshot() == before
+    with pytest.raises(ValueError, match="support='natural'"):
+        poisson(support="natural")
+
+
 def test_a_filter_can_be_copied_with_its_family() -> None:
     pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=poisson()), n_particles=6)
     pf.run(COUNTS)
     for twin in (pf.copy(), copy.deepcopy(pf)):
         assert twin.update(2.0) == pf.copy().update(2.0)
-
-
-def test_what_a_density_does_not_tell_is_refused() -> None:
-    pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=poisson()), n_particles=6)
-    for ask in ("mean", "var", "cdf", "ppf", "rvs"):
-        with pytest.raises(TypeError, match="CompiledEmission"):
-            getattr(pf.predictive(), ask)(*[0.5] * (ask in ("cdf", "ppf")))
-    with pytest.raises(TypeError, match="CompiledEmission"):
-        pf.sample(2)

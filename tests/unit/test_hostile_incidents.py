@@ -55,12 +55,23 @@ def background() -> mdvpf.Background:
     return mdvpf.Background(everybody(), learn=True)
 
 
+def over_numbers() -> mdvpf.SurpriseDetector:
+    model = mdvpf.InfiniteHMM(emission=mdvpf.Gaussian(), kappa=10.0)
+    settings: dict[str, Any] = {"false_incidents": 300.0, "warm_up": 10, "memory": 30, "trace": 50}
+    detector = mdvpf.SurpriseDetector(mdvpf.ParticleFilter(model, n_particles=3), **settings)
+    noise = np.random.default_rng(8).normal(size=163)
+    detector.run([*noise, *[0.5] * 40], keys=KEYS[:203])
+    assert detector.incidents
+    return detector
+
+
 Maker = Callable[[], Any]
 KINDS: dict[str, Maker] = {
     "incidents": with_incidents,
     "background": with_background,
     "keys": keyed,
     "shared": background,
+    "numbers": over_numbers,
 }
 
 
@@ -110,7 +121,7 @@ def test_what_loads_after_a_change_goes_on(kind: str) -> None:
     assert refused > N_CHANGES / 4
 
 
-@pytest.mark.parametrize("kind", ["incidents", "keys"])
+@pytest.mark.parametrize("kind", ["incidents", "keys", "numbers"])
 def test_arrays_that_no_stream_leads_to_are_refused_or_harmless(kind: str) -> None:
     made = KINDS[kind]()
     opened = unsealed(saved(made))

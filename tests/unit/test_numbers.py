@@ -129,7 +129,7 @@ def test_a_missing_observation_has_log_predictive_0_and_counts_as_a_step() -> No
 
 def test_what_only_symbols_have_names_predictive() -> None:
     pf = make_filter(GAUSSIAN)
-    for method in ("predict_proba", "top", "to_hmm", "freeze"):
+    for method in ("predict_proba", "top", "to_hmm"):
         with pytest.raises(TypeError, match=r"predictive\(\)"):
             getattr(pf, method)()
     with pytest.raises(TypeError, match="predict_proba"):

@@ -115,11 +115,9 @@ def test_a_detector_raises_the_alarm_on_numbers_far_off() -> None:
 
 def test_what_reads_symbols_only_says_so() -> None:
     pf = members("gaussian")[0]
-    detector = mdvpf.SurpriseDetector(pf)
     for make in (
         lambda: mdvpf.evaluate(pf, [0.0], [0.0]),
         lambda: mdvpf.score_sequences(pf, [0.0], lengths=[1]),
-        lambda: mdvpf.KeyedDetector(detector),
         lambda: mdvpf.GeometricMixture([pf]),
         lambda: mdvpf.Recall(pf),
         lambda: mdvpf.estimation_variance(pf, 0),
@@ -127,11 +125,3 @@ def test_what_reads_symbols_only_says_so() -> None:
     ):
         with pytest.raises(TypeError, match="numbers, not symbols"):
             make()
-
-
-@pytest.mark.parametrize(
-    "settings", [{"block": 5, "learn": "unflagged"}, {"false_incidents": 0.01}]
-)
-def test_what_detectors_cannot_do_with_numbers_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="numbers"):
-        mdvpf.SurpriseDetector(members()[0], **settings)

@@ -29,6 +29,9 @@ def small_filter() -> mdvpf.ParticleFilter:
 THINGS: dict[str, Callable[[], Saveable]] = {
     "ParticleFilter": lambda: fed(small_filter()),
     "FrozenFilter": lambda: fed(small_filter()).freeze(),
+    "FrozenNumbers": lambda: fed(
+        mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=mdvpf.Gaussian()), n_particles=5)
+    ).freeze(),
     "SoftHMM": lambda: fed(mdvpf.SoftHMM(2, n_states=2, rng=0)),
     "Markov": lambda: fed(mdvpf.Markov(2)),
     "ContextTree": lambda: fed(mdvpf.ContextTree(2)),

@@ -13,6 +13,7 @@ import pytest
 from mdvpf import _core
 from mdvpf._core import ParticleSystem
 from mdvpf.baselines import _tree
+from mdvpf.filter import _densities
 
 STUB = ast.parse((Path(_core.__file__).parent / "_core.pyi").read_text())
 (CLASS,) = [node for node in STUB.body if isinstance(node, ast.ClassDef)]
@@ -142,3 +143,16 @@ def test_parameters_of_a_new_tree() -> None:
     for name in given:
         with pytest.raises(TypeError, match=name):
             _tree.CountTree(**{other: given[other] for other in given if other != name})
+
+
+# ---- the calls of the functions of a user ----------------------------------------------------
+
+CALLS = ast.parse((Path(_densities.__file__).parent / "_densities.pyi").read_text())
+
+
+def test_the_stub_of_the_calls_has_all_functions_and_their_parameters() -> None:
+    stubs = {node.name: node for node in CALLS.body if isinstance(node, ast.FunctionDef)}
+    assert declared(vars(_densities)) - {"np"} == set(stubs)
+    for name, stub in stubs.items():
+        found = inspect.signature(getattr(_densities, name))
+        assert list(found.parameters) == parameters(stub), name
