@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import random
-import resource
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -224,11 +223,13 @@ def limited_memory() -> Iterator[None]:
     """Let allocations fail that no file here can justify.
 
     Sanitizers reserve terabytes of addresses for themselves, and have limits of their own. Without
-    /proc (macOS) there is no limit.
+    /proc (macOS, Windows) there is no limit.
     """
     if "libasan" in os.environ.get("LD_PRELOAD", "") or not MEMORY_IN_USE.exists():
         yield
         return
+    import resource  # Windows has no such module
+
     before = resource.getrlimit(resource.RLIMIT_AS)
     in_use = int(MEMORY_IN_USE.read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + ADDRESSES, before[1]))
