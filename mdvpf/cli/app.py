@@ -28,17 +28,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(reproduce)
-app.command()(compare)
 app.command("filter")(filter_stream)
-app.command()(inspect)
-app.command()(verify)
 app.command()(detect)
 app.command()(evaluate)
-app.command()(serve)
+app.command()(compare)
+app.command()(inspect)
+app.command()(verify)
 app.command()(batch)
+app.command()(serve)
 app.command()(compress)
 app.command()(decompress)
+app.command()(reproduce)
 
 
 def _show_version(wanted: bool) -> None:
@@ -63,7 +63,9 @@ def top(
         ),
     ] = False,
 ) -> None:
-    """Particle filters for the infinite hidden Markov model.
+    """Predict the next event of a stream, and find what is strange in it.
+
+    mdvpf COMMAND --help shows the options of a command, with examples.
 
     Exit codes: 0 success, 1 error, 2 wrong usage, 3 some runs failed, 130 interrupted.
     """

@@ -1,4 +1,4 @@
-"""`mdvpf compare`: the filters and their baselines on a file of the user."""
+"""`mdvpf compare`: compare methods on a file of the user."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from mdvpf.cli import experiment_commands, reading, shared
+from mdvpf.cli.option_groups import EXPANDED, Given, Option, with_options
 from mdvpf.experiments import compare as experiments
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import carry_out
@@ -23,31 +24,17 @@ Beta = Annotated[
 ]
 
 
+@with_options(
+    file_options=reading.SEQUENCE_OPTIONS, settings={**shared.SETTINGS, "beta": Option(Beta)}
+)
 def compare(
     file: shared.File,
-    column: reading.Column = None,
-    breaks: reading.Breaks = None,
-    file_format: reading.Format = None,
-    key: reading.Key = None,
-    end: reading.End = None,
-    delimiter: reading.Delimiter = None,
+    file_options: Given = EXPANDED,
     text: Annotated[bool, typer.Option("--text", help="The symbols are characters.")] = False,
     particles: experiment_commands.Particles = None,
     method: experiment_commands.Methods = None,
     methods: experiment_commands.OldMethods = None,
-    alpha: shared.Alpha = None,
-    gamma: shared.Gamma = None,
-    beta: Beta = None,
-    oracle: shared.Oracle = None,
-    max_states: shared.MaxStates = None,
-    machine: shared.Machine = None,
-    kappa: shared.Kappa = None,
-    forget: shared.Forget = None,
-    half_life: shared.HalfLife = None,
-    discount: shared.Discount = None,
-    normalizer: shared.Normalizer = None,
-    carry_weights: shared.CarryWeights = None,
-    selection: shared.Selection = None,
+    settings: Given = EXPANDED,
     seed: shared.Seed = None,
     jobs: experiment_commands.Jobs = 1,
     out: experiment_commands.Out = Path("results/compare"),
@@ -55,7 +42,7 @@ def compare(
     scheduler: experiment_commands.Scheduler = None,
     resume: experiment_commands.Resume = False,
 ) -> int:
-    """Compare the filters, Markov chains and context trees on a file of your own.
+    """Compare auto, the filters, chains, trees and other learners on a file of your own.
 
     The file has one symbol a line and blank lines between sequences. --format, --column and --text
     read other files. With --key the symbols of each key form one sequence.
@@ -75,33 +62,12 @@ def compare(
         given = shared.given(
             particles=particles,
             methods=experiment_commands.read_methods(method, methods),
-            alpha=alpha,
-            gamma=gamma,
-            beta=beta,
-            oracle=oracle,
-            max_states=max_states,
-            machine=machine,
-            kappa=kappa,
-            forget=forget,
-            half_life=half_life,
-            discount=discount,
-            normalizer=normalizer,
-            carry_weights=carry_weights,
-            selection=selection,
+            **settings,
             seed=seed,
         )
         options = experiments.DEFAULTS.changed(**given)
     with reading.show_warnings():
-        stream = read_file(
-            file,
-            column=column,
-            breaks=breaks,
-            text=text,
-            format=file_format,
-            key=key,
-            end=end,
-            delimiter=delimiter,
-        ).grouped()
+        stream = read_file(file, text=text, **file_options).grouped()
     if np.ma.is_masked(stream.symbols):
         raise ValueError(f"{file}: some symbols are missing; compare expects none")
     data = Data(stream.name, stream.symbols, stream.n_symbols, stream.lengths)

@@ -21,6 +21,7 @@ from mdvpf.cli.detect_incidents import IncidentList
 from mdvpf.cli.detect_input import read_data
 from mdvpf.cli.detect_keys import detect_each_key
 from mdvpf.cli.detect_sequences import PER, detect_sequences
+from mdvpf.cli.option_groups import EXPANDED, Given, with_options
 from mdvpf.cli.shared import complain
 from mdvpf.detect import Background, DetectionResult, SurpriseDetector
 from mdvpf.detect.per_key import MAX_KEYS
@@ -35,18 +36,10 @@ CHUNK = 256  # symbols between two updates of the progress bar
 STRANGE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
+@with_options(file_options=reading.OPTIONS, settings=shared.SETTINGS)
 def detect(
     file: shared.File,
-    column: reading.Column = None,
-    breaks: reading.Breaks = None,
-    file_format: reading.Format = None,
-    key: reading.Key = None,
-    time: reading.Time = None,
-    time_unit: reading.TimeUnit = None,
-    by_time: reading.ByTime = False,
-    end: reading.End = None,
-    missing: reading.Missing = None,
-    delimiter: reading.Delimiter = None,
+    file_options: Given = EXPANDED,
     label: Annotated[
         str | None,
         typer.Option(help="With --column: the field that is 1 where a symbol is strange, else 0."),
@@ -126,19 +119,7 @@ def detect(
     ] = None,
     method: shared.Method = None,
     particles: shared.ParticlesInAll = None,
-    alpha: shared.Alpha = None,
-    gamma: shared.Gamma = None,
-    beta: shared.Beta = None,
-    oracle: shared.Oracle = None,
-    max_states: shared.MaxStates = None,
-    machine: shared.Machine = None,
-    kappa: shared.Kappa = None,
-    forget: shared.Forget = None,
-    half_life: shared.HalfLife = None,
-    discount: shared.Discount = None,
-    normalizer: shared.Normalizer = None,
-    carry_weights: shared.CarryWeights = None,
-    selection: shared.Selection = None,
+    settings: Given = EXPANDED,
     seed: shared.Seed = None,
 ) -> int:
     """Find what is strange in a file: incidents with their reasons, one JSON object a line.
@@ -163,22 +144,8 @@ def detect(
     """
     with shared.usage():
         name = AUTO if method is None else resolve_method(method)
-        settings = shared.given(
-            alpha=alpha,
-            gamma=gamma,
-            beta=beta,
-            oracle=oracle,
-            max_states=max_states,
-            machine=machine,
-            kappa=kappa,
-            forget=forget,
-            half_life=half_life,
-            discount=discount,
-            normalizer=normalizer,
-            carry_weights=carry_weights,
-            selection=selection,
-        )
-        if label is not None and column is None:
+        chosen = shared.given(**settings)
+        if label is not None and file_options["column"] is None:
             raise ValueError(f"label={label!r}: expected only with --column")
         rate = shared.given(
             **shared.read_rate(false_incidents),
@@ -198,7 +165,7 @@ def detect(
             raise ValueError(
                 "--each-key: expected not together with --per, --picture, --train or --false-alarms"
             )
-        if each_key and key is None and file_format != "xes":
+        if each_key and file_options["key"] is None and file_options["format"] != "xes":
             raise ValueError("--each-key: expected only with --key")
         if max_keys is not None and not each_key:
             raise ValueError(f"max_keys={max_keys}: expected only with --each-key")
@@ -208,16 +175,7 @@ def detect(
         data, others = read_data(
             file,
             background,
-            column=column,
-            breaks=breaks,
-            format=file_format,
-            key=key,
-            time=time,
-            time_unit=time_unit,
-            by_time=by_time,
-            end=end,
-            missing=missing,
-            delimiter=delimiter,
+            **file_options,
             pass_fields=None if label is None else [label],
         )
     strange = None if label is None else _read_labels(file, label, data.fields[label])
@@ -227,11 +185,11 @@ def detect(
             raise ValueError(f"false_incidents={false_incidents!r}: expected --time, for the days")
         if train >= n:
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
-        predictor = make_predictor(name, data.n_symbols, particles, seed, **settings)
+        predictor = make_predictor(name, data.n_symbols, particles, seed, **chosen)
         predictor.vocabulary = None if data.n_symbols == 0 else Vocabulary(data.labels)
         if isinstance(others, FileStream):
             others = _learnt(
-                make_predictor(name, data.n_symbols, particles, seed, **settings), others
+                make_predictor(name, data.n_symbols, particles, seed, **chosen), others
             )
         if per is not None:
             is_learning = learn == "all" and train == 0
@@ -279,8 +237,8 @@ def _explain_silence(n_judged: int, detector: SurpriseDetector) -> None:
     if n_judged <= 0:
         what = "symbols" if detector.block is None else f"blocks of {detector.block} symbols"
         complain(
-            f"nothing was judged: the first {detector.settings['warm_up']} {what} are a warm-up; "
-            "choose fewer with --warm-up, or smaller blocks"
+            f"no alarm was possible: the first {detector.settings['warm_up']} {what} are a "
+            "warm-up; expected fewer (--warm-up) or smaller ones (--block), or a longer file"
         )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from mdvpf._support.tables import Cell, Column, Table
 from mdvpf.cli import reading, shared
+from mdvpf.cli.option_groups import EXPANDED, Given, with_options
 from mdvpf.streams.evaluation import Evaluation
 from mdvpf.streams.evaluation import evaluate as evaluate_predictor
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
@@ -20,21 +21,13 @@ from mdvpf.streams.readers import FileStream, read_files
 _FILE = {"exists": True, "dir_okay": False}
 
 
+@with_options(file_options=reading.OPTIONS, settings=shared.SETTINGS)
 def evaluate(
     train: Annotated[
         Path, typer.Argument(metavar="TRAIN", help="The file to learn from.", **_FILE)
     ],
     test: Annotated[Path, typer.Argument(metavar="TEST", help="The file to score.", **_FILE)],
-    column: reading.Column = None,
-    breaks: reading.Breaks = None,
-    file_format: reading.Format = None,
-    key: reading.Key = None,
-    time: reading.Time = None,
-    time_unit: reading.TimeUnit = None,
-    by_time: reading.ByTime = False,
-    end: reading.End = None,
-    missing: reading.Missing = None,
-    delimiter: reading.Delimiter = None,
+    file_options: Given = EXPANDED,
     method: shared.Method = None,
     learning: Annotated[
         bool, typer.Option("--learning", help="Learn each symbol of TEST after it is scored.")
@@ -51,19 +44,7 @@ def evaluate(
         typer.Option("--json", help="Print one JSON object, with the score of every sequence."),
     ] = False,
     particles: shared.ParticlesInAll = None,
-    alpha: shared.Alpha = None,
-    gamma: shared.Gamma = None,
-    beta: shared.Beta = None,
-    oracle: shared.Oracle = None,
-    max_states: shared.MaxStates = None,
-    machine: shared.Machine = None,
-    kappa: shared.Kappa = None,
-    forget: shared.Forget = None,
-    half_life: shared.HalfLife = None,
-    discount: shared.Discount = None,
-    normalizer: shared.Normalizer = None,
-    carry_weights: shared.CarryWeights = None,
-    selection: shared.Selection = None,
+    settings: Given = EXPANDED,
     seed: shared.Seed = None,
 ) -> int:
     """Learn the sequences of TRAIN, then score those of TEST with the learnt model.
@@ -84,38 +65,12 @@ def evaluate(
     with shared.usage():
         name = AUTO if method is None else resolve_method(method)
         sizes = _read_top_k(top_k)
-        settings = shared.given(
-            alpha=alpha,
-            gamma=gamma,
-            beta=beta,
-            oracle=oracle,
-            max_states=max_states,
-            machine=machine,
-            kappa=kappa,
-            forget=forget,
-            half_life=half_life,
-            discount=discount,
-            normalizer=normalizer,
-            carry_weights=carry_weights,
-            selection=selection,
-        )
+        chosen = shared.given(**settings)
     with reading.show_warnings():
-        streams = read_files(
-            [train, test],
-            column=column,
-            breaks=breaks,
-            format=file_format,
-            key=key,
-            time=time,
-            time_unit=time_unit,
-            by_time=by_time,
-            end=end,
-            missing=missing,
-            delimiter=delimiter,
-        )
+        streams = read_files([train, test], **file_options)
     learnt, scored = (stream if stream.is_interleaved else stream.grouped() for stream in streams)
     with shared.usage():
-        predictor = make_predictor(name, learnt.n_symbols, particles, seed, **settings)
+        predictor = make_predictor(name, learnt.n_symbols, particles, seed, **chosen)
     keys: dict[str, Any] = {"train_keys": learnt.keys, "test_keys": scored.keys}
     found = evaluate_predictor(
         predictor,

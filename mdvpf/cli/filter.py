@@ -13,6 +13,7 @@ from mdvpf._support import validate
 from mdvpf.checkpoint import FileLock, Generations
 from mdvpf.cli import live, live_options, shared
 from mdvpf.cli.lag import Lag
+from mdvpf.cli.option_groups import EXPANDED, Given, Option, with_options
 from mdvpf.cli.resume import STDIN, open_source
 from mdvpf.cli.sink import FileSink, Sink, encode_line
 from mdvpf.cli.stop import Stop
@@ -21,7 +22,8 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.model import Gaussian, Poisson
 from mdvpf.predictor import Predictor, Vocabulary
 from mdvpf.streams.filter_run import FilterRun
-from mdvpf.streams.formats import make_format
+from mdvpf.streams.formats import FORMATS, make_format
+from mdvpf.streams.formats.lines import Lines
 from mdvpf.streams.methods import (
     AUTO,
     BASE,
@@ -34,6 +36,7 @@ from mdvpf.streams.methods import (
     resolve_method,
 )
 from mdvpf.streams.monitor import Monitor, MonitorHolder
+from mdvpf.streams.reading import format_of
 from mdvpf.streams.report import REPORT_FORMATS, csv_header, report_writer
 
 METHOD_OPTIONS = ("method", "algorithm")  # the second is the old name of the first
@@ -41,6 +44,7 @@ MONITOR_OPTIONS = ("max_keys", "key_ttl", "n_expected")
 UNKNOWN = "OTHER"  # with --max-labels, unless --unknown is given
 
 
+@with_options(settings={**shared.SETTINGS, "half_life": Option(live_options.HalfLife)})
 def filter_stream(
     file: Annotated[
         Path,
@@ -94,19 +98,7 @@ def filter_stream(
     method: shared.Method = None,
     algorithm: Annotated[str | None, typer.Option(hidden=True)] = None,  # old name of --method
     particles: shared.ParticlesInAll = None,
-    alpha: shared.Alpha = None,
-    gamma: shared.Gamma = None,
-    beta: shared.Beta = None,
-    oracle: shared.Oracle = None,
-    max_states: shared.MaxStates = None,
-    machine: shared.Machine = None,
-    kappa: shared.Kappa = None,
-    forget: shared.Forget = None,
-    half_life: live_options.HalfLife = None,
-    discount: shared.Discount = None,
-    normalizer: shared.Normalizer = None,
-    carry_weights: shared.CarryWeights = None,
-    selection: shared.Selection = None,
+    settings: Given = EXPANDED,
     seed: Annotated[int | None, typer.Option(help="Seed of the random filters.")] = None,
     background: Annotated[
         Path | None,
@@ -193,19 +185,10 @@ def filter_stream(
             **_read_vocabulary(vocabulary, max_labels, unknown),
             **_read_method(method, algorithm),
             particles=particles,
-            alpha=alpha,
-            gamma=gamma,
-            beta=beta,
-            oracle=oracle,
-            max_states=max_states,
-            machine=machine,
-            kappa=kappa,
-            forget=forget,
-            half_life=live_options.read_half_life(half_life),
-            discount=discount,
-            normalizer=normalizer,
-            carry_weights=carry_weights,
-            selection=selection,
+            **{
+                **settings,
+                "half_life": live_options.read_half_life(settings["half_life"]),
+            },
             background=background,
             false_alarms=false_alarms,
             smoothing=smoothing,
@@ -239,6 +222,8 @@ def filter_stream(
                 )
             generations = Generations(checkpoint)
         run, is_new = _open_run(generations, resume, given, lines, seed)
+        if is_new and line_format is None:
+            _warn_of_fields(file)
         stop = Stop()
         source = open_source(
             file,
@@ -377,7 +362,10 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
             if vocabulary is None:
                 given = given | {"symbols": background.n_symbols}
     if (vocabulary is None) == ("symbols" not in given):
-        raise ValueError("expected one of --symbols, --vocabulary, --max-labels and --emission")
+        raise ValueError(
+            "expected one of --max-labels N (labels as they appear, up to N), --vocabulary FILE "
+            "(its lines), --symbols N (integers below N) and --emission FAMILY (numbers)"
+        )
     predictor = make_predictor(
         given.get("method") or given.get("algorithm") or AUTO,
         given["symbols"] if vocabulary is None else vocabulary.capacity,
@@ -415,6 +403,8 @@ def _monitor_of(
         monitor = Monitor(detector, missing=lines.get("missing"), **others)
     else:
         options = {name: value for name, value in lines.items() if name != "format"}
+        if "format" not in lines:
+            _require_no_fields(options)
         form = make_format(lines.get("format", "lines"), options)
         monitor = Monitor(detector, format=form, **others)
     half_life = given.get("half_life")
@@ -424,6 +414,25 @@ def _monitor_of(
             "or a number of symbols"
         )
     return monitor
+
+
+def _require_no_fields(options: dict[str, Any]) -> None:
+    """Raise if options name fields, which plain lines do not have."""
+    for name, value in options.items():
+        if name not in Lines.takes:
+            option = "column" if name == "symbol" else name
+            formats = ", ".join(form for form in FORMATS if form != Lines.name)
+            raise ValueError(f"{option}={value!r}: expected only with --format ({formats})")
+
+
+def _warn_of_fields(file: Path) -> None:
+    """Warn if the suffix of the file says that it has fields."""
+    form = format_of(file)
+    if form in FORMATS and form != Lines.name:
+        shared.complain(
+            f"warning: {file}: each line is read as one symbol, in spite of the suffix; expected "
+            f"--format {form} and --column to read a field, or --format {Lines.name}"
+        )
 
 
 def _alarm_settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from mdvpf.cli import shared
+from mdvpf.cli.option_groups import Option
 from mdvpf.streams.reading import FILE_FORMATS
 from mdvpf.streams.times import TIME_UNITS
 
@@ -58,6 +59,23 @@ Missing = Annotated[
 Delimiter = Annotated[
     str | None, typer.Option(help="Separator of the cells of a table, such as ';'.")
 ]
+
+# How to read a file, by the names of `mdvpf.streams.readers.read_file`.
+OPTIONS: Mapping[str, Option] = {
+    "column": Option(Column),
+    "breaks": Option(Breaks),
+    "format": Option(Format),
+    "key": Option(Key),
+    "time": Option(Time),
+    "time_unit": Option(TimeUnit),
+    "by_time": Option(ByTime, default=False),
+    "end": Option(End),
+    "missing": Option(Missing),
+    "delimiter": Option(Delimiter),
+}
+SEQUENCE_OPTIONS = {
+    name: OPTIONS[name] for name in ("column", "breaks", "format", "key", "end", "delimiter")
+}
 
 
 @contextmanager

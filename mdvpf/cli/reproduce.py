@@ -9,6 +9,7 @@ import typer
 
 from mdvpf._support import validate
 from mdvpf.cli import experiment_commands, shared
+from mdvpf.cli.option_groups import EXPANDED, Given, Option, with_options
 from mdvpf.experiments.adversarial import ADVERSARIAL
 from mdvpf.experiments.artificial import ARTIFICIAL
 from mdvpf.experiments.books import BOOKS
@@ -43,6 +44,7 @@ Beta = Annotated[
 ]
 
 
+@with_options(settings={**shared.SETTINGS, "beta": Option(Beta)})
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{_LIST}; {ALL}: every experiment.")],
     particles: experiment_commands.Particles = None,
@@ -75,19 +77,7 @@ def reproduce(
             "plain Python and take about 20 seconds a stream.",
         ),
     ] = False,
-    alpha: shared.Alpha = None,
-    gamma: shared.Gamma = None,
-    beta: Beta = None,
-    oracle: shared.Oracle = None,
-    max_states: shared.MaxStates = None,
-    machine: shared.Machine = None,
-    kappa: shared.Kappa = None,
-    forget: shared.Forget = None,
-    half_life: shared.HalfLife = None,
-    discount: shared.Discount = None,
-    normalizer: shared.Normalizer = None,
-    carry_weights: shared.CarryWeights = None,
-    selection: shared.Selection = None,
+    settings: Given = EXPANDED,
     seed: shared.Seed = None,
     jobs: experiment_commands.Jobs = 1,
     out: experiment_commands.Out = Path("results"),
@@ -123,19 +113,7 @@ def reproduce(
             length=length,
             most_particles=most_particles,
             methods=experiment_commands.read_methods(method, methods),
-            alpha=alpha,
-            gamma=gamma,
-            beta=beta,
-            oracle=oracle,
-            max_states=max_states,
-            machine=machine,
-            kappa=kappa,
-            forget=forget,
-            half_life=half_life,
-            discount=discount,
-            normalizer=normalizer,
-            carry_weights=carry_weights,
-            selection=selection,
+            **settings,
             seed=seed,
             literal=literal or None,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from mdvpf.cli.option_groups import Option
 from mdvpf.model import MACHINES, ORACLES
 from mdvpf.model.algorithms import NAMED_DISCOUNTS, NORMALIZERS, SELECTIONS
 from mdvpf.streams.methods import AUTO, METHODS
@@ -105,6 +106,22 @@ CarryWeights = Annotated[
 Selection = Annotated[
     str | None, typer.Option(help=f"MD-VPA: how survivors are chosen: {_choices(SELECTIONS)}")
 ]
+# Settings of the predictor, by the names of `mdvpf.streams.methods.make_predictor`.
+SETTINGS: Mapping[str, Option] = {
+    "alpha": Option(Alpha),
+    "gamma": Option(Gamma),
+    "beta": Option(Beta),
+    "oracle": Option(Oracle),
+    "max_states": Option(MaxStates),
+    "machine": Option(Machine),
+    "kappa": Option(Kappa),
+    "forget": Option(Forget),
+    "half_life": Option(HalfLife),
+    "discount": Option(Discount),
+    "normalizer": Option(Normalizer),
+    "carry_weights": Option(CarryWeights),
+    "selection": Option(Selection),
+}
 FalseAlarms = Annotated[
     float | None,
     typer.Option(

@@ -22,6 +22,7 @@ from mdvpf.streams.methods import BASE
 
 BETAS = (0.01, 0.03, 0.1, 0.3, 1.0)
 SMOOTHING = 100  # characters
+SETTINGS: list[Setting] = [(gamma, beta) for gamma in (1.0, 50.0) for beta in BETAS]
 VARIANCE_EVERY = 20  # characters
 
 
@@ -44,10 +45,6 @@ def streams(n: int, length: int, seed: int) -> list[Data]:
     return found
 
 
-def _settings(options: Options) -> list[Setting]:
-    return [(gamma, beta) for gamma in (1.0, 50.0) for beta in BETAS]
-
-
 def plan(options: Options) -> list[Run]:
     """Return the runs of the experiment on the three books."""
     _, filter_seeds = spawn(options.seed, options.seeds, options.seeds)
@@ -59,7 +56,7 @@ def plan(options: Options) -> list[Run]:
             runs.append(
                 Run("methods", entry, data, seed, variance_every=every, measure_memory=i == 0)
             )
-        runs += setting_runs(options, data, seed, _settings(options), i == 0)
+        runs += setting_runs(options, data, seed, SETTINGS, i == 0)
     return runs
 
 
@@ -83,9 +80,7 @@ def report(options: Options, groups: Groups) -> Report:
             "the openings of the books.",
         ),
     )
-    settings = setting_table(
-        groups[GROUP], _settings(options), f"Hyper-parameters, nats a character: {size}"
-    )
+    settings = setting_table(groups[GROUP], SETTINGS, f"Hyper-parameters, nats a character: {size}")
     marks = [length + 0.5, 2 * length + 0.5]
     drawn = shown_labels(group, "Markov 1")
     panels = paper_panels(group, SMOOTHING, marks=marks, every=VARIANCE_EVERY, over="windows")

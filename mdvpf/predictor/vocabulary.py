@@ -223,11 +223,6 @@ class Vocabulary:
         n_labels = len(self._symbols) - (self.unknown in self._symbols)
         return label if n_labels < self.max_labels else self.unknown
 
-    def _shrink(self, n_symbols: int) -> None:
-        """Remove the labels added last, down to `n_symbols` symbols."""
-        while len(self._symbols) > n_symbols:
-            self._symbols.popitem()
-
     @classmethod
     def from_data(cls, data: Iterable[Label | None], unknown: Label | None = None) -> Self:
         """Return the vocabulary of the labels in some data, in order of first appearance.

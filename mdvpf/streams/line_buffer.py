@@ -81,11 +81,6 @@ class LineBuffer:
         return list(takewhile(lambda line: not line.is_too_long, islice(self._lines, n)))
 
     @property
-    def has_lines(self) -> bool:
-        """Whether there are complete lines."""
-        return bool(self._lines)
-
-    @property
     def unfinished(self) -> bytes:
         """The start of a line whose newline has not arrived."""
         return self._rest

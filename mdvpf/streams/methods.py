@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -139,17 +140,17 @@ def check_settings(methods: Sequence[str], settings: Mapping[str, Any]) -> None:
     for setting, value in settings.items():
         if any(setting in settings_of(method) for method in methods):
             continue
+        text = repr(str(value) if isinstance(value, timedelta) else value)
         if list(methods) == [AUTO]:
             raise ValueError(
-                f"{setting}={value!r}: auto chooses the settings of its filters; expected only "
+                f"{setting}={text}: auto chooses the settings of its filters; expected only "
                 "with the name of a single filter, such as MD-VPA"
             )
         owners = [name for name in ALGORITHMS if setting in settings_of(name)]
         expected = "a filter" if len(owners) == len(ALGORITHMS) else " or ".join(owners)
         verb = "has" if len(methods) == 1 else "have"
         raise ValueError(
-            f"{setting}={value!r}: {' and '.join(methods)} {verb} none; "
-            f"expected only with {expected}"
+            f"{setting}={text}: {' and '.join(methods)} {verb} none; expected only with {expected}"
         )
 
 

@@ -1,4 +1,4 @@
-"""`Monitor`: a live stream: one line or event in, one report out.
+"""`Monitor` follows a live stream: one line or event in, one report out.
 
 For each line, a format parses the event, the predictor predicts its symbol and then absorbs it, and
 the detector judges the surprise. The monitor counts the lines, ends keys that are no longer used,

@@ -1,4 +1,4 @@
-"""Numbers of a stream on one side, observations of a predictor over numbers on the other."""
+"""Translate between the texts of a stream and the observations of a predictor over numbers."""
 
 from __future__ import annotations
 

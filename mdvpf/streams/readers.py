@@ -192,9 +192,11 @@ def read_files(
     streams = []
     for path, each in zip(paths, contents, strict=True):
         n = sum(word is not None for word in each.labels)
-        if n < 2 or len(ordered) < least_labels:
+        if n < 2:
+            raise ValueError(f"{path}: {n} symbol{'s' * (n != 1)}; expected at least two")
+        if len(ordered) < least_labels:
             raise ValueError(
-                f"{path}: {n} symbols, {len(ordered)} of them different; expected at least two"
+                f"{path}: all {n:,} symbols are {ordered[0]!r}; expected at least two different"
             )
         symbols = np.array([symbol_of[word] for word in each.labels], dtype=np.int64)
         streams.append(

@@ -19,6 +19,7 @@ from mdvpf.streams.events import Event
 from mdvpf.streams.formats import FORMATS, LineFormat, make_format
 from mdvpf.streams.formats.base import check_options
 from mdvpf.streams.formats.delimited import DELIMITERS, read_delimiter, read_rows
+from mdvpf.streams.formats.lines import Lines
 from mdvpf.streams.frames import read_frame, read_parquet
 from mdvpf.streams.input_files import opened, read_lines, text_lines
 from mdvpf.streams.records import FIELD_OPTIONS, Fields
@@ -77,6 +78,8 @@ def read_events(
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         name = format_of(path) if format is None else format
+        if format is None and name == "lines":
+            _require_no_fields(path, options)
         events = _read_path(path, _reader(name, options))
     else:
         if format is not None:
@@ -99,6 +102,16 @@ def format_of(path: Path) -> str:
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()
     return _SUFFIXES.get(suffixes[-1], "lines") if suffixes else "lines"
+
+
+def _require_no_fields(path: Path, options: Mapping[str, Any]) -> None:
+    """Raise if options name fields of a file that is read as lines because of its suffix."""
+    for option in FIELD_OPTIONS:
+        if option not in Lines.takes and options.get(option) is not None:
+            raise ValueError(
+                f"{path}: {option}={options[option]!r}, but without a known suffix the file is "
+                f"read as lines, which have no fields; expected {', '.join(_SUFFIXES)}, or format"
+            )
 
 
 _Read = Callable[[BinaryIO], Iterator[Event]]

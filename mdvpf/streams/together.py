@@ -1,7 +1,7 @@
-"""Many lines or events of a stream at once, where that makes no difference.
+"""Absorb several waiting lines or events at once, with the same reports as one by one.
 
-`absorb_together` takes events that are all known to be there; `read_together` takes lines, and
-stops before the first that needs care of its own.
+`absorb_together` takes events that have all arrived. `read_together` takes lines, and stops before
+the first one that must be read alone.
 """
 
 from __future__ import annotations

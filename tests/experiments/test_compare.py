@@ -61,8 +61,9 @@ def test_lines_end_where_lines_do(tmp_path: Path, end: str, encoding: str) -> No
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        (b"", {}, "0 symbols"),
-        (b"a\na\n", {}, "1 of them different"),
+        (b"", {}, "0 symbols; expected at least two"),
+        (b"a\n", {}, "1 symbol; expected at least two"),
+        (b"a\na\n", {}, "all 2 symbols are 'a'; expected at least two different"),
         (b"\xff\xfe\n", {}, "UTF-8"),
         (b"x,y\n1,2\n", {"column": "z"}, "no column 'z'"),
         (b"x,y\n1,2\n", {"column": "x", "breaks": "z"}, "no column 'z'"),

@@ -92,7 +92,8 @@ def test_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     printed = capsys.readouterr().out
     assert "Exit codes" in printed
-    assert "reproduce" in printed
+    assert "Predict the next event of a stream" in printed
+    assert printed.index("filter") < printed.index("reproduce")
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

@@ -151,16 +151,12 @@ def test_a_failed_update_that_opens_a_state_changes_nothing(
     assert n_failures > 10
 
 
-@every_algorithm
-@every_history
-def test_a_filter_that_fails_over_and_over_is_the_same_filter(
-    history: int | str | None, algorithm: str
+def check_failures(
+    pf: mdvpf.ParticleFilter, twin: mdvpf.ParticleFilter, symbols: list[int | None]
 ) -> None:
-    # In place: the next attempt reuses what a failed one reserved.
-    pf = make_filter(algorithm, history, alpha=10.0)
-    twin = make_filter(algorithm, history, alpha=10.0)
+    """Let every allocation of every step fail once; the filter stays the same as its twin."""
     n_failures = 0
-    for symbol in [*STREAM, None, *STREAM[::-1], None, *STREAM]:
+    for symbol in symbols:
         before = laid_open(twin)
         for n in range(1000):
             pf._core._fail_allocation_after(n)
@@ -178,6 +174,17 @@ def test_a_filter_that_fails_over_and_over_is_the_same_filter(
         pf._core.verify()
         assert_same(pf, laid_open(twin))
     assert n_failures > 10
+
+
+@every_algorithm
+@every_history
+def test_a_filter_that_fails_over_and_over_is_the_same_filter(
+    history: int | str | None, algorithm: str
+) -> None:
+    # In place: the next attempt reuses what a failed one reserved.
+    pf = make_filter(algorithm, history, alpha=10.0)
+    twin = make_filter(algorithm, history, alpha=10.0)
+    check_failures(pf, twin, [*STREAM, None, *STREAM[::-1], None, *STREAM])
 
 
 @pytest.mark.parametrize("algorithm", ["MD-VPA", "VPA", "SMC", "OptimalResampling"])

@@ -7,7 +7,6 @@ memory.
 
 from __future__ import annotations
 
-import io
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from tests.algorithms import EVERY_ALGORITHM
 from tests.extended_models import EXTENSIONS
 from tests.kernel import test_allocation_failure, test_threads
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
-from tests.kernel.sealing import saved
+from tests.kernel.sealing import loaded, saved
 
 V = 5
 
@@ -47,10 +46,6 @@ def mixed_events(n: int, *, breaks: bool = True) -> list[Event]:
     return events
 
 
-def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
-    return mdvpf.ParticleFilter.load(io.BytesIO(saved(pf)))
-
-
 # --- Files and copies
 
 
@@ -63,7 +58,7 @@ def test_files_and_copies_continue_bit_for_bit(extension: str, algorithm: str) -
     for n, event in enumerate(mixed_events(100)):
         # At the start, while the population grows, and before and after rows are recounted.
         if n in (0, 2, 30, 61, 62, 63, 64, 65, 66, 67, 68):
-            new = [through_a_file(pf), pf.copy()]
+            new = [loaded(saved(pf)), pf.copy()]
             for twin in new:
                 twin._core.verify()
                 assert_same(twin, laid_open(pf))
@@ -89,7 +84,7 @@ def test_a_file_without_histories_and_with_a_large_alphabet_continues_bit_for_bi
         pf = mdvpf.ParticleFilter(model, EVERY_ALGORITHM[algorithm], 30, rng=1)
         events = [e if not isinstance(e, int) else e * 61 for e in mixed_events(90)]
         feed(pf, events[:66])
-        twin = through_a_file(pf)
+        twin = loaded(saved(pf))
         feed(pf, events[66:])
         feed(twin, events[66:])
         assert_same(twin, laid_open(pf))
@@ -196,25 +191,9 @@ def test_a_filter_that_fails_over_and_over_is_the_same_filter(
     # In place, over a step before which rows are recounted, and with states released.
     options = {"alpha": 10.0, **EXTENSIONS[extension]}
     pf, twin = (test_allocation_failure.make_filter(algorithm, 3, **options) for _ in range(2))
-    n_failures = 0
-    for symbol in [*STREAM, None, *STREAM[::-1], None, *STREAM, *STREAM[:6]]:
-        before = laid_open(twin)
-        for n in range(1000):
-            pf._core._fail_allocation_after(n)
-            try:
-                pf.update(symbol)
-            except MemoryError:
-                n_failures += 1
-                pf._core._fail_allocation_after(-1)
-                pf._core.verify()
-                assert_same(pf, before)
-            else:
-                break
-        pf._core._fail_allocation_after(-1)
-        twin.update(symbol)
-        pf._core.verify()
-        assert_same(pf, laid_open(twin))
-    assert n_failures > 10
+    test_allocation_failure.check_failures(
+        pf, twin, [*STREAM, None, *STREAM[::-1], None, *STREAM, *STREAM[:6]]
+    )
 
 
 @every_extension
@@ -303,7 +282,7 @@ def test_released_states_are_in_no_file(algorithm: str) -> None:
         pf.run(symbols[start : start + 200])
         sizes.append(len(saved(pf)))
     assert np.mean(sizes[-5:]) < 1.5 * np.mean(sizes[5:10])
-    twin = through_a_file(pf)
+    twin = loaded(saved(pf))
     twin._core.verify()
     assert twin.run(symbols[:200]).log_predictive.tobytes() == (
         pf.run(symbols[:200]).log_predictive.tobytes()
@@ -338,5 +317,5 @@ def test_equal_columns_of_released_particles_are_saved_and_loaded() -> None:
     pf = mdvpf.ParticleFilter(model, mdvpf.VPA(), n_particles=3)
     pf._core._release_every(16)
     pf.run(symbols)
-    twin = through_a_file(pf)
+    twin = loaded(saved(pf))
     assert twin.predict_proba().tobytes() == pf.predict_proba().tobytes()

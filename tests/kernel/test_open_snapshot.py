@@ -1,14 +1,13 @@
 """Checkpoints of filters with an open alphabet: their contents, and corrupted ones.
 
-`test_snapshot_fuzz.py` has the ways to corrupt a file. These tests also change the counts of seen
+`corrupting.py` has the ways to corrupt a file. These tests also change the counts of seen
 symbols and the depths of the trees on their own.
 """
 
 from __future__ import annotations
 
 import random
-import tracemalloc
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,21 +16,10 @@ import pytest
 import mdvpf
 from mdvpf.filter.saved_state import OPEN_SECTIONS
 from mdvpf.model.algorithms import Algorithm
+from tests.kernel.corrupting import MEANINGS, check_corrupted, resealed
 from tests.kernel.inspecting import feed
 from tests.kernel.open_models import SETTINGS, growing_events, make_model
 from tests.kernel.sealing import Opened, loaded, saved, sealed, unsealed
-from tests.kernel.test_snapshot_fuzz import (
-    ALLOCATION,
-    FIXED,
-    MEANINGS,
-    SHARE_UNSEALED,
-    flipped,
-    limited_memory,
-    shifted,
-    truncated,
-)
-
-N_FILES = 20_000
 
 # Algorithm, setting, history, length of the stream, share of new symbols: trees of every depth.
 SEEDS: list[tuple[Algorithm, str, Any, int, float]] = [
@@ -115,15 +103,6 @@ def change_tree(opened: Opened, rng: random.Random) -> None:
 WAYS = [*MEANINGS, *[change_seen] * 5, *[change_tree] * 5]
 
 
-def forged(content: bytes, rng: random.Random) -> bytes:
-    """Change the contents of a checkpoint, with valid checksums."""
-    opened = unsealed(content)
-    for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        with suppress(AttributeError, LookupError, TypeError, ValueError, OverflowError):
-            rng.choice(WAYS)(opened, rng)
-    return sealed(opened, version=rng.choice([1, 2, 2, 2]))
-
-
 def use(pf: mdvpf.ParticleFilter) -> None:
     """Call every method of a filter; its state must stay valid."""
     if pf.n_particles > 1000 or pf.n_symbols > 10**5:
@@ -147,35 +126,9 @@ def use(pf: mdvpf.ParticleFilter) -> None:
 
 
 def test_corrupted_checkpoints(torture_scale: float) -> None:
-    rng = random.Random(22)
     seeds = [make_seed(n) for n in range(len(SEEDS))]
-    n_files = int(N_FILES * torture_scale)
-    n_accepted = 0
-    most = 0.0
-    for n in range(n_files):
-        content = rng.choice(seeds)
-        is_sealed = rng.random() > SHARE_UNSEALED
-        how = forged if is_sealed else rng.choice([flipped, truncated, shifted])
-        spoilt = how(content, rng)
-        if n % 5 == 0:
-            tracemalloc.start()
-        try:
-            with limited_memory():
-                pf = loaded(spoilt)
-        except mdvpf.CheckpointError:
-            pf = None
-        if n % 5 == 0:
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            peak += 0 if pf is None else pf._core.memory()[1]
-            most = max(most, (peak - FIXED) / max(len(spoilt), 1))
-        if pf is not None:
-            assert is_sealed or spoilt.startswith(content)
-            n_accepted += 1
-            if isinstance(pf, mdvpf.ParticleFilter):
-                use(pf)
-    assert most <= ALLOCATION
-    assert 0 < n_accepted < 0.5 * n_files
+    forged = partial(resealed, ways=WAYS)
+    check_corrupted(seeds, forged, use, seed=22, torture_scale=torture_scale)
 
 
 @pytest.mark.parametrize("n", range(len(SEEDS)))

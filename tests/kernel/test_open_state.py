@@ -6,7 +6,6 @@ and threads, and stay unchanged after a failed allocation, also while the trees 
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +25,7 @@ from tests.kernel.inspecting import (
     laid_open,
 )
 from tests.kernel.open_models import SETTINGS, growing_events, make_model
-from tests.kernel.sealing import saved
+from tests.kernel.sealing import loaded, saved
 from tests.kernel.test_allocation_failure import failures, updated
 
 FIVE = ("MD-VPA", "VPA", "SMC", "ParticleLearning", "OptimalResampling")
@@ -41,10 +40,6 @@ def make_filter(setting: str, algorithm: str, **options: Any) -> mdvpf.ParticleF
     return mdvpf.ParticleFilter(make_model(setting), EVERY_ALGORITHM[algorithm], **options)
 
 
-def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
-    return mdvpf.ParticleFilter.load(io.BytesIO(saved(pf)))
-
-
 # --- Files and copies
 
 
@@ -56,7 +51,7 @@ def test_files_and_copies_continue_bit_for_bit(setting: str, algorithm: str) -> 
     twins: list[mdvpf.ParticleFilter] = []
     for n, event in enumerate(growing_events(80, 0.3)):
         if n in (0, 1, 2, 3, 30, 40, 41):
-            new = [through_a_file(pf), pf.copy()]
+            new = [loaded(saved(pf)), pf.copy()]
             for twin in new:
                 twin._core.verify()
                 assert_same(twin, laid_open(pf))
@@ -83,7 +78,7 @@ def test_a_file_saved_at_any_border_of_the_trees_continues_bit_for_bit(
     for n in range(270):
         # Columns are numbered from 1: rows grow at 4 and 64, roots at each 4, the depth at 256.
         if n in (3, 4, 5, 62, 63, 64, 65, 66, 254, 255, 256, 257, 258):
-            twins.append(through_a_file(pf))
+            twins.append(loaded(saved(pf)))
             twins[-1]._core.verify()
         for event in (n, n // 2):
             pf.update(event)
@@ -99,7 +94,7 @@ def test_a_symbol_held_back_is_saved_whether_it_was_new_or_not(setting: str) -> 
     for events in ([0], [0, 0], [0, 1], [0, 1, 0], [0, None], [0, None, 1]):
         pf = make_filter(setting, "MD-VPA")
         feed(pf, events)
-        twin = through_a_file(pf)
+        twin = loaded(saved(pf))
         assert twin.n_symbols == pf.n_symbols == len(set(events) - {None})
         feed(pf, [pf.n_symbols, 0])
         feed(twin, [twin.n_symbols, 0])
@@ -176,7 +171,7 @@ def assert_survives_failures(make: Any, call: Any) -> int:
     for pf in failures(make, call):
         n_failures += 1
         assert_same(pf, before)
-        assert_same(through_a_file(pf), before)
+        assert_same(loaded(saved(pf)), before)
         call(pf)
         assert_same(pf, after)
         feed(pf, LATER)

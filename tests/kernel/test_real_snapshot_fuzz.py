@@ -1,6 +1,6 @@
 """Corrupted checkpoints of filters with real counts: refused, or valid and usable.
 
-`test_snapshot_fuzz.py` has the ways to corrupt a file. These tests also change every section on its
+`corrupting.py` has the ways to corrupt a file. These tests also change every section on its
 own: bits of floats, distances of scales, numbers of records.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import random
 import struct
-import tracemalloc
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,21 +17,10 @@ import pytest
 import mdvpf
 from mdvpf.filter.saved_state import REAL_SECTIONS
 from mdvpf.model.algorithms import Algorithm
+from tests.kernel.corrupting import MEANINGS, check_corrupted, resealed
 from tests.kernel.inspecting import feed
 from tests.kernel.real_models import make_events, make_model
 from tests.kernel.sealing import Opened, loaded, saved, sealed, unsealed
-from tests.kernel.test_snapshot_fuzz import (
-    ALLOCATION,
-    FIXED,
-    MEANINGS,
-    SHARE_UNSEALED,
-    flipped,
-    limited_memory,
-    shifted,
-    truncated,
-)
-
-N_FILES = 20_000
 
 # Algorithm, extension, symbols, history, length of the stream.
 SEEDS: list[tuple[Algorithm, str, int, Any, int]] = [
@@ -109,15 +97,6 @@ def claim_labels(opened: Opened, rng: random.Random) -> None:
 WAYS = [*MEANINGS, *[change_bits] * 5, *[change_scales] * 2, *[claim_labels] * 2]
 
 
-def forged(content: bytes, rng: random.Random) -> bytes:
-    """Change the contents of a checkpoint, with valid checksums."""
-    opened = unsealed(content)
-    for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        with suppress(AttributeError, LookupError, TypeError, ValueError, OverflowError):
-            rng.choice(WAYS)(opened, rng)
-    return sealed(opened, version=rng.choice([1, 2, 2, 2]))
-
-
 def use(pf: mdvpf.ParticleFilter) -> None:
     """Call every method of a filter; its state must stay valid."""
     if pf.n_particles > 1000 or pf.n_symbols > 10**5:
@@ -141,35 +120,9 @@ def use(pf: mdvpf.ParticleFilter) -> None:
 
 
 def test_corrupted_checkpoints(torture_scale: float) -> None:
-    rng = random.Random(21)
     seeds = [make_seed(n) for n in range(len(SEEDS))]
-    n_files = int(N_FILES * torture_scale)
-    n_accepted = 0
-    most = 0.0
-    for n in range(n_files):
-        content = rng.choice(seeds)
-        is_sealed = rng.random() > SHARE_UNSEALED
-        how = forged if is_sealed else rng.choice([flipped, truncated, shifted])
-        spoilt = how(content, rng)
-        if n % 5 == 0:
-            tracemalloc.start()
-        try:
-            with limited_memory():
-                pf = loaded(spoilt)
-        except mdvpf.CheckpointError:
-            pf = None
-        if n % 5 == 0:
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            peak += 0 if pf is None else pf._core.memory()[1]
-            most = max(most, (peak - FIXED) / max(len(spoilt), 1))
-        if pf is not None:
-            assert is_sealed or spoilt.startswith(content)
-            n_accepted += 1
-            if isinstance(pf, mdvpf.ParticleFilter):
-                use(pf)
-    assert most <= ALLOCATION
-    assert 0 < n_accepted < 0.5 * n_files
+    forged = partial(resealed, ways=WAYS)
+    check_corrupted(seeds, forged, use, seed=21, torture_scale=torture_scale)
 
 
 @pytest.mark.parametrize("n", range(len(SEEDS)))

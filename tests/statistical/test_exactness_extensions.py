@@ -17,7 +17,6 @@ from mdvpf.model.algorithms import Algorithm
 from tests.enumeration import (
     Rule,
     Sequences,
-    evidence,
     flat,
     histories,
     lengths,
@@ -35,6 +34,7 @@ from tests.statistical.test_exactness_reference import (
     random_stream,
     settings,
 )
+from tests.statistical.unbiasedness import check_mean_evidence
 
 TOLERANCE = 1e-5
 
@@ -224,18 +224,7 @@ UNBIASED: dict[str, Algorithm] = {
 @pytest.mark.parametrize("algorithm", UNBIASED)
 @pytest.mark.parametrize("case", CASES)
 def test_mean_evidence_over_seeds_is_the_marginal_likelihood(case: str, algorithm: str) -> None:
-    rule, sequences = CASES[case].rule, CASES[case].sequences
-    model = mdvpf.InfiniteHMM(**asdict(rule))
-    symbols, parts = flat(sequences), lengths(sequences)
-    estimates = np.empty(N_SEEDS)
-    for seed in range(N_SEEDS):
-        pf = mdvpf.ParticleFilter(
-            model, UNBIASED[algorithm], n_particles=CASES[case].n_particles, rng=seed
-        )
-        pf.run(symbols, lengths=parts)
-        estimates[seed] = math.exp(pf.log_evidence)
-
-    exact = evidence(rule, sequences)
-    standard_error = estimates.std(ddof=1) / math.sqrt(N_SEEDS)
-    assert 0.0 < standard_error < 0.02 * exact
-    assert estimates.mean() == pytest.approx(exact, rel=0, abs=4.0 * standard_error)
+    chosen = CASES[case]
+    check_mean_evidence(
+        chosen.rule, chosen.sequences, UNBIASED[algorithm], chosen.n_particles, N_SEEDS
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 import mdvpf
-from tests.enumeration import Rule, Sequences, evidence, flat, lengths
+from tests.enumeration import Rule, Sequences
+from tests.statistical.unbiasedness import check_mean_evidence
 
 N_SEEDS = 10_000
 
@@ -65,18 +64,7 @@ ALGORITHMS = {
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("case", CASES)
 def test_mean_evidence_over_seeds_is_the_marginal_likelihood(case: str, algorithm: str) -> None:
-    rule, sequences = CASES[case].rule, CASES[case].sequences
-    model = mdvpf.InfiniteHMM(**asdict(rule))
-    symbols, parts = flat(sequences), lengths(sequences)
-    estimates = np.empty(N_SEEDS)
-    for seed in range(N_SEEDS):
-        pf = mdvpf.ParticleFilter(
-            model, ALGORITHMS[algorithm], n_particles=CASES[case].n_particles, rng=seed
-        )
-        pf.run(symbols, lengths=parts)
-        estimates[seed] = math.exp(pf.log_evidence)
-
-    exact = evidence(rule, sequences)
-    standard_error = estimates.std(ddof=1) / math.sqrt(N_SEEDS)
-    assert 0.0 < standard_error < 0.02 * exact
-    assert estimates.mean() == pytest.approx(exact, rel=0, abs=4.0 * standard_error)
+    chosen = CASES[case]
+    check_mean_evidence(
+        chosen.rule, chosen.sequences, ALGORITHMS[algorithm], chosen.n_particles, N_SEEDS
+    )

@@ -92,7 +92,6 @@ class Sender:
     port: int
     n_acknowledged: int = 0
     n_repeated: int = 0
-    n_tries: int = 0
     wrong: list[str] = field(default_factory=list)
 
     def run(self, stop: threading.Event) -> None:
@@ -114,7 +113,6 @@ class Sender:
 
     def _send(self, first: int, n: int) -> dict[str, Any] | None:
         """Send a batch; return the answer, None if it has to be sent again."""
-        self.n_tries += 1
         body = "\n".join(json.dumps(event(self.number, i)) for i in range(first, first + n))
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import mdvpf
 from mdvpf.datasets import HMM
+from tests.kernel.corrupting import accepted_forgeries
 from tests.kernel.inspecting import BREAK, Event, feed
 from tests.kernel.sealing import loaded, saved, sealed, unsealed
-from tests.kernel.test_snapshot_fuzz import accepted_forgeries
 
 V = 4
 HMMS = [

@@ -228,8 +228,9 @@ def test_a_checkpoint_made_in_python_continues(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of --symbols, --vocabulary"),
-        (["--symbols", "3", "--vocabulary", __file__], "one of --symbols, --vocabulary"),
+        (["--symbols", "3", "--column", "a"], "column='a': expected only with --format (json"),
+        ([], "one of --max-labels N (labels as they appear, up to N), --vocabulary FILE"),
+        (["--symbols", "3", "--vocabulary", __file__], "one of --max-labels N"),
         (["--symbols", "0"], "n_symbols=0"),
         (["--symbols", "3", "--unknown", "x"], "unknown='x'"),
         (["--symbols", "3", "--method", "magic"], "method='magic'"),
@@ -248,6 +249,21 @@ def test_a_wrong_command_line(arguments: list[str], message: str, run: Run) -> N
     assert (code, reports) == (2, [])
     assert message in complaint
     assert len(complaint.splitlines()) == 1
+
+
+def test_a_file_with_fields_is_not_read_as_lines_without_a_warning(
+    run: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "clicks.csv"
+    path.write_text("page,user\n1,0\n")
+    options = [str(path), "--max-labels", "9", "--method", "Markov 1"]
+    code, reports, complaint = run("", *options)
+    assert (code, [report["label"] for report in reports]) == (0, ["page,user", "1,0"])
+    assert "clicks.csv: each line is read as one symbol" in complaint
+    assert "--format csv and --column" in complaint
+    assert run("", *options, "--format", "lines")[2] == ""
+    code, reports, complaint = run("", *options, "--format", "csv", "--column", "page")
+    assert ([report["label"] for report in reports], complaint) == (["1"], "")
 
 
 def test_no_checkpoint_is_lost_by_mistake(run: Run, tmp_path: Path) -> None:

@@ -75,3 +75,14 @@ def test_what_is_refused(
     source.write_text("0\n")
     assert main(["filter", str(source), *MODEL, f"--half-life={half_life}"]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["auto", "Markov 1"])
+def test_a_method_without_a_half_life_names_the_time_span(
+    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("page,at\n0,1\n")
+    options = ["--symbols", "3", "--method", method, "--half-life", "6h"]
+    assert main(["filter", str(path), *FORMAT, *options]) == 2
+    assert "half_life='6:00:00': " in capsys.readouterr().err

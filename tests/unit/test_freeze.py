@@ -16,8 +16,8 @@ import mdvpf
 from mdvpf.datasets import HMM
 from mdvpf.filter import FrozenFilter
 from mdvpf.mixture.frozen import FrozenMixture
+from tests.kernel.corrupting import accepted_forgeries
 from tests.kernel.sealing import loaded, saved, sealed, unsealed
-from tests.kernel.test_snapshot_fuzz import accepted_forgeries
 
 V = 3
 ALGORITHMS = {

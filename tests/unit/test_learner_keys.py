@@ -60,7 +60,6 @@ SWITCHING = {"KnownHMM, switching": lambda: mdvpf.KnownHMM(HMMS, [7])}
 MAKERS = LEARNERS | FIXED | SWITCHING
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 every_fixed = pytest.mark.parametrize("make", FIXED.values(), ids=FIXED.keys())
-every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS.keys())
 Make = Callable[[], mdvpf.Predictor]
 
 Symbols = list[int | None]

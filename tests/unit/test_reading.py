@@ -512,3 +512,13 @@ def test_the_package_imports_none_of_the_extras() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     assert printed.strip() == "[]"
+
+
+def test_fields_of_a_file_without_a_known_suffix_are_an_error_that_names_the_suffixes(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "service.log", "a\nb\n")
+    message = "service.log: symbol='page', but without a known suffix the file is read as lines"
+    with pytest.raises(ValueError, match=f"{message}.*expected .csv, .tsv, .json.*or format"):
+        list(read_events(path, symbol="page", key="user"))
+    assert [event.symbol for event in read_events(path, end="b")] == ["a", "b"]

@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import json
 import re
 import runpy
 import textwrap
@@ -60,6 +61,32 @@ def test_the_code_of_the_page_on_detection_raises_the_alarm() -> None:
     exec(compile(block, page.name, "exec"), names)
     assert names["incident"].side == "repetitive"
     assert 2000 <= names["incident"].start < 2020
+
+
+def test_mdvpf_filter_writes_the_report_that_the_page_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("typer")
+    from mdvpf.cli import main
+
+    page = (DOCS / "streams.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    vocabulary, log = tmp_path / "commands.txt", tmp_path / "commands.log"
+    vocabulary.write_text("ls\nmake\ncd\n")
+    log.write_text("ls\nmake\ncd\nls\nls\n" * 8)
+    options = ["--vocabulary", str(vocabulary), "--unknown", "OTHER", "--seed", "0"]
+    assert main(["filter", str(log), *options]) == 0
+    shown, found = json.loads(text), json.loads(capsys.readouterr().out.splitlines()[39])
+    assert list(found) == list(shown)
+    for name, value in shown.items():
+        if name == "expected":
+            assert [each["symbol"] for each in found[name]] == [each["symbol"] for each in value]
+            digits = [round(each["probability"], 2) for each in found[name]]
+            assert digits == [each["probability"] for each in value]
+        elif isinstance(value, float):
+            assert round(found[name], 1 if name == "mean_states" else 2) == value
+        else:
+            assert found[name] == value
 
 
 def test_there_are_pages_with_code() -> None:

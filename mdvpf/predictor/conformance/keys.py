@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mdvpf.predictor.conformance.streams import OTHER, KeyedStream, keyed, plain
+from mdvpf.predictor.conformance.streams import OTHER, keyed, plain
 from mdvpf.predictor.conformance.trials import (
     differ,
     frozen_or_none,
@@ -30,11 +29,6 @@ def _keyless(predictor: Predictor) -> Predictor:
     for key in other._table.labels():
         other.new_sequence(key)
     return other
-
-
-def _updated_with_keys(predictor: Predictor, stream: KeyedStream) -> NDArray[np.float64]:
-    pairs = zip(stream.symbols, stream.keys, strict=True)
-    return np.array([predictor.update(symbol, key) for symbol, key in pairs], dtype=np.float64)
 
 
 def check_key_arguments(predictor: Predictor) -> None:

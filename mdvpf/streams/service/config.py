@@ -1,8 +1,8 @@
 """The configuration of the service: a TOML file, checked as a whole before anything starts.
 
 The top of the file is about the service, and each table ``[streams.NAME]`` about a stream. The
-page *Run it as a service* of the documentation lists every entry; the tables `SERVICE_ENTRIES` and
-`STREAM_ENTRIES` say what is known.
+page *Run it as a service* of the documentation explains the entries; the tables `SERVICE_ENTRIES`
+and `STREAM_ENTRIES` define them.
 """
 
 from __future__ import annotations
