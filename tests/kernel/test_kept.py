@@ -14,8 +14,13 @@ from hypothesis import HealthCheck, given, settings
 
 import mdvpf
 from mdvpf.model.algorithms import NORMALIZERS, SELECTIONS, Algorithm
+from mdvpf.reference import ReferenceFilter
 from tests.algorithms import EVERY_ALGORITHM
-from tests.kernel import test_against_reference, test_extensions_against_reference
+from tests.kernel import (
+    test_against_reference,
+    test_extensions_against_reference,
+    test_numbers_against_reference,
+)
 from tests.kernel.comparing import Keep, Pair
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
 from tests.kernel.test_against_reference import Case, switching_hmm
@@ -24,6 +29,7 @@ from tests.kernel.test_allocation_failure import (
     make_filter,
     updated,
 )
+from tests.number_families import STREAMS
 
 CHOOSING = ("VPA", "MDVPA", "OptimalResampling")
 FROM_CANDIDATES: dict[str, Algorithm] = {
@@ -118,6 +124,42 @@ def test_each_algorithm_follows_a_number_that_falls_and_rises(algorithm: str, mo
     pair.compare_prediction()
     assert sizes == kept
     assert pair.core.n_particles == 150
+
+
+@pytest.mark.parametrize("model", test_numbers_against_reference.MODELS)
+@pytest.mark.parametrize("algorithm", FROM_CANDIDATES)
+def test_families_over_numbers_follow_the_number_too(algorithm: str, model: str) -> None:
+    for family, observations in STREAMS.values():
+        both = mdvpf.InfiniteHMM(emission=family, **test_numbers_against_reference.MODELS[model])
+        pf: Any = mdvpf.ParticleFilter(both, FROM_CANDIDATES[algorithm], 7, rng=1)
+        ref = ReferenceFilter(both, FROM_CANDIDATES[algorithm], 7, rng=1, rounding=True)
+        kept = [7, 2, 2, 5, 1, 7, 7, 3, 6, 1]
+        for n, observation in zip(kept, (observations * 2)[:10], strict=True):
+            pf._keep(n)
+            ref._keep(n)
+            test_numbers_against_reference.compare(pf, ref, observation)
+            assert len(pf.weights) <= n
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("algorithm", FROM_CANDIDATES)
+def test_threads_change_no_bit(algorithm: str, model: str) -> None:
+    symbols = switching_hmm(3, 80, 5)
+    found = []
+    for n_threads in (1, 3):
+        pf = mdvpf.ParticleFilter(
+            mdvpf.InfiniteHMM(5, beta=0.3, **MODELS[model]),
+            FROM_CANDIDATES[algorithm],
+            1500,
+            rng=1,
+            n_threads=n_threads,
+        )
+        parts = np.array_split(symbols, 8)
+        for n, part in zip([1500, 3, 900, 1500, 50, 1500, 1, 1200], parts, strict=True):
+            pf._keep(n)
+            found.append(pf.run(part).log_predictive)
+        pf._core.verify()
+    np.testing.assert_array_equal(np.concatenate(found[:8]), np.concatenate(found[8:]))
 
 
 # --- MD-VPA with a pending symbol
