@@ -65,6 +65,9 @@ statistics, statistics_behind            per row: its numbers; its scale, as for
 observation                              the pending observation of MD-VPA; missing parts are NaN
 ======================================== =========================================================
 
+The values of the core have ``kept`` and ``pending_kept``, how many particles the next steps and the
+pending one keep, only if these are not K.
+
 Records are numbered from 1 in the order of ``kind``; a node follows all its children. The number of
 ``rows`` of an entry is that of the largest particle. A Mealy machine has one for the start state
 and for each state, the root of a tree of rows. Other models have one for every four rows.
