@@ -15,12 +15,11 @@ from mdvpf._kernel.buffers cimport allocated_bytes, copy_system, release_buffers
 from mdvpf._kernel.clock cimport set_clocks
 from mdvpf._kernel.compiled_parts cimport fault_text
 from mdvpf._kernel.constants cimport (
-    ALGORITHM_MDVPA, BAD_EMISSION, BAD_SNAPSHOT, BLOCK_LEAF, BLOCK_STATES, COUNT_LIMIT, MISSING,
+    ALGORITHM_MDVPA, BAD_EMISSION, BAD_SNAPSHOT, BLOCK_STATES, COUNT_LIMIT, MISSING,
     NO_MEMORY, NOT_A_NUMBER, OK, PAGE_BITS, AlgorithmKind, NormalizerKind, ResamplingKind, Status)
 from mdvpf._kernel.count_tables cimport add_counts
 from mdvpf._kernel.emission cimport make_tables
 from mdvpf._kernel.growth cimport depth_for, root_for, row_depth_for
-from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.log_tables cimport make_log_tables
 from mdvpf._kernel.memory_report cimport MemoryCounts, count_memory
@@ -39,14 +38,15 @@ from mdvpf._kernel.sections cimport (
     Snapshot, borrow_sections, dispose_snapshot, format_of, sections_of)
 from mdvpf._kernel.settling cimport SETTLE_INTERVAL, settle
 from mdvpf._kernel.shelves cimport lay_out
-from mdvpf._kernel.shown cimport Shown, shown_particle, shown_state_of_key
+from mdvpf._kernel.shown cimport (
+    Shown, shown_held, shown_particle, shown_path_length, shown_state_of_key, write_shown_path)
 from mdvpf._kernel.state_text cimport state_text
 from mdvpf._kernel.statistics cimport observation_of
 from mdvpf._kernel.step cimport set_time, start_sequence, step
 from mdvpf._kernel.step_ranked cimport Uniforms
 from mdvpf._kernel.stretches cimport FREE_STRETCHES
 from mdvpf._kernel.threads cimport watch_forks
-from mdvpf._kernel.types cimport History, Report, System
+from mdvpf._kernel.types cimport Report, System
 from mdvpf._kernel.verify_all cimport verify_all
 
 cdef enum:
@@ -139,6 +139,7 @@ cdef class ParticleSystem:
         system.select_optimal = select_optimal
         system.ess_threshold = ess_threshold
         system.budget = budget
+        system.kept = budget
         system.n_threads = n_threads
         # There are V + 1 columns, one of them for missing symbols.
         system.depth = depth_for(<uint32_t>n_symbols)
@@ -366,6 +367,19 @@ cdef class ParticleSystem:
         finally:
             self.busy = False
 
+    @property
+    def kept(self):
+        """Most survivors of the next steps, and of the pending one."""
+        cdef System* system = &self.system
+        return system.kept, system.pending_kept if system.pending else system.kept
+
+    def keep(self, int64_t n):
+        """Set the most survivors of the steps on the next symbols: 1 to K."""
+        self.check_idle()
+        if not 1 <= n <= self.system.budget or self.system.duplicating:
+            raise ValueError(f"n={n}: expected 1 to K, and no algorithm that always has K")
+        self.system.kept = n
+
     def tell_time(self, double elapsed):
         """Set the time of the next symbol, in half-lives, for forgetting by time."""
         self.check_idle()
@@ -549,29 +563,16 @@ cdef class ParticleSystem:
 
     def path_length(self):
         """Number of states that `path` writes."""
-        cdef const History* history = &self.system.history
-        cdef int64_t n = path_length(history)
-        if self.system.pending and not (history.lag and n == history.lag):
-            n += 1
-        return n
+        return shown_path_length(&self.system)
 
     def path(self, int64_t particle, int64_t[::1] out):
         """Write the latest states on the path of a particle shown, in order of time."""
-        cdef System* system = &self.system
-        cdef uint32_t* block
         cdef int64_t n = self.path_length()
         self.check_idle()
         if out.shape[0] != n or not 0 <= particle < self.n_particles:
             raise ValueError("out: expected path_length() entries; particle: expected one shown")
-        if n == 0:
-            return
-        if system.pending:
-            n -= 1
-            block = block_of(system, system.provisional.parent[particle])
-            out[n] = label_of(system, block, system.provisional.state[particle])
-            particle = system.provisional.parent[particle]
-        if n > 0:
-            write_path(&system.history, block_of(system, particle)[BLOCK_LEAF], n, &out[0])
+        if n:
+            write_shown_path(&self.system, particle, n, &out[0])
 
     def counts(self, int64_t particle, int64_t[:, ::1] transition, int64_t[:, ::1] emission):
         """Add the counts of a particle shown; row 0 of `transition` is that of the start state."""
@@ -603,14 +604,8 @@ cdef class ParticleSystem:
 
     cdef int64_t unreleased_states(self, int64_t particle) except -1:
         """How many states of a particle shown have not been released."""
-        cdef System* system = &self.system
-        cdef uint32_t* block
         self.n_labels(particle)  # checks the argument
-        if not system.pending:
-            return block_of(system, particle)[BLOCK_STATES]
-        block = block_of(system, system.provisional.parent[particle])
-        return block[BLOCK_STATES] \
-            + <int64_t>(system.provisional.state[particle] == block[BLOCK_STATES])
+        return shown_held(&self.system, particle)
 
     def n_held(self, int64_t particle):
         """Number of states of a particle shown that have not been released."""

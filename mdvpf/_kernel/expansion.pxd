@@ -109,7 +109,7 @@ cdef inline int64_t sample_scores(
     system.extent.sampled = max(system.extent.sampled, n)
     # K / n_particles candidates are needed from each sampled particle, plus about three standard
     # deviations, because collecting too few costs a second expansion.
-    rank[0] = n_sampled * system.budget // system.n_particles
+    rank[0] = n_sampled * system.kept // system.n_particles
     slack = 4
     while slack * slack < 9 * rank[0]:
         slack += 1
@@ -228,7 +228,7 @@ cdef inline double lower(const CandidateSet* candidates, double bound, double by
 
 
 cdef inline bint is_bound_worthwhile(const System* system) noexcept nogil:
-    return system.n_candidates > SAMPLE_FROM and system.n_candidates > 2 * system.budget
+    return system.n_candidates > SAMPLE_FROM and system.n_candidates > 2 * system.kept
 
 
 cdef inline void expand(System* system, int32_t symbol, int attempt) noexcept nogil:

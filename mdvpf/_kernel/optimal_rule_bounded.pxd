@@ -160,7 +160,7 @@ cdef inline bint select_optimal_bounded(
     for k in range(candidates.n):
         values[k] = items[k].value
     if not split_heavy(
-        values, candidates.n, candidates.total, system.budget, LEAST_LIGHT * candidates.total,
+        values, candidates.n, candidates.total, system.kept, LEAST_LIGHT * candidates.total,
         &thinning,
     ) or thinning.weight < candidates.bound:
         return False

@@ -5,7 +5,8 @@ provisional.
 
 from libc.stdint cimport int64_t, uint32_t
 
-from mdvpf._kernel.constants cimport BLOCK_CURRENT, BLOCK_STATES
+from mdvpf._kernel.constants cimport BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES
+from mdvpf._kernel.history cimport path_length, write_path
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.positions cimport state_of_key
@@ -65,3 +66,33 @@ cdef inline int64_t shown_state_of_key(
             and is_gone(system, block, current - 1, &system.after):
         return -1
     return shown_state(system, block, current, moved)
+
+
+cdef inline int64_t shown_held(const System* system, int64_t i) noexcept nogil:
+    """Number of states of a particle that is shown that have not been released."""
+    cdef uint32_t* block
+    if not system.pending:
+        return block_of(system, i)[BLOCK_STATES]
+    block = block_of(system, system.provisional.parent[i])
+    return block[BLOCK_STATES] + <int64_t>(system.provisional.state[i] == block[BLOCK_STATES])
+
+
+cdef inline int64_t shown_path_length(const System* system) noexcept nogil:
+    """Number of states that `write_shown_path` writes."""
+    cdef int64_t n = path_length(&system.history)
+    cdef bint is_full = system.history.lag and n == system.history.lag
+    return n + (system.pending and not is_full)
+
+
+cdef inline void write_shown_path(
+    const System* system, int64_t i, int64_t n, int64_t* out
+) noexcept nogil:
+    """Write the n > 0 latest states on the path of a particle that is shown, in order of time."""
+    cdef uint32_t* block
+    if system.pending:
+        n -= 1
+        block = block_of(system, system.provisional.parent[i])
+        out[n] = label_of(system, block, system.provisional.state[i])
+        i = system.provisional.parent[i]
+    if n > 0:
+        write_path(&system.history, block_of(system, i)[BLOCK_LEAF], n, out)

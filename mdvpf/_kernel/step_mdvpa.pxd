@@ -79,7 +79,8 @@ cdef inline Status choose_pending(
         status = expand_pending(system, EVERYTHING)
         if status != OK:
             return status
-        return choose_optimal(system, &system.candidates, chosen, uniforms)
+        return choose_optimal(
+            system, &system.candidates, system.pending_kept, chosen, uniforms)
     if system.select_optimal:
         status = expand_pending(system, EVERYTHING)
     if status == OK:
@@ -89,8 +90,8 @@ cdef inline Status choose_pending(
     if not (isfinite(tilted.best) and isfinite(tilted.least)):
         return NOT_A_NUMBER
     if system.select_optimal:
-        return choose_optimal(system, tilted, chosen, uniforms)
-    while not select_top(tilted, system.budget, keys, work, chosen):
+        return choose_optimal(system, tilted, system.pending_kept, chosen, uniforms)
+    while not select_top(tilted, system.pending_kept, keys, work, chosen):
         attempt += 1
         status = expand_pending(system, attempt)
         if status == OK:
@@ -237,6 +238,7 @@ cdef inline Status step_mdvpa(
     report.mean_states = mean_states_of(system, &system.provisional)
     system.pending = True
     system.pending_symbol = symbol
+    system.pending_kept = system.kept
     if system.numbers.n_channels:
         memcpy(observation_of(system, True), observation_of(system, False),
                system.numbers.n_channels * sizeof(double))

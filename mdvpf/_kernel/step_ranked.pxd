@@ -95,7 +95,7 @@ cdef inline Status choose_top(
     cdef uint64_t* keys = system.scratch.keys
     cdef uint64_t* work = system.scratch.key_work
     cdef int attempt = 0
-    while not select_top(candidates, system.budget, keys, work, chosen):
+    while not select_top(candidates, system.kept, keys, work, chosen):
         attempt += 1
         expand(system, symbol, attempt)
     weigh_survivors(candidates, chosen)
@@ -119,16 +119,17 @@ cdef inline void weigh_survivors(
 
 
 cdef inline Status choose_optimal(
-    const System* system, const CandidateSet* candidates, Survivors* chosen, Uniforms* uniforms
+    const System* system, const CandidateSet* candidates, int64_t kept, Survivors* chosen,
+    Uniforms* uniforms,
 ) noexcept nogil:
     """Choose survivors of a complete set of candidates by the optimal rule."""
     cdef double uniform = 0.0
-    if candidates.n > system.budget:
+    if candidates.n > kept:
         if uniforms.used >= uniforms.n:
             return TOO_FEW_UNIFORMS
         uniform = uniforms.values[uniforms.used]
     uniforms.used += select_optimal(
-        candidates, system.scratch.shares, system.budget,
+        candidates, system.scratch.shares, kept,
         system.scratch.keys, <double*>system.scratch.key_work, uniform, chosen,
     )
     return OK if normalize(chosen) else NOT_A_NUMBER
@@ -145,7 +146,7 @@ cdef inline Status choose_optimal_bounded(
             uniforms.used += 1
             return OK if normalize(chosen) else NOT_A_NUMBER
         expand(system, symbol, EVERYTHING)
-    return choose_optimal(system, &system.candidates, chosen, uniforms)
+    return choose_optimal(system, &system.candidates, system.kept, chosen, uniforms)
 
 
 cdef inline Status finish(

@@ -263,6 +263,7 @@ cdef struct System:
     bint select_optimal     # MD-VPA: survivors of a completed step by the optimal rule
     double ess_threshold    # SMC: resample if ESS < this times the budget; >= 1: always
     int64_t budget          # K
+    int64_t kept            # survivors of the next steps at most: 1 to K; below K only for a while
     int n_threads
 
     Memory memory
@@ -311,6 +312,7 @@ cdef struct System:
 
     bint pending            # MD-VPA: a symbol was absorbed but its step is not completed
     int32_t pending_symbol
+    int64_t pending_kept    # the number kept when the pending symbol was absorbed
     double margin           # MD-VPA: log scores this far below the K best are collected
 
     # The arrays of the rest are in `pending_step` and `work`: see `find_arrays`.

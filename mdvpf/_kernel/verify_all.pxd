@@ -39,3 +39,7 @@ cdef inline void verify_all(System* system) except *:
     weights = [(<double*>system.stored.weight.data)[k] for k in range(system.n_particles)]
     check(abs(sum(weights) - 1.0) < 1e-9, "weights do not sum to one")
     check(1 <= system.n_particles <= system.budget, "too many particles")
+    check(1 <= system.kept <= system.budget, "the number kept is out of range")
+    if system.pending:
+        check(1 <= system.pending_kept <= system.budget, "the number kept is out of range")
+        check(1 <= system.provisional.n <= system.pending_kept, "too many provisional particles")

@@ -31,7 +31,7 @@ from mdvpf.filter.saved_state import (
 )
 from mdvpf.filter.uniforms import NO_UNIFORMS, draw_one, drawn_uniforms, put_back_one
 from mdvpf.model import InfiniteHMM, NumberFamily, read_observation
-from mdvpf.model.algorithms import ALGORITHMS, MDVPA, OWN_RULE_PAGE, Algorithm
+from mdvpf.model.algorithms import ALGORITHMS, DUPLICATING, MDVPA, OWN_RULE_PAGE, Algorithm
 from mdvpf.model.number_families import compiled_parts
 from mdvpf.predictor import (
     MISSING,
@@ -280,6 +280,22 @@ class ParticleFilter(Inside):
     def _end(self, number: int = NO_KEY) -> None:
         with drawn_uniforms(self.rng, self._draws) as (uniforms, progress):
             progress[1] = self._core.new_sequence(uniforms, number)
+
+    @property
+    def _kept(self) -> int:
+        """The largest number of particles after the next steps: see `_keep`."""
+        return self._core.kept[0]
+
+    def _keep(self, n: int) -> None:
+        """Let the steps on the next symbols keep at most n particles, 1 to `n_particles`.
+
+        SMC and ParticleLearning always have `n_particles`. If MD-VPA has a pending symbol, its step
+        keeps as many as it would have without the call. In formulas K stays `n_particles`.
+        """
+        n = validate.integer("n", n, low=1, high=self.n_particles)
+        if isinstance(self.algorithm, DUPLICATING):
+            raise TypeError(f"algorithm={self.algorithm!r}: expected one that may have fewer")
+        self._core.keep(n)
 
     def copy(self) -> Self:
         """Return an independent copy, including the state of the generator.

@@ -67,11 +67,14 @@ observation                              the pending observation of MD-VPA; miss
 
 With an `OpenVocabulary` in a product there are two more. A row has a count for each symbol seen.
 
-======================================== =========================================================
+======================================== ==================================================
 channel_symbols                          per open channel: number of symbols seen
 channel_seen                             per symbol of each open channel: how often it was seen;
                                          neither counts the pending observation of MD-VPA
 ======================================== =========================================================
+=======
+The values of the core have ``kept`` and ``pending_kept``, how many particles the next steps and the
+pending one keep, only if these are not K.
 
 Records are numbered from 1 in the order of ``kind``; a node follows all its children. The number of
 ``rows`` of an entry is that of the largest particle. A Mealy machine has one for the start state
@@ -222,6 +225,12 @@ def core_state(core: ParticleSystem, model: InfiniteHMM) -> State:
     return State(values, arrays, version=version)
 
 
+def kept_values(core: ParticleSystem, n_particles: int) -> dict[str, int]:
+    """Return the numbers that the next steps and the pending one keep, if they are not K."""
+    kept = zip(("kept", "pending_kept"), core.kept, strict=True)
+    return {name: number for name, number in kept if number != n_particles}
+
+
 def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> ParticleSystem:
     """Return a core configured like `fresh` in the given state, or raise if it is invalid."""
     values = state.values["core"]
@@ -235,7 +244,14 @@ def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> Pa
         if values["pending_symbol"] is not None:
             most = validate.LARGEST_INT if model.is_open else fresh.n_symbols - 1
             pending = validate.integer("pending_symbol", values["pending_symbol"], low=0, high=most)
-    return fresh.restored(
+    most = fresh.kept[0]  # of a new core: K
+    kept, pending_kept = (
+        validate.integer(name, values.get(name, most), low=1, high=most)
+        for name in ("kept", "pending_kept")
+    )
+    if pending_kept != most:
+        fresh.keep(pending_kept)  # for the step on the pending symbol
+    restored = fresh.restored(
         validate.integer("n_steps", values["n_steps"], low=0, high=_LARGEST_STEP),
         validate.real("log_evidence", values["log_evidence"], low=-_LARGEST, high=_LARGEST),
         validate.real("margin", values["margin"], low=0.0, high=_LARGEST),
@@ -245,6 +261,9 @@ def restored_core(fresh: ParticleSystem, state: State, model: InfiniteHMM) -> Pa
             for name, kind in _sections(model, has_keys="keys" in values).items()
         ),
     )
+    if kept != pending_kept:
+        restored.keep(kept)
+    return restored
 
 
 def _content(array: NDArray[Any], kind: type) -> bytes:
@@ -411,7 +430,7 @@ def filter_state(
         "algorithm": how,
         "options": options,
         "rng": rng_state.to_values(rng),
-        "core": state.values,
+        "core": state.values | kept_values(core, options["n_particles"]),
     }
     return State(values, state.arrays, version=state.version)
 

@@ -51,7 +51,7 @@ class _Filter(NamedTuple):
     Attributes
     ----------
     n_particles : int
-        Its particles in the default budget.
+        Its largest number of particles in the default budget.
     concentration : float
         Total prior count of all symbols in a state; beta is this divided by their number.
     """
@@ -64,12 +64,12 @@ class _Filter(NamedTuple):
 
 
 _FILTERS = (
-    _Filter(OptimalResampling(), 20, 1.0, {"half_life": 100.0}),
-    _Filter(MDVPA(), 100, 2.5, {}),
-    _Filter(OptimalResampling(), 20, 1.0, {"forget": 4.0}),
+    _Filter(OptimalResampling(), 80, 1.0, {"half_life": 100.0}),
+    _Filter(MDVPA(), 200, 2.5, {}),
+    _Filter(OptimalResampling(), 80, 1.0, {"forget": 4.0}),
     _Filter(
         OptimalResampling(),
-        20,
+        80,
         1.0,
         {"forget": 4.0, "machine": "mealy", "oracle": "rows"},
         has_pairs=True,
@@ -128,7 +128,8 @@ def auto(
     - `Recall`, which keeps a copy of a predictor for each regime: one of a tree mixed with a
       `SoftHMM`, one of a tree of depth 2;
     - filters: OptimalResampling with a half-life of 100 symbols, MD-VPA, OptimalResampling with
-      ``forget=4`` as a Moore and as a Mealy machine.
+      ``forget=4`` as a Moore and as a Mealy machine. They have all their particles at first;
+      those with little influence soon keep one in eight (`GeometricMixture.adapt_particles`).
 
     Larger alphabets have fewer members: from 201 symbols on, no `Recall` and no Mealy machines;
     from 5,001 on, no `SoftHMM`. Open alphabets have neither `Recall` nor `SoftHMM`.
@@ -198,7 +199,7 @@ def auto(
     if baselines:
         members += _recalls(n_symbols, budget, max_bytes, generator)
     members += _filters(n_symbols, budget, n_particles, max_states, generator)
-    mixture = GeometricMixture(members, n_threads=n_threads)
+    mixture = GeometricMixture(members, n_threads=n_threads, adapt_particles=True)
     mixture.max_keys = _max_keys(members, _BUDGETS[budget], max_bytes)
     mixture.recipe = {
         "name": "auto",

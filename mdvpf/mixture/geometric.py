@@ -23,7 +23,8 @@ from mdvpf.checkpoint import State, read_array, register, require
 from mdvpf.filter import ParticleFilter
 from mdvpf.mixture._mixing import Mixer
 from mdvpf.mixture.base import MixtureBase, memory_of_all
-from mdvpf.mixture.members import Members, frozen_members, read_members
+from mdvpf.mixture.influence import adapt, cuts, influences, is_time
+from mdvpf.mixture.members import Members, frozen_members, mean_of_filters, read_members
 from mdvpf.mixture.weights import Rate, rate_at, read_rate, weighted_fields
 from mdvpf.predictor import (
     N_FIELDS,
@@ -84,10 +85,14 @@ class GeometricMixture(MixtureBase):
         Ridges of the heads with Newton steps.
     n_threads : int, default 1
         Threads that run the members. Results do not depend on it.
+    adapt_particles : bool, default False
+        Whether filters of the kinds MDVPA, VPA and OptimalResampling have all their particles only
+        at the start and while they have influence: after every 256 symbols the weights and powers
+        decide how many of its `n_particles` each filter keeps. See `mdvpf.mixture.influence`.
 
     Attributes
     ----------
-    shares, rates, ridges, n_threads
+    shares, rates, ridges, n_threads, adapt_particles
         As passed.
     recipe : dict or None
         Which function made the mixture (`auto`), and its arguments; else None.
@@ -106,6 +111,7 @@ class GeometricMixture(MixtureBase):
     rates: ReadOnly[tuple[float, ...]] = ReadOnly()
     ridges: ReadOnly[tuple[float, ...]] = ReadOnly()
     n_threads: ReadOnly[int] = ReadOnly()
+    adapt_particles: ReadOnly[bool] = ReadOnly()
 
     def __init__(
         self,
@@ -115,6 +121,7 @@ class GeometricMixture(MixtureBase):
         rates: Sequence[float] = RATES,
         ridges: Sequence[float] = RIDGES,
         n_threads: int = 1,
+        adapt_particles: bool = False,
     ) -> None:
         found = read_members(members)
         found[0]._check_symbols("members")
@@ -130,6 +137,7 @@ class GeometricMixture(MixtureBase):
             for i, ridge in enumerate(ridges)
         )
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
+        self.adapt_particles = validate.flag("adapt_particles", adapt_particles)
         self._members = Members.first(found, None)
         if any(None in member._table for member in found):
             self._table.use(None)
@@ -349,6 +357,8 @@ class GeometricMixture(MixtureBase):
             "time": self._members.time,
             "n_seen": self._mixer.n_seen,
         }
+        if self.adapt_particles:
+            values["adapt_particles"] = True
         parts = {f"member {i}": member for i, member in enumerate(self.members)}
         return State(values, dict(self._mixer.export()), parts)
 
@@ -362,7 +372,9 @@ class GeometricMixture(MixtureBase):
         require(all(isinstance(each, Predictor) for each in members), "a member is not a predictor")
         self = object.__new__(cls)
         names = ("shares", "rates", "ridges", "n_threads")
-        GeometricMixture.__init__(self, members, **{name: values[name] for name in names})
+        adapts = values.get("adapt_particles", False)
+        options = {name: values[name] for name in names} | {"adapt_particles": adapts}
+        GeometricMixture.__init__(self, members, **options)
         self._members = Members([members], None, [], time)
         self._learns = not validate.flag("frozen", values["frozen"])
         expected = self._mixer.export()
@@ -410,6 +422,13 @@ class GeometricMixture(MixtureBase):
                 self._advance(stream[part], found[part], out[0, part])
         reports[:] = found[:, :N_FIELDS]
 
+    def _influences(self) -> NDArray[np.float64]:
+        """Return the influence of each member: see `influence.py`."""
+        learnt = self._mixer.export()
+        linear = self._by_member(learnt["linear"])
+        powers = self._by_member(np.abs(learnt["powers"][:, 1:]))
+        return influences(linear, powers, learnt["heads"])
+
     def _advance(
         self,
         stream: Stream,
@@ -417,6 +436,18 @@ class GeometricMixture(MixtureBase):
         mixed: NDArray[np.float64] | None = None,
     ) -> None:
         """Let the members absorb a chunk, and combine their distributions."""
+        if not self.adapt_particles:
+            self._advance_part(stream, reports, mixed)
+            return
+        for part in cuts(self._members.time, len(stream)):
+            self._advance_part(stream[part], reports[part], None if mixed is None else mixed[part])
+            if is_time(self._members.time):
+                adapt(self.members, self._influences())
+
+    def _advance_part(
+        self, stream: Stream, reports: NDArray[np.float64], mixed: NDArray[np.float64] | None
+    ) -> None:
+        """`_advance` for symbols during which no filter gets another number of particles."""
         n, members, sizes = len(stream), self.members, self._sizes
         widths = self._widths(stream)
         columns = np.empty((sum(sizes), n, int(widths[-1])))
@@ -446,7 +477,7 @@ class GeometricMixture(MixtureBase):
         reports[:, 2:N_FIELDS] = weighted_fields(by_member[:, np.newaxis], found)
         if self._states_are_known:
             after = np.vstack([by_member[1:], self.weights])
-            reports[:, 2] = self._mean_of_filters(after, found[:, 0, :, 2])
+            reports[:, 2] = mean_of_filters(members, after, found[:, 0, :, 2])
         reports[:, N_FIELDS : N_FIELDS + len(members)] = by_member
         reports[:, N_FIELDS + len(members) :] = found[:, 0, :, 0]
 
@@ -456,17 +487,6 @@ class GeometricMixture(MixtureBase):
         members = self.members
         is_flat = not any(isinstance(member, MixtureBase) for member in members)
         return is_flat and any(isinstance(member, ParticleFilter) for member in members)
-
-    def _mean_of_filters(
-        self, weights: NDArray[np.float64], states: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the weighted mean number of states of the filters, for each row."""
-        total, mass = np.zeros(len(weights)), np.zeros(len(weights))
-        for i, member in enumerate(self.members):
-            if isinstance(member, ParticleFilter):
-                total += weights[:, i] * states[:, i]
-                mass += weights[:, i]
-        return np.asarray(total / mass)
 
     def _widths(self, stream: Stream) -> NDArray[np.int64]:
         """Return the size of the distribution before each symbol."""

@@ -107,6 +107,18 @@ def _columns(member: Predictor) -> list[tuple[int, int, tuple[str, ...]]] | None
     return [(channel.kind, channel.n_symbols, supports) for channel in channels_of(family)]
 
 
+def mean_of_filters(
+    members: Sequence[Predictor], weights: NDArray[np.float64], states: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the weighted mean number of states of the filters, for each row."""
+    total, mass = np.zeros(len(weights)), np.zeros(len(weights))
+    for i, member in enumerate(members):
+        if isinstance(member, ParticleFilter):
+            total += weights[:, i] * states[:, i]
+            mass += weights[:, i]
+    return np.asarray(total / mass)
+
+
 class Combined(Predictor):
     """A predictor with members: it has their alphabet, and takes keys if all members do."""
 

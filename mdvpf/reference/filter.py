@@ -36,11 +36,12 @@ from mdvpf.reference.steps import (
 
 
 class Pending(NamedTuple):
-    """A symbol whose step waits for the look-ahead, and the set shown until then."""
+    """A symbol whose step waits for the look-ahead, the set shown, and how many it keeps."""
 
     symbol: Symbol
     key: Key
     provisional: list[Particle]
+    kept: int
 
 
 class ReferenceFilter:
@@ -135,6 +136,7 @@ class ReferenceFilter:
         self.log_evidence = 0.0
         self.n_steps = 0
         self._rng = validate.generator("rng", rng)
+        self._kept = self.n_particles  # at most, after each of the next steps
         self._committed = self._empty_particles()
         self._clock = model.clock
         self._pending: Pending | None = None
@@ -238,7 +240,7 @@ class ReferenceFilter:
     def new_sequence(self, key: Key = None) -> None:
         """End the sequence of a key; counts, weights and the number of steps are kept."""
         if type(self.algorithm) is MDVPA and self._pending is not None:
-            self._commit(self._completed(self.algorithm, self._pending.symbol, lookahead=None))
+            self._commit(self._completed(self.algorithm, self._pending, lookahead=None))
         self._committed = [ended(particle, key) for particle in self._committed]
         self._keys.pop(key, None)
 
@@ -256,6 +258,10 @@ class ReferenceFilter:
             return particles
         return [at_clock(particle, self._clock.elapsed) for particle in particles]
 
+    def _keep(self, n: int) -> None:
+        """Let the steps on the next symbols keep at most n particles."""
+        self._kept = validate.integer("n", n, low=1, high=self.n_particles)
+
     def _commit(self, particles: list[Particle]) -> None:
         self._committed = self._at_clock(particles)
         self._pending = None
@@ -263,7 +269,7 @@ class ReferenceFilter:
 
     def _advance(self, symbol: Symbol, key: Key) -> Advance:
         algorithm = self.algorithm
-        model, k = self.model, self.n_particles
+        model, k = self.model, self._kept
         particles = [standing(particle, key) for particle in self._committed]
         if type(algorithm) is VPA:
             return vpa_step(model, particles, symbol, k, carry_weights=algorithm.carry_weights)
@@ -283,29 +289,30 @@ class ReferenceFilter:
         """
         if self._pending is not None:
             lookahead = symbol if key == self._pending.key else None
-            self._commit(self._completed(algorithm, self._pending.symbol, lookahead=lookahead))
+            self._commit(self._completed(algorithm, self._pending, lookahead=lookahead))
         self._committed = [standing(particle, key) for particle in self._committed]
         provisional = vpa_step(
             self.model,
             self._committed,
             symbol,
-            self.n_particles,
+            self._kept,
             carry_weights=algorithm.carry_weights,
         )
-        self._pending = Pending(symbol, key, provisional.particles)
+        self._pending = Pending(symbol, key, provisional.particles, self._kept)
         return provisional
 
-    def _completed(self, algorithm: MDVPA, symbol: Symbol, lookahead: Symbol) -> list[Particle]:
+    def _completed(self, algorithm: MDVPA, pending: Pending, lookahead: Symbol) -> list[Particle]:
         discount = 0.0
         if lookahead is not None:
             discount = float(algorithm.discounts([self.n_steps + 1])[0])
         return mdvpa_step(
             self.model,
             self._committed,
-            symbol,
+            pending.symbol,
             lookahead,
             self.n_particles,
             algorithm,
             discount,
             self._rng.random,
+            n_kept=pending.kept,
         )

@@ -119,11 +119,15 @@ def mdvpa_step(
     algorithm: MDVPA,
     discount: float,
     uniform: Callable[[], float],
+    *,
+    n_kept: int | None = None,
 ) -> list[Particle]:
     """Complete a step of MD-VPA: select by the symbol and the discounted look-ahead.
 
-    Without a look-ahead the discount is not used.
+    Without a look-ahead the discount is not used. `n_kept` is the number of survivors if it is not
+    `n_particles`, which is the K of the normalizer.
     """
+    n_kept = n_particles if n_kept is None else n_kept
     candidates = expand(model, particles, symbol, carry_weights=algorithm.carry_weights)
     log_scores = [candidate.log_score for candidate in candidates]
     if lookahead is not None:
@@ -133,9 +137,9 @@ def mdvpa_step(
             score + discount * term for score, term in zip(log_scores, terms, strict=True)
         ]
     if algorithm.selection == "optimal":
-        survivors = select_optimal(log_scores, n_particles, uniform)
+        survivors = select_optimal(log_scores, n_kept, uniform)
     else:
-        survivors = select_top(log_scores, n_particles)
+        survivors = select_top(log_scores, n_kept)
     return offspring(particles, symbol, candidates, survivors)
 
 

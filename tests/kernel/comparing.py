@@ -33,6 +33,13 @@ Edge = tuple[str, str]  # where a last bit decides, and the algorithm
 
 
 @dataclass(frozen=True)
+class Keep:
+    """An event: from the next symbol on, at most n particles are kept."""
+
+    n: int
+
+
+@dataclass(frozen=True)
 class Tolerance:
     """How far core and reference may be apart."""
 
@@ -82,13 +89,22 @@ class Pair:
             model, algorithm, n_particles, rng=self.generators[1], rounding=rounding
         )
         self.pending: list[Use] = []  # the symbol that MD-VPA holds back, if there is one
+        self.pending_kept = n_particles  # how many survive its step
         self.keyed = KeyedFilter(self.core)
 
+    def keep(self, n: int) -> None:
+        """Let both keep at most n particles from the next symbol on."""
+        self.core._keep(n)
+        self.slow._keep(n)
+
     def follow(
-        self, events: Iterable[Event | Use | End], *, predictions: int = 3, tables: int = 1
+        self, events: Iterable[Event | Use | End | Keep], *, predictions: int = 3, tables: int = 1
     ) -> Edge | None:
         """Feed events until the two diverge; compare predictions and tables at intervals."""
         for number, event in enumerate(events):
+            if isinstance(event, Keep):
+                self.keep(event.n)
+                continue
             if isinstance(event, str):
                 edge = self.new_sequence()
             elif isinstance(event, End):
@@ -263,7 +279,7 @@ class Pair:
         self, symbol: Symbol, key: Any, *, ends: bool
     ) -> list[Callable[[Shown], str | None]]:
         """Return functions that find the edges at which the coming step may diverge."""
-        model, k = self.core.model, self.core.n_particles
+        model, k = self.core.model, self.core._kept
         slack, near = self.tolerance.slack, self.tolerance.near
         committed = self.slow.committed
         before = [standing(particle, key) for particle in committed]
@@ -302,6 +318,7 @@ class Pair:
         if not isinstance(algorithm, mdvpf.MDVPA):  # one that has nothing to explain yet
             return []
         waiting, self.pending = self.pending, [] if ends else [Use(symbol, key)]
+        waiting_kept, self.pending_kept = self.pending_kept, k
         n = self.slow.n_steps + 1
 
         def completed(_: Shown) -> str | None:
@@ -313,10 +330,11 @@ class Pair:
                 committed,
                 waiting[0].symbol,
                 lookahead,
-                k,
+                self.core.n_particles,
                 algorithm,
                 n,
                 uniforms,
+                n_kept=waiting_kept,
                 slack=slack,
                 near=near,
             )

@@ -83,6 +83,7 @@ def edge_of_completion(
     step: int,
     uniforms: np.random.Generator,
     *,
+    n_kept: int,
     slack: float = 0.0,
     near: float = NEAR,
 ) -> str | None:
@@ -102,11 +103,11 @@ def edge_of_completion(
         # The mean over particles rounds once a particle.
         slack += discount * EPSILON * (len(particles) + 8.0 * max(map(abs, terms)) + 8.0)
     if algorithm.selection == "optimal":
-        return edge_of_optimal(scores, n_particles, uniforms.random, near)
-    kept = {survivor.candidate for survivor in reference.select_top(scores, n_particles)}
+        return edge_of_optimal(scores, n_kept, uniforms.random, near)
+    kept = {survivor.candidate for survivor in reference.select_top(scores, n_kept)}
     ranges = list(grid_range(scores, slack))
     keys = [low if i in kept else high for i, (low, high) in enumerate(ranges)]
-    return "grid" if first_by_key(keys, n_particles) != kept else None
+    return "grid" if first_by_key(keys, n_kept) != kept else None
 
 
 def edge_of_optimal(

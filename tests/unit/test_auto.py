@@ -66,7 +66,7 @@ def test_keys_that_are_interleaved_do_not_disturb_each_other_much() -> None:
 def test_budgets_are_what_they_say(budget: str) -> None:
     predictor = mdvpf.auto(4, budget=budget, rng=0)
     particles = sum(pf.n_particles for pf in filters_of(predictor))
-    expected = {"fast": (1, 8), "default": (4, 160), "best": (4, 640)}[budget]
+    expected = {"fast": (1, 32), "default": (4, 440), "best": (4, 1760)}[budget]
     assert (len(filters_of(predictor)), particles) == expected
     assert predictor.recipe is not None
     assert predictor.recipe["budget"] == budget
