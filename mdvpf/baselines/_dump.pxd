@@ -2,17 +2,18 @@
 """Conversion of trees to arrays and back, for checkpoints."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, Status
 from mdvpf._kernel.types cimport Memory
 from mdvpf.baselines._alphabet cimport MOST_SYMBOLS, Alphabet, reserve_symbol
-from mdvpf.baselines._checks cimport node_order
 from mdvpf.baselines._past cimport START
 from mdvpf.baselines._rules cimport Rule
 from mdvpf.baselines._storage cimport add_entry, add_node, reserve
 from mdvpf.baselines._tables cimport (
-    ABSENT, Tree, entry_at, find_entry, find_node, node_at, values_of_entry, values_of_node,
+    ABSENT, Tree, entry_at, find_entry, find_node, link_at, node_at, values_of_entry,
+    values_of_node,
 )
 
 cdef extern from *:
@@ -20,6 +21,49 @@ cdef extern from *:
     #define MDVPF_TREE_MOST_SEEN 9007199254740992
     """
     const int64_t MOST_SEEN "MDVPF_TREE_MOST_SEEN"  # counts up to this are exact as doubles
+
+
+# An entry while the entries of a node are sorted.
+cdef struct Listed:
+    int32_t symbol
+    uint32_t entry
+
+
+cdef inline int by_symbol(const void* a, const void* b) noexcept nogil:
+    """Compare two `Listed`; the entries of a node have different symbols."""
+    return 1 if (<const Listed*>a).symbol > (<const Listed*>b).symbol else -1
+
+
+cdef inline void number_nodes(const Tree* tree, uint32_t* order, uint32_t* number) noexcept nogil:
+    """Number the nodes, parents first: in order of appearance, or the latest used first."""
+    cdef uint32_t node = 0
+    cdef uint32_t i
+    for i in range(<uint32_t>tree.n_nodes):
+        order[i] = node
+        number[node] = i
+        node = link_at(tree, node).older if tree.max_nodes else node + 1
+
+
+cdef inline void list_entries(
+    const Tree* tree, const uint32_t* order, Listed* listed
+) noexcept nogil:
+    """List the entries in order of appearance; with a limit by node, and by symbol in a node."""
+    cdef int64_t n = 0
+    cdef int64_t first, i
+    cdef uint32_t entry
+    if not tree.max_nodes:
+        for i in range(tree.n_entries):
+            listed[i].entry = <uint32_t>i
+        return
+    for i in range(tree.n_nodes):
+        first = n
+        entry = node_at(tree, order[i]).first
+        while entry != ABSENT:
+            listed[n].symbol = entry_at(tree, entry).symbol
+            listed[n].entry = entry
+            n += 1
+            entry = entry_at(tree, entry).next
+        qsort(listed + first, n - first, sizeof(Listed), by_symbol)
 
 
 cdef inline int dump_tree(
@@ -30,34 +74,39 @@ cdef inline int dump_tree(
     cdef int64_t n_nodes = tree.n_nodes
     cdef int64_t n_entries = tree.n_entries
     cdef uint32_t node, entry
-    cdef int64_t i, j
+    cdef int64_t i
     if parents.shape[0] != n_nodes - 1 or edges.shape[0] != n_nodes - 1 \
             or node_values.shape[0] != n_nodes or node_values.shape[1] != tree.node_width \
             or owners.shape[0] != n_entries or symbols.shape[0] != n_entries \
             or entry_values.shape[0] != n_entries or entry_values.shape[1] != tree.entry_width:
         raise ValueError("expected arrays of n_nodes - 1, n_nodes and n_entries")
-    order = node_order(tree)
-    number = {node: i for i, node in enumerate(order)} if tree.max_nodes else order
-    for i in range(n_nodes):
-        node = order[i]
-        if i:
-            parents[i - 1] = number[node_at(tree, node).parent]
-            edges[i - 1] = node_at(tree, node).edge
-        for j in range(tree.node_width):
-            node_values[i, j] = values_of_node(tree, node)[j]
-    if tree.max_nodes:
-        found = sorted([
-            (number[entry_at(tree, entry).node], entry_at(tree, entry).symbol, entry)
-            for entry in range(<uint32_t>tree.top_entry) if entry_at(tree, entry).node != ABSENT
-        ])
-    else:
-        found = None
-    for i in range(n_entries):
-        entry = <uint32_t>i if found is None else found[i][2]
-        owners[i] = number[entry_at(tree, entry).node]
-        symbols[i] = entry_at(tree, entry).symbol
-        for j in range(tree.entry_width):
-            entry_values[i, j] = values_of_entry(tree, entry)[j]
+    # Not Python objects: hundreds of thousands of them would scatter over the heap of a process
+    # that saves a checkpoint every few minutes, for months.
+    cdef uint32_t* order = <uint32_t*>malloc(n_nodes * sizeof(uint32_t))
+    cdef uint32_t* number = <uint32_t*>malloc(<size_t>tree.top_node * sizeof(uint32_t))
+    cdef Listed* listed = <Listed*>malloc((n_entries + 1) * sizeof(Listed))
+    try:
+        if order == NULL or number == NULL or listed == NULL:
+            raise MemoryError
+        number_nodes(tree, order, number)
+        list_entries(tree, order, listed)
+        for i in range(n_nodes):
+            node = order[i]
+            if i:
+                parents[i - 1] = number[node_at(tree, node).parent]
+                edges[i - 1] = node_at(tree, node).edge
+            memcpy(&node_values[i, 0], values_of_node(tree, node),
+                   tree.node_width * sizeof(double))
+        for i in range(n_entries):
+            entry = listed[i].entry
+            owners[i] = number[entry_at(tree, entry).node]
+            symbols[i] = entry_at(tree, entry).symbol
+            memcpy(&entry_values[i, 0], values_of_entry(tree, entry),
+                   tree.entry_width * sizeof(double))
+    finally:
+        free(order)
+        free(number)
+        free(listed)
     return 0
 
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdvpf
+from mdvpf.baselines.context_predictor import Dump
 from mdvpf.datasets import HMM
 from tests.kernel.corrupting import accepted_forgeries
 from tests.kernel.inspecting import BREAK, Event, feed
@@ -190,3 +191,29 @@ def test_a_section_too_many_is_refused() -> None:
         opened.arrays["extra"] = np.zeros(2)
         with pytest.raises(mdvpf.CheckpointError, match="'extra'"):
             loaded(sealed(opened))
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_nodes": 2000, "max_entries": 4000}])
+def test_a_dump_makes_no_object_for_each_context(limit: dict[str, int]) -> None:
+    """Such objects scatter over the heap, which then grows with every checkpoint."""
+    tree = mdvpf.PitmanYorMixture(50, [3], [0.5], [0.3], **limit)
+    tree.run(np.random.default_rng(0).integers(50, size=5000))
+    empty = Dump(
+        np.empty(tree._tree.n_nodes - 1, dtype=np.uint32),
+        np.empty(tree._tree.n_nodes - 1, dtype=np.int32),
+        np.empty((tree._tree.n_nodes, 2)),
+        np.empty(tree._tree.n_entries, dtype=np.uint32),
+        np.empty(tree._tree.n_entries, dtype=np.int32),
+        np.empty((tree._tree.n_entries, 2)),
+    )
+    tracemalloc.start()
+    try:
+        tree._tree.dump(*empty)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert tree._tree.n_nodes > 1000
+    assert peak < 5 * tree._tree.n_nodes  # no object has five bytes
+    keys = empty.owners.astype(np.int64) * 50 + empty.symbols
+    assert len(np.unique(keys)) == tree._tree.n_entries
+    assert not limit or np.all(np.diff(keys) > 0)
