@@ -115,8 +115,9 @@ def test_a_stream_is_fed_the_alarm_appears_and_feedback_is_given(
             browser,
             lambda _: len(browser.find_elements(By.CSS_SELECTOR, "#incidents > li")) > known,
         )
-        first = browser.find_element(By.CSS_SELECTOR, "#incidents > li")
-        assert "5 came" in first.text
+        # The list is drawn anew with every event, so an element that was found may be gone.
+        newest = "return document.querySelector('#incidents > li').textContent"
+        wait(browser, lambda _: "5 came" in browser.execute_script(newest))
         wait(browser, lambda _: "incident" in _hidden_text(browser, "stream"))
         wait(browser, lambda _: "New incident" in _hidden_text(browser, "news"))
         _give_feedback_by_keyboard(browser, client)
