@@ -154,7 +154,7 @@ class Judging(checkpoint.Saveable):
         if self._watch is None or self._background is not None:
             return False
         family = self.predictor._family
-        # A family of the user defines a density and nothing else.
+        # The entropy of a family of the user would be an integral at every step.
         is_built_in = family is not None and not compiled_parts(family)
         return is_built_in and hasattr(self.predictor, "predictive")
 
