@@ -89,7 +89,8 @@ class _Budget(NamedTuple):
     n_seeds : int
         Seeds of each `SoftHMM`.
     n_recall_seeds : int
-        Seeds of the `SoftHMM` in `Recall`; if there are several, it is mixed with a tree.
+        Seeds of the `SoftHMM` in the first `Recall`; 0 if there is only the `Recall` of shallow
+        trees.
     """
 
     n_filters: int
@@ -99,7 +100,7 @@ class _Budget(NamedTuple):
 
 
 _BUDGETS = {
-    "fast": _Budget(1, 0.4, 1, 1),
+    "fast": _Budget(1, 0.4, 1, 0),
     "default": _Budget(4, 1.0, 8, 4),
     "best": _Budget(4, 4.0, 16, 4),
 }
@@ -145,11 +146,11 @@ def auto(
     n_particles : int, optional
         Largest total number of particles of all filters; by default it depends on the budget.
     budget : {"fast", "default", "best"}, default "default"
-        Time for a symbol: "fast" has one small filter and one seed of each `SoftHMM`; "best" has
-        four times the particles and twice the seeds.
+        Time for a symbol: "fast" has one small filter, one seed of each `SoftHMM` and only the
+        `Recall` of trees; "best" has four times the particles and twice the seeds.
     max_bytes : int, default 200,000,000
         Approximate limit of the memory, at least 10 million. It also sets `max_keys`: 645 with the
-        defaults, 2,145 with the budget "fast". You can set `max_keys` of the predictor to another
+        defaults, 5,681 with the budget "fast". You can set `max_keys` of the predictor to another
         number, or to None for no limit.
     version : {2, 1}, default 2
         1 is the mixture of version 0.1, for comparison: 84 filters, chains and context trees. It
@@ -217,8 +218,9 @@ def _max_keys(members: Sequence[Predictor], budget: _Budget, max_bytes: int) -> 
     """Return the number of keys that fit into their share of `max_bytes`."""
     n_seeds = sum(each.n_seeds for each in members if isinstance(each, SoftHMM))
     bytes_of_key = _BYTES_OF_KEY + _BYTES_OF_KEY_IN_SEED * n_seeds
-    if any(isinstance(each, Recall) for each in members):
-        bytes_of_key += 2 * _BYTES_OF_KEY_IN_RECALL
+    n_recalls = sum(isinstance(each, Recall) for each in members)
+    bytes_of_key += _BYTES_OF_KEY_IN_RECALL * n_recalls
+    if n_recalls:
         bytes_of_key += _BYTES_OF_KEY_IN_RECALL_SEED * budget.n_recall_seeds
     return int(_KEYS_PART * max_bytes) // bytes_of_key
 
@@ -279,14 +281,16 @@ def _recalls(n_symbols: int | None, budget: str, max_bytes: int, generator: Any)
     if n_symbols is None or n_symbols > _LARGE_ALPHABET:
         return []
     n_seeds = _BUDGETS[budget].n_recall_seeds
-    seed = int(generator.integers(2**63))
-    template: Predictor = SoftHMM(n_symbols, n_states=20, lag=4, rng=seed, n_seeds=n_seeds)
-    if n_seeds > 1:
+    templates: list[Predictor] = []
+    if n_seeds:
         n_bytes = _RECALL_PART * max_bytes / _N_COPIES
         tree = _tree(n_symbols, range(6), (0.5, 0.8), (0.3, 2.0), n_bytes)
-        template = GeometricMixture([tree, template])
-    shallow = _tree(n_symbols, [2], [0.5], [2.0], _SHALLOW_PART * max_bytes / _N_COPIES)
-    return [Recall(each, margin=_MARGIN) for each in (template, shallow)]
+        seed = int(generator.integers(2**63))
+        learner = SoftHMM(n_symbols, n_states=20, lag=4, rng=seed, n_seeds=n_seeds)
+        templates.append(GeometricMixture([tree, learner]))
+    n_bytes = _SHALLOW_PART * max_bytes / _N_COPIES
+    templates.append(_tree(n_symbols, [2], [0.5], [2.0], n_bytes))
+    return [Recall(each, margin=_MARGIN) for each in templates]
 
 
 def _filters(
