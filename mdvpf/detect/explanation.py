@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.extras import needed
-from mdvpf.detect.sides import LOOPING, PREDICTABLE, REPETITIVE, SIDES, SURPRISING
+from mdvpf.detect.sides import SIDE_TEXTS, SIDES, SURPRISING
 from mdvpf.detect.trace import LARGEST_TIME, Trace, TraceWindow
 from mdvpf.predictor import MISSING, Label, Vocabulary, label_text
 
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     import pandas
 
 LONGEST_COMPARED = 500  # only so many symbols of an incident are compared with earlier stretches
-
-_SIDE_TEXT = {
-    SURPRISING: "more surprising than expected",
-    PREDICTABLE: "far too predictable",
-    REPETITIVE: "repetitive",
-    LOOPING: "a loop",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +160,7 @@ class Explanation:
         span = f"symbol {start:,} is" if size == 1 else f"symbols {start:,} to {end:,} are"
         count = "1 symbol" if size == 1 else f"{size:,} symbols"
         mean = f"mean surprise {self.mean_surprise:.2f} nats"
-        lines = [f"{span} {_SIDE_TEXT[self.side]} ({count}, {mean})"]
+        lines = [f"{span} {SIDE_TEXTS[self.side]} ({count}, {mean})"]
         contributions = (*self.symbols[:n], *self.transitions[:n])
         lines += [self._contribution_text(each) for each in contributions]
         for each in self.expected[:n] if self.side == SURPRISING else ():

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf._support.extras import needed
-from mdvpf.detect.sides import LONGEST_LOOP, LOOPING, PREDICTABLE, REPETITIVE, SIDES, SURPRISING
+from mdvpf.detect.sides import (
+    LONGEST_LOOP,
+    LOOPING,
+    REPETITIVE,
+    SIDE_TEXTS,
+    SIDES,
+    SURPRISING,
+)
 from mdvpf.detect.trace import LARGEST_TIME, Trace, TraceWindow
 from mdvpf.model import NumberFamily, channels_of
 from mdvpf.model.number_families import CATEGORICAL, OPEN
@@ -23,13 +30,6 @@ from mdvpf.predictor import MISSING
 
 if TYPE_CHECKING:
     import pandas
-
-_SIDE_TEXT = {
-    SURPRISING: "more surprising than expected",
-    PREDICTABLE: "far too predictable",
-    REPETITIVE: "repetitive",
-    LOOPING: "a loop",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class NumberExplanation:
             span = f"observation {start:,} is"
         count = "1 observation" if size == 1 else f"{size:,} observations"
         mean = f"mean surprise {self.mean_surprise:.2f} nats"
-        lines = [f"{span} {_SIDE_TEXT[self.side]} ({count}, {mean})"]
+        lines = [f"{span} {SIDE_TEXTS[self.side]} ({count}, {mean})"]
         if self.side in (REPETITIVE, LOOPING) and self.repeated and n:
             where = "before" if self.period == 1 else f"{self.period} before"
             lines.append(f"{_times(self.repeated)} in a row the same observation as {where}")

@@ -41,6 +41,12 @@ SURPRISING, PREDICTABLE = "surprising", "predictable"
 REPETITIVE, LOOPING = "repetitive", "looping"
 SIDES = (SURPRISING, PREDICTABLE, REPETITIVE, LOOPING)
 SPIKE = "spike"  # the second statistic of the surprising side over numbers
+SIDE_TEXTS = {
+    SURPRISING: "more surprising than expected",
+    PREDICTABLE: "far too predictable",
+    REPETITIVE: "repetitive",
+    LOOPING: "a loop",
+}
 LONGEST_LOOP = 8  # symbols
 MOST_REPETITIONS = 16.0  # largest statistic of a loop
 PER_NAT = 2.0  # repetitions that count for each nat of surprise
