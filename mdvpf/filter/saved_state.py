@@ -67,12 +67,12 @@ observation                              the pending observation of MD-VPA; miss
 
 With an `OpenVocabulary` in a product there are two more. A row has a count for each symbol seen.
 
-======================================== ==================================================
+======================================== =========================================================
 channel_symbols                          per open channel: number of symbols seen
 channel_seen                             per symbol of each open channel: how often it was seen;
                                          neither counts the pending observation of MD-VPA
 ======================================== =========================================================
-=======
+
 The values of the core have ``kept`` and ``pending_kept``, how many particles the next steps and the
 pending one keep, only if these are not K.
 
