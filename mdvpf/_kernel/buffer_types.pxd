@@ -96,7 +96,8 @@ cdef struct WorkBuffers:
     Buffer overlay_row
     Buffer overlay_column
     Buffer overlay_missing
-    Buffer symbol_probability  # double[]: of the symbol under each particle; over numbers, its log
+    Buffer symbol_probability  # double[]: of the symbol under each particle; see number_expansion
+    Buffer row_constants    # double[]: family over numbers: see `row_scores.pxd`
     Buffer log_density      # double[]: family over numbers: of the observation, by row
     Buffer relative_density  # double[]: family over numbers: density / largest density, by row
     Buffer successor        # uint32_t[]: of each row, the row after the observation; 0: none yet

@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport NO_MEMORY, OK, SHELF, TABLED, Status
+from mdvpf._kernel.number_types cimport N_CONSTANTS
 from mdvpf._kernel.pool cimport dispose, duplicate, resize, used_bytes
 from mdvpf._kernel.types cimport (
     Buffer, Candidate, HistoryBuffers, Lookahead, Page, PendingBuffers, PoolBuffers, RowTotal,
@@ -198,6 +199,9 @@ cdef inline size_t work_extent(const System* system, const Buffer* buffer) noexc
         return <size_t>system.extent.potentials * sizeof(double)
     if buffer == &work.updates:
         return <size_t>system.extent.updates * sizeof(SharedUpdate)
+    if buffer == &work.row_constants:
+        return <size_t>system.extent.constants * system.numbers.n_channels * N_CONSTANTS \
+            * sizeof(double)
     if buffer == &work.log_density or buffer == &work.relative_density:
         return system.numbers.n_rows * sizeof(double)
     if buffer == &work.faded_rows:

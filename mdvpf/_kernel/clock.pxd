@@ -23,6 +23,10 @@ cdef enum:
     FARTHEST = 1073741824   # binades: scales are kept this close to the weight of the step
 
 
+cdef inline bint counts_fade(const Model* model) noexcept nogil:
+    return model.forget > 0.0 or model.rate > 0.0
+
+
 cdef inline Clock clock_at(const Model* model, int64_t step, double elapsed) noexcept nogil:
     """The weight of a step, numbered from 1, at a time of `elapsed` half-lives."""
     cdef Clock clock

@@ -267,7 +267,8 @@ cdef inline void commit(System* system, const Survivors* chosen, int32_t symbol)
     memcpy(system.stored.ancestors.data, parents, n * sizeof(uint32_t))
     system.n_particles = chosen.n
     system.n_steps += 1
-    system.seen_missing = system.seen_missing or symbol == MISSING
+    if symbol == MISSING and not system.numbers.n_channels:
+        system.seen_missing = True
     system.last_symbol = emitted
     forget_updates(system)
     drop_prepared(system)

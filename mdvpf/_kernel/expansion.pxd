@@ -15,7 +15,10 @@ from libc.string cimport memmove
 
 from mdvpf._kernel.constants cimport ALGORITHM_MDVPA, MISSING, unlikely
 from mdvpf._kernel.emission cimport has_shortcuts
-from mdvpf._kernel.number_scores cimport log_mixture, log_potentials, log_weight_of
+from mdvpf._kernel.number_expansion cimport (
+    collect_numbers, least_product, log_mixture_of_particles, stored_probability,
+)
+from mdvpf._kernel.number_scores cimport log_potentials, log_weight_of
 from mdvpf._kernel.particles cimport fetch_ahead
 from mdvpf._kernel.sparse_expansion cimport collect_all, collect_few
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
@@ -47,7 +50,8 @@ cdef inline uint32_t score_all(
     cdef uint32_t i, n
     if unlikely(system.numbers.n_channels > 0):
         n = log_potentials(system, particle, &system.scratch, out, &total)
-        (<double*>system.work.symbol_probability.data)[particle] = total
+        (<double*>system.work.symbol_probability.data)[particle] = stored_probability(
+            system, total)
         if system.carry_weights:
             weight = log_weight_of(system, particle)
             for i in range(n):
@@ -144,15 +148,19 @@ cdef inline int64_t expand_part(
     cdef int64_t n = 0
     cdef int64_t k, more
     cdef uint32_t n_states
-    cdef double least
+    cdef double least = max(bound, least_offered(system))
+    cdef double product = 0.0
     if part > 0:
         items += start * (own.most_states + 1)
-    least = max(bound, least_offered(system))
+    if unlikely(system.numbers.n_channels > 0):
+        product = least_product(system, bound)
     for k in range(start, part_start(system, part + 1, parts)):
         fetch_ahead(&own, k, 1, symbol)
         more = -1
         if sparse:
             more = collect_few(&own, &own.scratch, k, symbol, bound, items + n)
+        elif unlikely(product > 0.0):
+            more = collect_numbers(&own, &own.scratch, k, bound, product, items + n)
         if more < 0:
             n_states = score_all(&own, k, symbol, scores)
             more = collect_all(scores, n_states, k, least, items + n)
@@ -202,9 +210,9 @@ cdef inline void expand_with_bound(
         system.extent.collected = candidates.n
     candidates.log_total = 0.0
     if unlikely(system.numbers.n_channels > 0):
-        candidates.log_predictive = log_mixture(system, symbol_probability, True)
+        candidates.log_predictive = log_mixture_of_particles(system, symbol_probability, True)
         candidates.log_total = candidates.log_predictive if system.carry_weights \
-            else log_mixture(system, symbol_probability, False)
+            else log_mixture_of_particles(system, symbol_probability, False)
         predictive = 1.0
         total = 1.0
     else:

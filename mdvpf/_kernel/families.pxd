@@ -40,25 +40,29 @@ cdef inline bint fades(const Channel* channel, uint32_t i) noexcept nogil:
 
 # ---- predictives -------------------------------------------------------------------------
 
-cdef inline double log_student(
-    const double* prior, double n, double mean, double squares, double y
-) noexcept nogil:
-    """Log density of Student's t: the predictive of a normal-inverse-gamma posterior.
+cdef inline bint has_constants(const Channel* channel) noexcept nogil:
+    """Whether log predictives in a state share terms that do not depend on the observation."""
+    return channel.kind == CHANNEL_GAUSSIAN or channel.kind == CHANNEL_POISSON
 
+
+cdef inline void student_constants(
+    const double* prior, double n, double mean, double squares, double* out
+) noexcept nogil:
+    """The constants of Student's t, the predictive of a normal-inverse-gamma posterior.
+
+    These are 2 a times the squared scale, the location, a + 1/2 and the log of the largest density.
     Gamma(a + 1/2) / Gamma(a) is computed by the asymptotic series at an argument of at least 10;
     the recurrence of the gamma function reduces smaller a to such an argument.
     """
     cdef double kappa = prior[1] + n
     cdef double a = prior[2] + 0.5 * n
     cdef double away = mean - prior[0]
-    cdef double z = y - (prior[0] + away * (n / kappa))
     cdef double b = prior[3] + 0.5 * squares + 0.5 * (prior[1] * n / kappa) * away * away
     cdef double spread = 2.0 * b * ((kappa + 1.0) / kappa)
-    cdef double ratio = z * z / spread
     cdef double over = 1.0
     cdef double under = 1.0
     cdef double start = a
-    cdef double per, square, series, tail
+    cdef double per, square, series
     while start < 10.0:
         over *= start
         under *= start + 0.5
@@ -67,18 +71,51 @@ cdef inline double log_student(
     square = per * per
     series = per * (-0.125 + square * (1.0 / 192 + square * (-1.0 / 640 + square * (
         17.0 / 14336 + square * (-31.0 / 18432 + square * (691.0 / 180224))))))
-    tail = log1p(ratio)
+    out[0] = spread
+    out[1] = prior[0] + away * (n / kappa)
+    out[2] = a + 0.5
+    out[3] = log(over / under * sqrt(start / (PI * spread))) + series
+
+
+cdef inline double log_student(const double* constants, double y) noexcept nogil:
+    """Log density of Student's t, from its constants."""
+    cdef double z = y - constants[1]
+    cdef double ratio = z * z / constants[0]
+    cdef double tail = log1p(ratio)
     if ratio > 1e300:
-        tail = 2.0 * log(z if z > 0.0 else -z) - log(spread)
-    return log(over / under * sqrt(start / (PI * spread))) + series - (a + 0.5) * tail
+        tail = 2.0 * log(z if z > 0.0 else -z) - log(constants[0])
+    return constants[3] - constants[2] * tail
+
+
+cdef inline void negative_binomial_constants(
+    double shape, double rate, double* out
+) noexcept nogil:
+    """The constants of the predictive of a gamma posterior."""
+    out[0] = shape
+    out[1] = lgamma(shape)
+    out[2] = shape * log1p(1.0 / rate)
+    out[3] = log1p(rate)
 
 
 cdef inline double log_negative_binomial(
-    double shape, double rate, double y, double log_factorial
+    const double* constants, double y, double log_factorial
 ) noexcept nogil:
-    """Log probability of a count: the predictive of a gamma posterior."""
-    return lgamma(shape + y) - lgamma(shape) - log_factorial \
-        - shape * log1p(1.0 / rate) - y * log1p(rate)
+    """Log probability of a count, from the constants."""
+    return lgamma(constants[0] + y) - constants[1] - log_factorial - constants[2] \
+        - y * constants[3]
+
+
+cdef inline void state_constants(
+    const Channel* channel, const double* row, double fading, double* out
+) noexcept nogil:
+    """The constants of a channel in a state with a row of statistics; the first is positive."""
+    cdef const double* own = row + channel.offset
+    cdef const double* prior = &channel.parameters[0]
+    cdef double n = own[0] * fading
+    if channel.kind == CHANNEL_GAUSSIAN:
+        student_constants(prior, n, own[1], own[2] * fading, out)
+    else:
+        negative_binomial_constants(prior[0] + own[1] * fading, prior[1] + n, out)
 
 
 cdef inline double channel_constant(
@@ -94,16 +131,20 @@ cdef inline double channel_constant(
 
 
 cdef inline double log_channel(
-    const Channel* channel, const double* row, double fading, double y, double constant
+    const Channel* channel, const double* constants, const double* row, double fading, double y,
+    double constant,
 ) noexcept nogil:
-    """Log predictive of the number y of a channel in a state with a row of statistics."""
+    """Log predictive of the number y of a channel in a state with a row of statistics.
+
+    `constants` are those of `state_constants` if the channel has any.
+    """
     cdef const double* own = row + channel.offset
     cdef const double* prior = &channel.parameters[0]
     cdef double n = own[0] * fading
     if channel.kind == CHANNEL_GAUSSIAN:
-        return log_student(prior, n, own[1], own[2] * fading, y)
+        return log_student(constants, y)
     if channel.kind == CHANNEL_POISSON:
-        return log_negative_binomial(prior[0] + own[1] * fading, prior[1] + n, y, constant)
+        return log_negative_binomial(constants, y, constant)
     if channel.kind == CHANNEL_OPEN:
         return log((own[1 + <uint32_t>y] * fading + constant) / (n + prior[0]))
     return log((own[1 + <uint32_t>y] * fading + prior[0]) / (n + channel.n_symbols * prior[0]))

@@ -5,14 +5,17 @@ from libc.math cimport INFINITY, exp, isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, Status
-from mdvpf._kernel.number_scores cimport log_mixture, log_potentials, log_total_of, log_weight_of
+from mdvpf._kernel.number_expansion cimport (
+    log_mixture_of_particles, stored_log, stored_probability,
+)
+from mdvpf._kernel.number_scores cimport (
+    log_potentials, log_total_of, log_weight_of, number_transition,
+)
 from mdvpf._kernel.particles cimport block_of, end_of_sharing, fetch_ahead
-from mdvpf._kernel.real_particles cimport view_real
-from mdvpf._kernel.real_scores cimport real_transition
 from mdvpf._kernel.resampling cimport first_above
 from mdvpf._kernel.statistics cimport log_densities, row_of
 from mdvpf._kernel.top_k cimport normalize, weigh
-from mdvpf._kernel.types cimport RealView, Report, Scratch, Survivors, System
+from mdvpf._kernel.types cimport Report, Scratch, Survivors, System
 
 
 cdef inline Status move_all_numbers(
@@ -21,10 +24,9 @@ cdef inline Status move_all_numbers(
     """Draw a state for every particle, and weight it by the density of the observation there."""
     cdef Scratch* scratch = &system.scratch
     cdef double* transition = scratch.transition
-    cdef double* log_probability = <double*>system.work.resampling_weight.data
+    cdef double* probability = <double*>system.work.resampling_weight.data
     cdef const double* density = log_densities(system)
     cdef double predictive, evidence, total
-    cdef RealView view
     cdef uint32_t* block
     cdef uint32_t i, n, state
     cdef int64_t k = 0
@@ -35,18 +37,17 @@ cdef inline Status move_all_numbers(
         fetch_ahead(system, end - 1, 1, symbol)
         log_potentials(system, k, scratch, transition, &total)
         block = block_of(system, k)
-        view_real(system, block, scratch, &view)
-        n = real_transition(&system.model, &view, scratch.ones, transition)
+        n = number_transition(system, block, scratch, transition)
         for i in range(1, n):
             transition[i] += transition[i - 1]
         for k in range(k, end):
             state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
             moved.parent[k] = <uint32_t>k
             moved.state[k] = state
-            log_probability[k] = total
+            probability[k] = stored_probability(system, total)
             moved.weight[k] = log_weight_of(system, k) + density[row_of(system, block, state)]
         k = end
-    predictive = log_mixture(system, log_probability, True)
+    predictive = log_mixture_of_particles(system, probability, True)
     evidence = log_total_of(moved.weight, <uint32_t>moved.n)
     weigh(moved, True)
     if not normalize(moved) or not isfinite(predictive) or not isfinite(evidence):
@@ -73,10 +74,10 @@ cdef inline double weigh_parents_numbers(
         potential += log_potentials(system, k, &system.scratch, potential, &mass)
         best = mass if mass > best else best
         for k in range(k, end):
-            cumulative[k] = mass
+            cumulative[k] = stored_probability(system, mass)
         k = end
     system.extent.potentials = max(system.extent.potentials, potential - start)
-    system.candidates.log_predictive = log_mixture(system, cumulative, True)
+    system.candidates.log_predictive = log_mixture_of_particles(system, cumulative, True)
     potential = start
     k = 0
     while k < system.n_particles:
@@ -86,7 +87,8 @@ cdef inline double weigh_parents_numbers(
             potential[i] = exp(potential[i] - best)
         potential += n
         for k in range(k, end):
-            total += (<const double*>system.stored.weight.data)[k] * exp(cumulative[k] - best)
+            total += (<const double*>system.stored.weight.data)[k] * exp(
+                stored_log(system, cumulative[k]) - best)
             cumulative[k] = total
         k = end
     return total

@@ -10,16 +10,19 @@ of the particle.
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from mdvpf._kernel.constants cimport MISSING
-from mdvpf._kernel.particles cimport block_of
+from mdvpf._kernel.clock cimport counts_fade
+from mdvpf._kernel.constants cimport BLOCK_CURRENT, BLOCK_STATES, GROUP, GROUP_BITS, MISSING
+from mdvpf._kernel.counts cimport item
+from mdvpf._kernel.particles cimport block_of, group_at, rows_of
 from mdvpf._kernel.positions cimport standing_of
-from mdvpf._kernel.real_particles cimport view_real, view_real_moved
+from mdvpf._kernel.real_counts cimport real_end, real_start, states_in, sums_in
+from mdvpf._kernel.real_particles cimport real_into, view_real, view_real_moved
 from mdvpf._kernel.real_scores cimport real_transition
 from mdvpf._kernel.statistics cimport (
     PRIOR,
     log_densities, row_of, statistics_of, successors,
 )
-from mdvpf._kernel.types cimport RealView, Scratch, Standing, System
+from mdvpf._kernel.types cimport Model, RealView, Record, Scratch, Standing, System
 
 cdef extern from *:
     """
@@ -27,6 +30,75 @@ cdef extern from *:
     """
     const double FEW "MDVPF_FEW"
 
+cdef enum:
+    WHOLE_FLOATS = 16777216     # whole numbers up to this are exact as floats
+
+
+# ---- transitions -------------------------------------------------------------------------
+
+cdef inline bint is_plain(const Model* model) noexcept nogil:
+    """Whether counts are whole numbers, and a row and the entries of states give transitions."""
+    return not (model.by_rows or model.mealy or model.kappa > 0.0 or counts_fade(model))
+
+
+cdef inline uint32_t plain_transition(
+    const System* system, uint32_t* block, double* out
+) noexcept nogil:
+    """`real_transition` of a stored particle of a plain model: the same bits, without a view.
+
+    Sums of whole numbers are exact, so they may be taken in any order.
+    """
+    cdef const Model* model = &system.model
+    cdef const float* into = real_into(system, block)
+    cdef uint32_t n_states = block[BLOCK_STATES]
+    cdef uint32_t current = block[BLOCK_CURRENT]
+    cdef const Record* group = group_at(system, rows_of(system, block)[current >> GROUP_BITS])
+    cdef uint32_t which = current & (GROUP - 1)
+    cdef uint32_t start = 0
+    cdef uint32_t end = 0
+    cdef uint32_t width = 0
+    cdef double offered = <double>system.n_steps  # entries into the states that the oracle offers
+    cdef double left = 0.0          # transitions from the current state
+    cdef double scale, share
+    cdef uint32_t i, state
+    if system.n_steps >= WHOLE_FLOATS:  # entries are rounded
+        offered = 0.0
+        for i in range(n_states):
+            offered += into[i]
+    if group != NULL:
+        width = group.shape & 3
+        start = real_start(group, which)
+        end = real_end(group, which)
+    for i in range(start, end):
+        left += sums_in(group)[i]
+        if not model.any_state:
+            offered -= into[item(states_in(group), width, i)]
+    if n_states < model.max_states:
+        scale = 1.0 / (left + model.alpha)
+    else:
+        scale = 1.0 / (left + model.alpha * (offered / (offered + model.gamma)))
+    share = scale * (model.alpha / (offered + model.gamma))
+    for i in range(n_states):
+        out[i] = into[i] * share
+    for i in range(start, end):
+        state = item(states_in(group), width, i)
+        out[state] = scale * sums_in(group)[i] + (out[state] if model.any_state else 0.0)
+    out[n_states] = share * model.gamma if n_states < model.max_states else 0.0
+    return n_states + 1
+
+
+cdef inline uint32_t number_transition(
+    const System* system, uint32_t* block, Scratch* scratch, double* out
+) noexcept nogil:
+    """Write p(m | x) of every candidate state of a stored particle; return how many there are."""
+    cdef RealView view
+    if is_plain(&system.model):
+        return plain_transition(system, block, out)
+    view_real(system, block, scratch, &view)
+    return real_transition(&system.model, &view, scratch.ones, out)
+
+
+# ---- scores ------------------------------------------------------------------------------
 
 cdef inline double log_weight_of(const System* system, int64_t particle) noexcept nogil:
     if system.logarithmic:
@@ -60,15 +132,13 @@ cdef inline uint32_t log_potentials(
     cdef const double* density = log_densities(system)
     cdef const double* relative = <const double*>system.work.relative_density.data
     cdef double total = 0.0
-    cdef RealView view
-    cdef uint32_t n, i
-    view_real(system, block, scratch, &view)
-    n = real_transition(&system.model, &view, scratch.ones, out)
-    for i in range(view.n_states):
+    cdef uint32_t n = number_transition(system, block, scratch, out)
+    cdef uint32_t i
+    for i in range(n - 1):
         total += out[i] * relative[rows[i]]
         out[i] = log(out[i]) + density[rows[i]]  # log(0) is -inf
-    total += out[view.n_states] * relative[PRIOR]
-    out[view.n_states] = log(out[view.n_states]) + density[PRIOR]
+    total += out[n - 1] * relative[PRIOR]
+    out[n - 1] = log(out[n - 1]) + density[PRIOR]
     if total > FEW:
         log_total[0] = system.numbers.best + log(total)
     else:
@@ -104,25 +174,6 @@ cdef inline double log_moved_probability(
     return log_total_of(out, n)
 
 
-cdef inline double log_mixture(
-    const System* system, const double* log_probability, bint weighted
-) noexcept nogil:
-    """The log of the sum of the probabilities of all particles, weighted or not."""
-    cdef double best = -INFINITY
-    cdef double total = 0.0
-    cdef double value
-    cdef int64_t k
-    for k in range(system.n_particles):
-        value = log_probability[k] + (log_weight_of(system, k) if weighted else 0.0)
-        best = value if value > best else best
-    if not best > -INFINITY:
-        return best
-    for k in range(system.n_particles):
-        value = log_probability[k] + (log_weight_of(system, k) if weighted else 0.0)
-        total += exp(value - best)
-    return best + log(total)
-
-
 # ---- the predictive distribution ---------------------------------------------------------
 
 cdef inline void add_component_weights(
@@ -137,15 +188,15 @@ cdef inline void add_component_weights(
     cdef Scratch* scratch = &system.scratch
     cdef double* out = scratch.transition
     cdef RealView view
-    cdef uint32_t i
+    cdef uint32_t i, n
     if moved != NULL:
         view_real_moved(system, block, state, system.pending_symbol, moved, scratch, &view)
+        n = real_transition(&system.model, &view, scratch.ones, out)
     else:
-        view_real(system, block, scratch, &view)
-    real_transition(&system.model, &view, scratch.ones, out)
-    for i in range(view.n_states):
+        n = number_transition(system, block, scratch, out)
+    for i in range(n - 1):
         if moved != NULL and i == state and system.pending_symbol != MISSING:
             succeeded[row_of(system, block, i)] += weight * out[i]
         else:
             stored[row_of(system, block, i)] += weight * out[i]
-    stored[PRIOR] += weight * out[view.n_states]
+    stored[PRIOR] += weight * out[n - 1]

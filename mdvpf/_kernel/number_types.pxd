@@ -15,6 +15,7 @@ cdef struct Channel:
     double[4] parameters    # of the prior
 
 cdef enum:
+    N_CONSTANTS = 4         # terms of a density that do not depend on the observation, per channel
     MOST_LABEL = 80         # bytes of the name of a part, with the 0 at its end
 
 # The C functions of a `CompiledEmission`. They return 0, or another number on failure.

@@ -78,10 +78,11 @@ cdef inline void move_real(
         )
     add_real_at(system, &rows_of(system, block)[handle_index(system, current)], system.row_depth,
                 row, state, GONE)
-    add_real_at(system, &root_of(system, block)[root_index(system, emitted)], system.depth - 1,
-                emitted, state, FAINT)
-    if system.numbers.n_channels:
+    if system.numbers.n_channels:  # statistics in place of columns
         move_statistics(system, block, state, is_new, emitted == system.model.missing)
+    else:
+        add_real_at(system, &root_of(system, block)[root_index(system, emitted)],
+                    system.depth - 1, emitted, state, FAINT)
     rescale_block(system, block)
     if is_new:
         into[state] = 0.0

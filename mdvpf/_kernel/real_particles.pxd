@@ -9,7 +9,7 @@ state has faded away is in the start state.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport fading, scale_at, with_weight
+from mdvpf._kernel.clock cimport counts_fade, fading, scale_at, with_weight
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_SCALE, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS,
     MISSING, NODE_SIZE, NONE, RECOUNT_INTERVAL,
@@ -59,6 +59,15 @@ cdef inline uint32_t live_states(
     const System* system, uint32_t* block, const Clock* clock
 ) noexcept nogil:
     """How many states have not faded away as of a step."""
+    if not counts_fade(&system.model):
+        return block[BLOCK_STATES]
+    return count_live(system, block, clock)
+
+
+cdef inline uint32_t count_live(
+    const System* system, uint32_t* block, const Clock* clock
+) noexcept nogil:
+    """`live_states` where counts fade."""
     cdef double factor = fading(block_scale(block), clock)
     cdef const float* into = real_into(system, block)
     cdef uint32_t n = 0
@@ -86,6 +95,8 @@ cdef inline uint32_t live_moved(
 ) noexcept nogil:
     """How many states have not faded away one step after a move to the state."""
     cdef uint32_t n = live_states(system, block, &system.after)
+    if not counts_fade(&system.model):
+        return n + (state == n)
     if state < block[BLOCK_STATES]:
         n -= not is_gone(system, block, state, &system.after)
     return n + outlives_step(system, block, state)
@@ -158,7 +169,7 @@ cdef inline void recount(
 cdef inline bint is_recounted(const System* system, int64_t step) noexcept nogil:
     """Whether the rows that lead to states are recounted before a step."""
     return system.model.by_rows and step % RECOUNT_INTERVAL == 0 \
-        and (system.model.forget > 0.0 or system.model.rate > 0.0)
+        and counts_fade(&system.model)
 
 
 # ---- views -------------------------------------------------------------------------------
@@ -233,7 +244,7 @@ cdef inline void view_real(
         out[i] = into[i] * factor
     drop_gone(view)
     view.emitted = out
-    if system.seen_missing:
+    if system.seen_missing:  # never over numbers
         read_row(column_group(system, block, system.model.missing),
                  system.model.missing & (GROUP - 1), clock, FAINT, &scratch.column)
         subtract_missing(view, &scratch.column, scratch.real_emitted)
@@ -295,7 +306,7 @@ cdef inline void view_real_moved(
     view.into = out
     drop_gone(view)
     view.emitted = out
-    if system.seen_missing or symbol == MISSING:
+    if system.seen_missing or (symbol == MISSING and not system.numbers.n_channels):
         column_at_move(system, block, state, emitted, system.model.missing, &scratch.column)
         subtract_missing(view, &scratch.column, scratch.real_emitted)
     view.current = standing.current

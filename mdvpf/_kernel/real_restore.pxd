@@ -11,13 +11,15 @@ from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport fading, scale_at, set_clocks
+from mdvpf._kernel.clock cimport counts_fade, fading, scale_at, set_clocks
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LABELS, BLOCK_SCALE, BLOCK_STATES, GROUP, MISSING,
     NODE_BITS, NONE, NO_MEMORY, OK,
     Status,
 )
+from mdvpf._kernel.counts cimport release_tree
 from mdvpf._kernel.labels cimport labels_in
+from mdvpf._kernel.number_scores cimport WHOLE_FLOATS
 from mdvpf._kernel.particles cimport block_in, block_of, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.position_restore cimport restore_keys, restore_positions
 from mdvpf._kernel.real_counts cimport real_end, real_start, sums_in
@@ -25,7 +27,7 @@ from mdvpf._kernel.real_particles cimport (
     block_scale, column_group, live_states, reached_of, real_into,
 )
 from mdvpf._kernel.real_restore_lengths cimport (
-    MOST_LABELS, check_real_lengths, fades, is_sum, reserve_real_records,
+    MOST_LABELS, check_real_lengths, is_sum, reserve_real_records,
 )
 from mdvpf._kernel.real_restore_records cimport hold_kind, make_records, reserve_real_groups
 from mdvpf._kernel.real_restore_trees cimport add_real_tree, locate_tree
@@ -41,9 +43,6 @@ from mdvpf._kernel.sections cimport (
 )
 from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves, take_slot
 from mdvpf._kernel.types cimport Record, System, handle_t
-
-cdef enum:
-    WHOLE_FLOATS = 16777216     # whole numbers up to this are exact as floats
 
 cdef extern from *:
     """
@@ -66,17 +65,19 @@ cdef inline Status check_block(
     cdef const double* emitted = <const double*>records.work.emitted.data
     cdef const uint64_t* opened = <const uint64_t*>records.work.opened.data
     cdef double factor = fading(block_scale(block), &system.now)
-    cdef bint exact = not fades(system)
+    cdef bint exact = not counts_fade(&system.model)
+    cdef bint of_numbers = system.numbers.n_channels > 0
     cdef double total = 0.0
-    cdef double count
+    cdef double count, left
     cdef uint32_t reached, i
     for i in range(block[BLOCK_STATES]):
         count = real_into(system, block)[i] * factor
+        left = count if of_numbers else emitted[i]
         total += count
-        if not fabs(count - emitted[i]) <= SLACK * count + SLACK \
+        if not fabs(count - left) <= SLACK * count + SLACK \
                 or not arrived[i] <= count * (1.0 + SLACK) + SLACK:
             return reject(snapshot, "transitions to a state and emissions from it differ")
-        if exact and count <= WHOLE_FLOATS and (count != arrived[i] or count != emitted[i]):
+        if exact and count <= WHOLE_FLOATS and (count != arrived[i] or count != left):
             return reject(snapshot, "transitions to a state and emissions from it differ")
         if system.model.by_rows:
             # Entries that have faded since the latest recount are still counted.
@@ -119,16 +120,17 @@ cdef inline Status fill_block(
     """Fill in a block, apart from its rows and columns; its states start at `first`."""
     cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
     cdef uint32_t distance = numbers(snapshot, BLOCK_BEHIND)[particle]
+    cdef bint may_fade = counts_fade(&system.model)
     cdef uint32_t i
     block[BLOCK_STATES] = n_states
     block[BLOCK_CURRENT] = numbers(snapshot, CURRENT)[particle]
     if block[BLOCK_CURRENT] > n_states:
         return reject(snapshot, "a particle is in a state that it does not have")
-    if distance > (<uint32_t>LARGEST_BLOCK_BEHIND if fades(system) else 0u):
+    if distance > (<uint32_t>LARGEST_BLOCK_BEHIND if may_fade else 0u):
         return reject(snapshot, "the scale of a particle is out of range")
     block[BLOCK_SCALE] = <uint32_t>scale_at(&system.now) - distance
     for i in range(n_states):
-        if not is_sum(system, numbers(snapshot, INTO)[first + i], 0.0 if fades(system) else 1.0):
+        if not is_sum(system, numbers(snapshot, INTO)[first + i], 0.0 if may_fade else 1.0):
             return reject(snapshot, "a sum is out of range")
     if n_states:
         memcpy(real_into(system, block), numbers(snapshot, INTO) + first,
@@ -216,7 +218,25 @@ cdef inline Status make_real_particles(
         system.n_candidates += copies[b] * (
             <int64_t>live_states(system, block_in(system, slot), &system.now) + 1)
     finish_particles(system, snapshot, k)
-    return check_held(system, snapshot, <const handle_t*>records.work.handles.data, records.n)
+    if check_held(
+        system, snapshot, <const handle_t*>records.work.handles.data, records.n
+    ) != OK:
+        return BAD_SNAPSHOT
+    if system.numbers.n_channels:
+        drop_columns(system)
+    return OK
+
+
+cdef inline void drop_columns(System* system) noexcept nogil:
+    """Release the columns of a filter over numbers: early files have them, nothing reads them."""
+    cdef handle_t* root
+    cdef uint32_t i
+    cdef int64_t k
+    for k in range(system.n_particles):
+        root = root_of(system, block_of(system, k))
+        for i in range(system.root_size):
+            release_tree(&system.pool, root[i], system.depth - 1)
+            root[i] = NONE
 
 
 cdef inline bint has_real_missing(const System* system) noexcept nogil:
@@ -238,7 +258,7 @@ cdef inline Status check_real_seen(System* system, Snapshot* snapshot) noexcept 
     cdef double observed
     cdef uint32_t i
     cdef int64_t k
-    if not system.model.is_open or fades(system) or system.n_steps >= WHOLE_FLOATS:
+    if not system.model.is_open or counts_fade(&system.model) or system.n_steps >= WHOLE_FLOATS:
         return OK
     for k in range(system.n_particles):
         observed = <double>system.n_steps

@@ -7,7 +7,7 @@ Every length, number and order is checked before it is used: see `real_restore.p
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport scale_at
+from mdvpf._kernel.clock cimport counts_fade, scale_at
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, GROUP, N_CLASSES, NODE_SIZE, NODE_UNITS, OK, UNIT_BYTES,
     Status,
@@ -17,7 +17,7 @@ from mdvpf._kernel.pool cimport at, class_of, take_record
 from mdvpf._kernel.real_counts cimport (
     LABELLED, label_bytes, real_units, scale_in, states_in, sums_in,
 )
-from mdvpf._kernel.real_restore_lengths cimport MOST_LABELS, MOST_PAIRS, fades, is_sum, kind_of
+from mdvpf._kernel.real_restore_lengths cimport MOST_LABELS, MOST_PAIRS, is_sum, kind_of
 from mdvpf._kernel.restore_records cimport Records, hold, reject, reserve_classes
 from mdvpf._kernel.sections cimport (
     BEHIND, CHILDREN, LABEL, LABEL_KIND, LARGEST_BEHIND, N_LABELS, NEXT_LABEL, PAIR_STATE,
@@ -45,8 +45,9 @@ cdef inline Status check_real_group(
 ) noexcept nogil:
     """Check the group at the cursor; set the shape that it needs."""
     cdef const uint32_t* n_pairs = numbers(snapshot, ROW_PAIRS) + <size_t>cursor.n_groups * GROUP
-    cdef uint32_t largest_behind = LARGEST_BEHIND if fades(system) else 0
-    cdef double least = 1e-45 if fades(system) else 1.0  # the smallest float, or the first count
+    cdef bint may_fade = counts_fade(&system.model)
+    cdef uint32_t largest_behind = LARGEST_BEHIND if may_fade else 0
+    cdef double least = 1e-45 if may_fade else 1.0  # the smallest float, or the first count
     cdef uint64_t* latest_row = <uint64_t*>records.work.latest_row.data
     cdef uint64_t n = 0
     cdef size_t pair = cursor.n_pairs

@@ -1,29 +1,33 @@
 # cython: language_level=3
 """The log density of an observation for all rows of statistics at once.
 
-Particles share rows, so there are far fewer rows than states of particles.
+Particles share rows, so there are far fewer rows than states of particles. Where counts do not
+fade, a row never changes, and the terms of its density that do not depend on the observation are
+computed once.
 """
 
 from libc.math cimport exp
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.buffers cimport make_room
-from mdvpf._kernel.clock cimport fading
+from mdvpf._kernel.clock cimport counts_fade, fading
 from mdvpf._kernel.compiled_parts cimport channel_of_part, compiled_at, note_fault
 from mdvpf._kernel.constants cimport (
     CHANNEL_COMPILED, CHANNEL_OPEN, MISSING, NO_MEMORY, OK,
     Status,
 )
-from mdvpf._kernel.families cimport channel_constant, fade_row, is_missing, log_channel
+from mdvpf._kernel.families cimport (
+    channel_constant, fade_row, has_constants, is_missing, log_channel, state_constants,
+)
 from mdvpf._kernel.number_types cimport (
-    LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE,
+    LOG_PREDICTIVE_STATUS, LOG_PREDICTIVE_VALUE, N_CONSTANTS,
     Channel, Compiled,
 )
 from mdvpf._kernel.open_channels cimport base_of_channel
 from mdvpf._kernel.statistics cimport (
     PRIOR,
-    channels_of, fading_of, observation_of, refs_of_rows, row_at, scales_of_rows,
+    channels_of, constants_of, fading_of, observation_of, refs_of_rows, row_at, scales_of_rows,
 )
 from mdvpf._kernel.types cimport Clock, System
 
@@ -35,7 +39,10 @@ cdef inline void score_built_in(
     cdef const uint32_t* refs = refs_of_rows(system)
     cdef const int32_t* scale = scales_of_rows(system)
     cdef const Channel* channel
-    cdef double base, constant, y
+    cdef bint kept = not counts_fade(&system.model)
+    cdef double[N_CONSTANTS] own
+    cdef double* constants
+    cdef double base, constant, part, y
     cdef uint32_t c, i
     for c in range(system.numbers.n_channels):
         channel = &channels_of(system)[c]
@@ -44,11 +51,28 @@ cdef inline void score_built_in(
             continue
         base = base_of_channel(system, channel, y, counted) if channel.kind == CHANNEL_OPEN else 0.0
         constant = channel_constant(channel, y, base)
-        out[PRIOR] += log_channel(channel, row_at(system, PRIOR), 1.0, y, constant)
-        for i in range(1, system.numbers.n_rows):
+        for i in range(system.numbers.n_rows):
             if refs[i]:
-                out[i] += log_channel(
-                    channel, row_at(system, i), fading(scale[i], clock), y, constant)
+                part = 1.0 if kept or i == PRIOR else fading(scale[i], clock)
+                constants = constants_of(system, i, c) if kept else &own[0]
+                if has_constants(channel) and not (kept and constants[0] > 0.0):
+                    state_constants(channel, row_at(system, i), part, constants)
+                out[i] += log_channel(channel, constants, row_at(system, i), part, y, constant)
+
+
+cdef inline bint reserve_constants(System* system) noexcept nogil:
+    """Make room for the constants of all rows; none of a row that is new is known."""
+    cdef size_t size = system.numbers.n_channels * <size_t>N_CONSTANTS * sizeof(double)
+    cdef size_t known = <size_t>system.extent.constants
+    cdef size_t n_rows = system.numbers.n_rows
+    if counts_fade(&system.model):
+        return True
+    if not make_room(system, &system.work.row_constants, n_rows * size, 1):
+        return False
+    if known < n_rows:
+        memset(<char*>system.work.row_constants.data + known * size, 0, (n_rows - known) * size)
+        system.extent.constants = <int64_t>n_rows
+    return True
 
 
 cdef inline const double* rows_of_part(
@@ -61,7 +85,7 @@ cdef inline const double* rows_of_part(
     """
     cdef uint32_t n_rows = system.numbers.n_rows
     cdef size_t size = channel.n_statistics
-    cdef bint fades = system.model.forget > 0.0 or system.model.rate > 0.0
+    cdef bint fades = counts_fade(&system.model)
     cdef double* copied
     cdef uint32_t i
     if size == system.numbers.size and not fades:
@@ -115,7 +139,8 @@ cdef inline Status score_rows(
     if not system.numbers.n_channels:
         return OK
     if not make_room(system, &system.work.log_density, n_rows, sizeof(double)) \
-            or not make_room(system, &system.work.relative_density, n_rows, sizeof(double)):
+            or not make_room(system, &system.work.relative_density, n_rows, sizeof(double)) \
+            or not reserve_constants(system):
         return NO_MEMORY
     out = <double*>system.work.log_density.data
     memset(out, 0, n_rows * sizeof(double))

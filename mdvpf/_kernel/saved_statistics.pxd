@@ -8,7 +8,7 @@ from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport fading, scale_at
+from mdvpf._kernel.clock cimport counts_fade, fading, scale_at
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, BLOCK_STATES, CHANNEL_COMPILED, NO_MEMORY, OK,
     Status,
@@ -144,7 +144,7 @@ cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) 
         if not is_row(channels_of(system), system.numbers.n_channels, row_at(system, row)):
             return reject(snapshot, "a statistic is out of range")
         distance = numbers(snapshot, STATISTICS_BEHIND)[i]
-        if distance > LARGEST_BEHIND:
+        if distance > (<uint32_t>LARGEST_BEHIND if counts_fade(&system.model) else 0u):
             return reject(snapshot, "the scale of a row of statistics is out of range")
         scales_of_rows(system)[row] = <int32_t>(<uint32_t>scale_at(&system.now) - distance)
         if not were_seen(system, row_at(system, row),

@@ -22,7 +22,7 @@ from mdvpf._kernel.constants cimport (
 )
 from mdvpf._kernel.families cimport fade_row, observe
 from mdvpf._kernel.particles cimport block_of, shares_block
-from mdvpf._kernel.number_types cimport Channel
+from mdvpf._kernel.number_types cimport N_CONSTANTS, Channel
 from mdvpf._kernel.types cimport Clock, Survivors, System
 
 cdef enum:
@@ -56,6 +56,14 @@ cdef inline int32_t* scales_of_rows(const System* system) noexcept nogil:
 cdef inline uint32_t* successors(const System* system) noexcept nogil:
     """The successor of each row in the present commit; 0 if none is needed."""
     return <uint32_t*>system.work.successor.data
+
+
+cdef inline double* constants_of(
+    const System* system, uint32_t row, uint32_t channel
+) noexcept nogil:
+    """The constants of a channel in a row of the table; the first is 0 if they are not known."""
+    cdef size_t n = <size_t>row * system.numbers.n_channels + channel
+    return <double*>system.work.row_constants.data + n * N_CONSTANTS
 
 
 cdef inline const double* log_densities(const System* system) noexcept nogil:
@@ -127,6 +135,7 @@ cdef inline Status reserve_rows(System* system, size_t n_more) noexcept nogil:
 cdef inline uint32_t take_row(System* system) noexcept nogil:
     """Return a free row with one reference; room was reserved."""
     cdef uint32_t row = system.numbers.freed
+    cdef uint32_t c
     if row:
         system.numbers.freed = <uint32_t>scales_of_rows(system)[row]
     else:
@@ -134,6 +143,9 @@ cdef inline uint32_t take_row(System* system) noexcept nogil:
         system.numbers.n_rows += 1
     system.numbers.n_live += 1
     refs_of_rows(system)[row] = 1
+    if row < system.extent.constants:
+        for c in range(system.numbers.n_channels):
+            constants_of(system, row, c)[0] = 0.0
     return row
 
 
@@ -255,3 +267,4 @@ cdef inline void pack_rows(System* system) noexcept nogil:
                 rows[i] = number[rows[i]]
     system.numbers.n_rows = n
     system.numbers.freed = 0
+    system.extent.constants = 0

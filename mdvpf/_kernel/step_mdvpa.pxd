@@ -5,7 +5,7 @@ The committed particles are one symbol behind. The provisional particles, which 
 are candidates of the pending symbol; they are never written into tables.
 """
 
-from libc.math cimport INFINITY, exp, isfinite, log
+from libc.math cimport isfinite, log
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -14,6 +14,7 @@ from mdvpf._kernel.commit cimport commit
 from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, Status, unlikely
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.lookahead cimport look_ahead
+from mdvpf._kernel.number_expansion cimport log_mixture, stored_probability
 from mdvpf._kernel.number_scores cimport log_moved_probability
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.positions cimport activate
@@ -136,38 +137,30 @@ cdef inline void match_provisional(
             )
 
 
-cdef inline double provisional_log_predictive(const System* system) noexcept nogil:
+cdef inline double provisional_log_predictive(System* system) noexcept nogil:
     """Log predictive, under the provisional particles, of the symbol that was just expanded."""
     cdef const double* weight = system.provisional.weight
-    cdef const double* probability = <const double*>system.work.provisional_probability.data
+    cdef double* probability = <double*>system.work.provisional_probability.data
     cdef const double* symbol_probability = <const double*>system.work.symbol_probability.data
     cdef const int64_t* chosen_index = <const int64_t*>system.work.chosen_index.data
+    cdef const double* log_weight = NULL
     cdef double total = 0.0
-    cdef double best = -INFINITY
     cdef int64_t i
     if unlikely(system.numbers.n_channels > 0):
         for i in range(system.provisional.n):
-            best = max(best, provisional_log(system, i))
-        for i in range(system.provisional.n):
-            total += exp(provisional_log(system, i) - best)
-        return best + log(total)
+            if chosen_index[i] < 0:
+                probability[i] = stored_probability(system, probability[i])
+            else:
+                probability[i] = symbol_probability[chosen_index[i]]
+        if system.provisional.logarithmic:
+            log_weight = system.provisional.log_weight
+        return log_mixture(system, probability, weight, log_weight, system.provisional.n)
     for i in range(system.provisional.n):
         if chosen_index[i] < 0:
             total += weight[i] * probability[i]
         else:
             total += weight[i] * symbol_probability[chosen_index[i]]
     return log(total)
-
-
-cdef inline double provisional_log(const System* system, int64_t i) noexcept nogil:
-    """Log of the weight of a provisional particle times its density of the observation."""
-    cdef int64_t index = (<const int64_t*>system.work.chosen_index.data)[i]
-    cdef double log_weight = log(system.provisional.weight[i])
-    if system.provisional.logarithmic:
-        log_weight = system.provisional.log_weight[i]
-    if index < 0:
-        return log_weight + (<const double*>system.work.provisional_probability.data)[i]
-    return log_weight + (<const double*>system.work.symbol_probability.data)[index]
 
 
 cdef inline Status complete_pending(

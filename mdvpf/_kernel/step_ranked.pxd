@@ -98,24 +98,31 @@ cdef inline Status choose_top(
     while not select_top(candidates, system.kept, keys, work, chosen):
         attempt += 1
         expand(system, symbol, attempt)
-    weigh_survivors(candidates, chosen)
+    weigh_survivors(candidates, chosen, system.numbers.n_channels > 0)
     return OK if normalize(chosen) else NOT_A_NUMBER
 
 
 cdef inline void weigh_survivors(
-    const CandidateSet* candidates, Survivors* chosen
+    const CandidateSet* candidates, Survivors* chosen, bint of_numbers
 ) noexcept nogil:
     """Weigh the survivors; compute the share of the candidates' total score that is discarded."""
     cdef const double* score = chosen.weight
+    cdef double best = candidates.best
     cdef double carried = 0.0
     cdef int64_t i
-    for i in range(chosen.n):
-        carried += exp(score[i] - candidates.log_total) if candidates.logarithmic else score[i]
-    carried /= candidates.total
+    if of_numbers:  # the sum of the weights times that of the best candidate
+        weigh(chosen, True)
+        for i in range(chosen.n):
+            carried += chosen.weight[i]
+        carried *= exp(best - candidates.log_total)
+    else:
+        for i in range(chosen.n):
+            carried += exp(score[i]) if candidates.logarithmic else score[i]
+        carried /= candidates.total
+        weigh(chosen, candidates.logarithmic)
     chosen.discarded = 0.0
     if carried < 1.0 and not (candidates.complete and chosen.n == candidates.n):
         chosen.discarded = 1.0 - carried
-    weigh(chosen, candidates.logarithmic)
 
 
 cdef inline Status choose_optimal(

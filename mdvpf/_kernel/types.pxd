@@ -252,6 +252,7 @@ cdef struct Extents:
     int64_t sampled         # scores of a sample
     int64_t potentials      # potentials of ParticleLearning
     int64_t updates         # notes of a commit
+    int64_t constants       # rows of statistics whose constants are known or marked as unknown
 
 cdef struct System:
     Model model
@@ -298,7 +299,7 @@ cdef struct System:
     Clock after             # real counts: of step n_steps + 2
     uint32_t last_symbol    # column of the latest completed step; Mealy: of the active key
     uint64_t n_seen         # open alphabet: symbols absorbed
-    bint seen_missing       # a missing symbol was absorbed
+    bint seen_missing       # a missing symbol was absorbed and has a column: not over numbers
     int64_t n_candidates    # most candidates of a step: sum of (1 + states that are not gone)
     int64_t n_potentials    # sum of (1 + states), over all particles as well
     uint32_t most_states    # most states of a particle

@@ -40,6 +40,7 @@ LAYERS = [
     "memory_report",
     "real_scores",
     "number_scores",
+    "number_expansion",
     "number_tables",
     "count_tables",
     "real_tables",
