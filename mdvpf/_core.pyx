@@ -212,8 +212,8 @@ cdef class ParticleSystem:
         symbols : int32 buffer
             Symbols, -1 for missing; in a family over numbers 0, or -1 if all channels are missing.
         ended : int32 buffer
-            Number of the key whose sequence ends at each symbol, -1 for none: that of the symbol
-            itself ends before it, another after it.
+            Number of the key whose sequence ends at each symbol, -1 for none. If it is the key of
+            the symbol, its sequence ends before the symbol; otherwise after it.
         discounts : float64 buffer
             Discount of the step that each symbol completes. Only MD-VPA uses it.
         uniforms : float64 buffer
@@ -227,7 +227,8 @@ cdef class ParticleSystem:
         times : float64 buffer or None
             Half-lives that have passed at each symbol, for forgetting by time.
         distributions : float64 buffer of shape (n, width) or None
-            Receives the distribution before each symbol; the last of them must fit the width.
+            Receives the distribution before each symbol. In an open alphabet they become longer;
+            the width must be at least the length of the last.
         observations : float64 buffer of shape (n, channels) or None
             In a family over numbers, a row for each symbol.
         """
@@ -235,6 +236,7 @@ cdef class ParticleSystem:
         cdef int64_t n = symbols.shape[0]
         cdef bint has_distributions = distributions is not None
         cdef int64_t n_known = self.n_accepted()
+        cdef int64_t width = 0      # of the distribution before the last symbol
         cdef int64_t i = 0
         cdef int64_t work = 0
         cdef const int32_t* number = NULL
@@ -256,11 +258,10 @@ cdef class ParticleSystem:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
             if ended[i] < -1 or (number != NULL and number[i] < 0):
                 raise ValueError(f"a number of symbol {i} is negative: expected that of a key")
+            width = n_known
             n_known += system.model.is_open and symbols[i] == n_known - 1  # a new symbol
         self.check_observations(observations, &symbols[0] if n else NULL, n)
-        if has_distributions and (
-            distributions.shape[0] != n or distributions.shape[1] < n_known - system.model.is_open
-        ):
+        if has_distributions and (distributions.shape[0] != n or distributions.shape[1] < width):
             raise ValueError("distributions: expected one for each symbol")
         i = 0
         self.enter()
