@@ -32,7 +32,7 @@ from mdvpf._kernel.sections cimport (
     LABELS, LARGEST_BEHIND, LARGEST_BLOCK_BEHIND, LAST_SYMBOL, N_LABELS, N_SECTIONS, N_STATES,
     NEXT_LABEL, PAIR_STATE, PAIR_SUM, REACHED, ROW_PAIRS, ROWS,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.snapshot cimport (
     Numbering,
@@ -156,11 +156,11 @@ cdef inline void write_real_group(
     cdef uint32_t n = group.shape >> 2
     cdef uint32_t i
     for i in range(<uint32_t>GROUP):
-        numbers(snapshot, ROW_PAIRS)[index * GROUP + i] = real_end(group, i) - real_start(group, i)
-    numbers(snapshot, BEHIND)[index] = behind(scale_in(group)[0], &system.now, LARGEST_BEHIND)
-    memcpy(numbers(snapshot, PAIR_SUM) + first, sums_in(group), n * sizeof(float))
+        words(snapshot, ROW_PAIRS)[index * GROUP + i] = real_end(group, i) - real_start(group, i)
+    words(snapshot, BEHIND)[index] = behind(scale_in(group)[0], &system.now, LARGEST_BEHIND)
+    memcpy(words(snapshot, PAIR_SUM) + first, sums_in(group), n * sizeof(float))
     for i in range(n):
-        numbers(snapshot, PAIR_STATE)[first + i] = item(states_in(group), group.shape & 3, i)
+        words(snapshot, PAIR_STATE)[first + i] = item(states_in(group), group.shape & 3, i)
 
 
 cdef inline Status write_real_records(
@@ -187,16 +187,16 @@ cdef inline Status write_real_records(
             written.n_pairs += record.shape >> 2
         elif kind[k] == LABEL_KIND:
             labels = <const uint32_t*>(<const char*>record + sizeof(Record))
-            numbers(snapshot, N_LABELS)[written.n_label_records] = labels[0]
-            numbers(snapshot, NEXT_LABEL)[written.n_label_records] = labels[1]
+            words(snapshot, N_LABELS)[written.n_label_records] = labels[0]
+            words(snapshot, NEXT_LABEL)[written.n_label_records] = labels[1]
             if labels[0]:
-                memcpy(numbers(snapshot, LABEL) + written.n_labels, labels + 2,
+                memcpy(words(snapshot, LABEL) + written.n_labels, labels + 2,
                        labels[0] * sizeof(uint32_t))
             written.n_label_records += 1
             written.n_labels += labels[0]
         else:
             for i in range(<uint32_t>NODE_SIZE):
-                numbers(snapshot, CHILDREN)[written.n_nodes * NODE_SIZE + i] = number_of(
+                words(snapshot, CHILDREN)[written.n_nodes * NODE_SIZE + i] = number_of(
                     numbering, children(&system.pool, handle)[i])
             written.n_nodes += 1
     return OK
@@ -240,22 +240,22 @@ cdef inline void write_block(
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef uint32_t n_rows = row_handles(system, system.most_states)
     cdef uint32_t i
-    numbers(snapshot, COPIES)[b] = 1
-    numbers(snapshot, N_STATES)[b] = n_states
-    numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
-    numbers(snapshot, LABELS)[b] = number_of(numbering, block[BLOCK_LABELS])
-    numbers(snapshot, BLOCK_BEHIND)[b] = behind(
+    words(snapshot, COPIES)[b] = 1
+    words(snapshot, N_STATES)[b] = n_states
+    words(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
+    words(snapshot, LABELS)[b] = number_of(numbering, block[BLOCK_LABELS])
+    words(snapshot, BLOCK_BEHIND)[b] = behind(
         block_scale(block), &system.now, LARGEST_BLOCK_BEHIND)
     for i in range(n_rows):
-        numbers(snapshot, ROWS)[b * n_rows + i] = number_of(
+        words(snapshot, ROWS)[b * n_rows + i] = number_of(
             numbering, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
     for i in range(system.root_size):
-        numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
+        words(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
             numbering, root_of(system, block)[i])
     if n_states:
-        memcpy(numbers(snapshot, INTO) + first, real_into(system, block), n_states * sizeof(float))
+        memcpy(words(snapshot, INTO) + first, real_into(system, block), n_states * sizeof(float))
         if system.model.by_rows:
-            memcpy(numbers(snapshot, REACHED) + first, reached_of(system, block),
+            memcpy(words(snapshot, REACHED) + first, reached_of(system, block),
                    n_states * sizeof(uint32_t))
 
 
@@ -269,12 +269,12 @@ cdef inline Status write_real_particles(
         return NO_MEMORY
     for k in range(system.n_particles):
         if shares_block(system, k):
-            numbers(snapshot, COPIES)[b] += 1
+            words(snapshot, COPIES)[b] += 1
             continue
         b += 1
         write_block(system, numbering, block_of(system, k), b, first, snapshot)
         first += block_of(system, k)[BLOCK_STATES]
-    numbers(snapshot, LAST_SYMBOL)[0] = system.last_symbol
+    words(snapshot, LAST_SYMBOL)[0] = system.last_symbol
     return OK
 
 

@@ -27,7 +27,7 @@ from mdvpf._kernel.saved_channels cimport (
 from mdvpf._kernel.sections cimport (
     LARGEST_BEHIND, OBSERVATION, STATISTIC, STATISTICS, STATISTICS_BEHIND,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.statistics cimport (
     PRIOR,
@@ -86,11 +86,11 @@ cdef inline void number_rows(
             if row != PRIOR and number[row] == 0:
                 pack_row(system, row_at(system, row),
                          <double*>snapshot.section[STATISTICS].data + n * size)
-                numbers(snapshot, STATISTICS_BEHIND)[n] = behind(
+                words(snapshot, STATISTICS_BEHIND)[n] = behind(
                     scales_of_rows(system)[row], &system.now, LARGEST_BEHIND)
                 n += 1
                 number[row] = <uint32_t>n
-            numbers(snapshot, STATISTIC)[place] = number[row]
+            words(snapshot, STATISTIC)[place] = number[row]
             place += 1
 
 
@@ -143,7 +143,7 @@ cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) 
         refs_of_rows(system)[row] = 0
         if not is_row(channels_of(system), system.numbers.n_channels, row_at(system, row)):
             return reject(snapshot, "a statistic is out of range")
-        distance = numbers(snapshot, STATISTICS_BEHIND)[i]
+        distance = words(snapshot, STATISTICS_BEHIND)[i]
         if distance > LARGEST_BEHIND:
             return reject(snapshot, "the scale of a row of statistics is out of range")
         scales_of_rows(system)[row] = <int32_t>(<uint32_t>scale_at(&system.now) - distance)
@@ -186,7 +186,7 @@ cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept 
             continue
         rows = statistics_of(system, block_of(system, k))
         for i in range(block_of(system, k)[BLOCK_STATES]):
-            rows[i] = numbers(snapshot, STATISTIC)[place]
+            rows[i] = words(snapshot, STATISTIC)[place]
             place += 1
             if rows[i] > n_rows:
                 return reject(snapshot, "a state has a row of statistics that does not exist")

@@ -118,7 +118,8 @@ cdef inline bint has_section(Format form, bint keyed, int section) noexcept nogi
     return not (section == SPREAD or section == LEVELS or section == SHAPE or section == ITEMS)
 
 
-cdef inline uint32_t* numbers(Snapshot* snapshot, int section) noexcept nogil:
+cdef inline uint32_t* words(Snapshot* snapshot, int section) noexcept nogil:
+    """The content of a section of 32-bit words."""
     return <uint32_t*>snapshot.section[section].data
 
 
