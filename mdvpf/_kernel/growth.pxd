@@ -15,9 +15,9 @@ from mdvpf._kernel.constants cimport (
     GROUP_BITS, MAX_ROOT, NO_MEMORY, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, OK,
     Status,
 )
-from mdvpf._kernel.counts cimport children
+from mdvpf._kernel.counts cimport children, new_record
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
-from mdvpf._kernel.pool cimport at, class_of, pages_for, reserve_pages, take_record
+from mdvpf._kernel.pool cimport at, pages_for, reserve_pages
 from mdvpf._kernel.shelves cimport lay_out_anew
 from mdvpf._kernel.types cimport Pool, Record, System, handle_t
 
@@ -50,15 +50,6 @@ cdef inline uint32_t root_for(const System* system, uint32_t column) noexcept no
 
 
 # ---- columns -----------------------------------------------------------------------------
-
-cdef inline handle_t take_node(Pool* pool) noexcept nogil:
-    cdef handle_t fresh = take_record(pool, class_of(pool, NODE_UNITS))
-    cdef Record* node = <Record*>at(pool, fresh)
-    node.refs = 1
-    node.shape = 0
-    node.note = 0
-    return fresh
-
 
 cdef inline bint is_empty(const handle_t* handles) noexcept nogil:
     cdef int i
@@ -102,7 +93,7 @@ cdef inline void lift_root(
             release_once(pool, below)
             (<Record*>at(pool, latest[i])).refs += 1
         else:
-            latest[i] = take_node(pool)
+            latest[i] = new_record(pool, NODE_UNITS, 0, 1)
             memcpy(children(pool, latest[i]), below, NODE_SIZE * sizeof(handle_t))
         root[i] = latest[i]
 
@@ -165,7 +156,7 @@ cdef inline void lift_rows(System* system, uint32_t* block, bint unmark) noexcep
         if unmark:
             record.note = NONE
         elif record.note == LIFTED:
-            node = take_node(pool)
+            node = new_record(pool, NODE_UNITS, 0, 1)
             memset(children(pool, node), 0, NODE_SIZE * sizeof(handle_t))
             children(pool, node)[0] = held[i]
             record.note = node

@@ -9,15 +9,15 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    BAD_SNAPSHOT, BLOCK_CURRENT, NO_MEMORY, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, OK, STRETCH,
+    BAD_SNAPSHOT, BLOCK_CURRENT, NO_MEMORY, NODE_BITS, NODE_SIZE, NODE_UNITS, OK, STRETCH,
     STRETCH_BITS,
     Status,
 )
-from mdvpf._kernel.counts cimport children
+from mdvpf._kernel.counts cimport children, new_record
 from mdvpf._kernel.keys cimport grow_numbers
 from mdvpf._kernel.labels cimport n_labels_of
 from mdvpf._kernel.particles cimport block_of
-from mdvpf._kernel.pool cimport at, class_of, dispose, pages_for, reserve_pages, resize, take_record
+from mdvpf._kernel.pool cimport dispose, pages_for, reserve_pages, resize
 from mdvpf._kernel.positions cimport open_labels, state_of_key, stretches_of
 from mdvpf._kernel.restore_records cimport hold, n_words, reject
 from mdvpf._kernel.sections cimport (
@@ -28,7 +28,7 @@ from mdvpf._kernel.sections cimport (
 )
 from mdvpf._kernel.shelves cimport lay_out_anew
 from mdvpf._kernel.stretches cimport MOST_STRETCHES, is_dead, levels_for
-from mdvpf._kernel.types cimport Buffer, Positions, Record, System, handle_t
+from mdvpf._kernel.types cimport Buffer, Positions, System, handle_t
 
 
 # ---- keys --------------------------------------------------------------------------------
@@ -162,15 +162,10 @@ cdef inline Status make_tree_records(
     """Make the records. The children of a node must precede it and be one level below it."""
     cdef const uint8_t* level = <const uint8_t*>snapshot.section[POSITION_LEVEL].data
     cdef const uint32_t* below = words(snapshot, POSITION_BELOW)
-    cdef Record* record
     cdef int64_t k
     cdef uint32_t i
     for k in range(trees.n):
-        trees.handles[k] = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
-        record = <Record*>at(&system.pool, trees.handles[k])
-        record.refs = 0
-        record.shape = 0
-        record.note = NONE
+        trees.handles[k] = new_record(&system.pool, NODE_UNITS, 0, 0)
         if level[k] == 0:
             memcpy(children(&system.pool, trees.handles[k]), below, NODE_SIZE * sizeof(uint32_t))
             trees.n_stretches[k] = 1
@@ -192,7 +187,7 @@ cdef inline Status make_tree_records(
 cdef inline bint set_first(
     Trees* trees, uint32_t number, uint32_t first, uint32_t n_labels
 ) noexcept nogil:
-    """Set the first stretch of a record; False if the record is elsewhere, too."""
+    """Set the first stretch below a record; False if it was set to another one before."""
     if number == 0:
         return True
     trees.fewest[number - 1] = min(trees.fewest[number - 1], n_labels)

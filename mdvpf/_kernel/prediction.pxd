@@ -126,14 +126,14 @@ cdef inline int64_t add_provisional(
             system, block, state, &standing, system.provisional.weight[i], out
         )
         return system.root_size + <int64_t>block[BLOCK_STATES]
-    view_moved(system, block, state, symbol, standing.current, &system.scratch, &view)
+    view_moved(system, block, state, symbol, standing.current, &view)
     transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
     base[0] += write_rates(
         &system.model, &view, system.provisional.weight[i], system.scratch.transition, rates
     )
     if symbol == MISSING:
         return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
-    moved = column_moved(system, block, state, symbol, <uint32_t>symbol, &system.scratch)
+    moved = column_moved(system, block, state, symbol, <uint32_t>symbol)
     out[symbol - <int32_t>system.model.first_symbol] += column_total(&moved, rates)
     return view.n_states + add_columns(system, block, <uint32_t>symbol, rates, out)
 

@@ -70,6 +70,11 @@ cdef inline uint32_t real_units(uint32_t shape) noexcept nogil:
     return <uint32_t>((sizeof(Record) + real_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)
 
 
+cdef inline uint32_t label_units(uint32_t shape) noexcept nogil:
+    """Units of a record of labels of this shape, header included."""
+    return <uint32_t>((sizeof(Record) + label_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)
+
+
 # ---- reading -----------------------------------------------------------------------------
 
 cdef inline void read_row(

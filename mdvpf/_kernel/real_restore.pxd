@@ -11,7 +11,7 @@ from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport fading, scale_at, set_clocks
+from mdvpf._kernel.clock cimport fading, forgets, scale_at, set_clocks
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LABELS, BLOCK_SCALE, BLOCK_STATES, GROUP, MISSING,
     NODE_BITS, NONE, NO_MEMORY, OK,
@@ -25,7 +25,7 @@ from mdvpf._kernel.real_particles cimport (
     block_scale, column_group, live_states, reached_of, real_into,
 )
 from mdvpf._kernel.real_restore_lengths cimport (
-    MOST_LABELS, check_real_lengths, fades, is_sum, reserve_real_records,
+    MOST_LABELS, check_real_lengths, is_sum, reserve_real_records,
 )
 from mdvpf._kernel.real_restore_records cimport hold_kind, make_records, reserve_real_groups
 from mdvpf._kernel.real_restore_trees cimport add_real_tree, locate_tree
@@ -66,7 +66,7 @@ cdef inline Status check_block(
     cdef const double* emitted = <const double*>records.work.emitted.data
     cdef const uint64_t* opened = <const uint64_t*>records.work.opened.data
     cdef double factor = fading(block_scale(block), &system.now)
-    cdef bint exact = not fades(system)
+    cdef bint exact = not forgets(system)
     cdef double total = 0.0
     cdef double count
     cdef uint32_t reached, i
@@ -124,11 +124,11 @@ cdef inline Status fill_block(
     block[BLOCK_CURRENT] = words(snapshot, CURRENT)[particle]
     if block[BLOCK_CURRENT] > n_states:
         return reject(snapshot, "a particle is in a state that it does not have")
-    if distance > (<uint32_t>LARGEST_BLOCK_BEHIND if fades(system) else 0u):
+    if distance > (<uint32_t>LARGEST_BLOCK_BEHIND if forgets(system) else 0u):
         return reject(snapshot, "the scale of a particle is out of range")
     block[BLOCK_SCALE] = <uint32_t>scale_at(&system.now) - distance
     for i in range(n_states):
-        if not is_sum(system, words(snapshot, INTO)[first + i], 0.0 if fades(system) else 1.0):
+        if not is_sum(system, words(snapshot, INTO)[first + i], 0.0 if forgets(system) else 1.0):
             return reject(snapshot, "a sum is out of range")
     if n_states:
         memcpy(real_into(system, block), words(snapshot, INTO) + first,
@@ -238,7 +238,7 @@ cdef inline Status check_real_seen(System* system, Snapshot* snapshot) noexcept 
     cdef double observed
     cdef uint32_t i
     cdef int64_t k
-    if not system.model.is_open or fades(system) or system.n_steps >= WHOLE_FLOATS:
+    if not system.model.is_open or forgets(system) or system.n_steps >= WHOLE_FLOATS:
         return OK
     for k in range(system.n_particles):
         observed = <double>system.n_steps

@@ -8,12 +8,13 @@ from libc.math cimport floor
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from mdvpf._kernel.clock cimport forgets
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, GROUP, NO_MEMORY, NODE_SIZE, OK,
     Status,
 )
+from mdvpf._kernel.particles cimport row_handles
 from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.real_snapshot cimport row_handles
 from mdvpf._kernel.restore_records cimport Records, check_particles, n_words, reject
 from mdvpf._kernel.sections cimport (
     BEHIND, BLOCK_BEHIND, CHILDREN, COPIES, INTO, KIND, LABEL, LABEL_KIND, LABELS, LAST_SYMBOL,
@@ -29,10 +30,6 @@ cdef enum:
     LARGEST_FLOAT = 0x7F7FFFFF  # bits of the largest finite float
 
 
-cdef inline bint fades(const System* system) noexcept nogil:
-    return system.model.forget > 0.0 or system.model.rate > 0.0
-
-
 cdef inline uint32_t kind_of(const Snapshot* snapshot, int64_t record) noexcept nogil:
     return (<const uint8_t*>snapshot.section[KIND].data)[record]
 
@@ -43,7 +40,7 @@ cdef inline bint is_sum(const System* system, uint32_t bits, double least) noexc
     if bits > LARGEST_FLOAT:
         return False
     memcpy(&value, &bits, sizeof(value))
-    return value >= least and (fades(system) or floor(value) == value)
+    return value >= least and (forgets(system) or floor(value) == value)
 
 
 # ---- lengths -----------------------------------------------------------------------------

@@ -7,17 +7,17 @@ Every length, number and order is checked before it is used: see `real_restore.p
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport scale_at
+from mdvpf._kernel.clock cimport forgets, scale_at
 from mdvpf._kernel.constants cimport (
-    BAD_SNAPSHOT, GROUP, N_CLASSES, NODE_SIZE, NODE_UNITS, OK, UNIT_BYTES,
+    BAD_SNAPSHOT, GROUP, N_CLASSES, NODE_SIZE, NODE_UNITS, OK,
     Status,
 )
-from mdvpf._kernel.counts cimport children, put_item, width_of
-from mdvpf._kernel.pool cimport at, class_of, take_record
+from mdvpf._kernel.counts cimport children, new_record, put_item, width_of
+from mdvpf._kernel.pool cimport at, class_of
 from mdvpf._kernel.real_counts cimport (
-    LABELLED, label_bytes, real_units, scale_in, states_in, sums_in,
+    LABELLED, label_units, real_units, scale_in, states_in, sums_in,
 )
-from mdvpf._kernel.real_restore_lengths cimport MOST_LABELS, MOST_PAIRS, fades, is_sum, kind_of
+from mdvpf._kernel.real_restore_lengths cimport MOST_LABELS, MOST_PAIRS, is_sum, kind_of
 from mdvpf._kernel.restore_records cimport Records, hold, reject, reserve_classes
 from mdvpf._kernel.sections cimport (
     BEHIND, CHILDREN, LABEL, LABEL_KIND, LARGEST_BEHIND, N_LABELS, NEXT_LABEL, PAIR_STATE,
@@ -45,8 +45,8 @@ cdef inline Status check_real_group(
 ) noexcept nogil:
     """Check the group at the cursor; set the shape that it needs."""
     cdef const uint32_t* n_pairs = words(snapshot, ROW_PAIRS) + <size_t>cursor.n_groups * GROUP
-    cdef uint32_t largest_behind = LARGEST_BEHIND if fades(system) else 0
-    cdef double least = 1e-45 if fades(system) else 1.0  # the smallest float, or the first count
+    cdef uint32_t largest_behind = LARGEST_BEHIND if forgets(system) else 0
+    cdef double least = 1e-45 if forgets(system) else 1.0  # the smallest float, or the first count
     cdef uint64_t* latest_row = <uint64_t*>records.work.latest_row.data
     cdef uint64_t n = 0
     cdef size_t pair = cursor.n_pairs
@@ -127,7 +127,7 @@ cdef inline uint32_t record_units(uint32_t shape) noexcept nogil:
     if shape == 0:
         return NODE_UNITS
     if (shape & 3) == LABELLED:
-        return <uint32_t>((sizeof(Record) + label_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)
+        return label_units(shape)
     return real_units(shape)
 
 
@@ -223,11 +223,8 @@ cdef inline Status make_records(
     for k in range(records.n):
         kind = kind_of(snapshot, k)
         check_record(system, snapshot, records, &cursor, kind, &shape)
-        handles[k] = take_record(&system.pool, class_of(&system.pool, record_units(shape)))
+        handles[k] = new_record(&system.pool, record_units(shape), shape, 0)
         record = <Record*>at(&system.pool, handles[k])
-        record.refs = 0
-        record.shape = shape
-        record.note = 0
         index[k] = cursor.n_nodes
         if kind == 0:
             fill_group(system, snapshot, &cursor, record)

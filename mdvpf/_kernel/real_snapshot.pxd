@@ -16,13 +16,13 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.clock cimport scales_apart
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
-    PAGE_BITS, PAGE_UNITS,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GROUP, NO_MEMORY, NODE_SIZE, NONE, OK, PAGE_BITS,
+    PAGE_UNITS,
     Status,
 )
 from mdvpf._kernel.counts cimport children, item
 from mdvpf._kernel.particles cimport (
-    block_of, group_at, root_of, rows_of, shares_block, used_groups,
+    block_of, group_at, root_of, row_handles, rows_of, shares_block, used_groups,
 )
 from mdvpf._kernel.pool cimport count_records, dispose, resize
 from mdvpf._kernel.real_counts cimport real_end, real_start, scale_in, states_in, sums_in
@@ -36,7 +36,7 @@ from mdvpf._kernel.sections cimport (
 )
 from mdvpf._kernel.snapshot cimport (
     Numbering,
-    count_blocks, number_of, write_history, write_weights,
+    count_blocks, count_states, number_of, write_history, write_weights,
 )
 from mdvpf._kernel.stretches cimport count_records_of_keys
 from mdvpf._kernel.types cimport Clock, Record, System, handle_t
@@ -45,11 +45,6 @@ from mdvpf._kernel.types cimport Clock, Record, System, handle_t
 cdef inline uint32_t behind(int32_t scale, const Clock* clock, int64_t largest) noexcept nogil:
     """How many binades a scale is below that of a step."""
     return <uint32_t>min(-<int64_t>scales_apart(scale, clock), largest)
-
-
-cdef inline uint32_t row_handles(const System* system, uint32_t n_states) noexcept nogil:
-    """The number of handles of rows of a particle with `n_states` states."""
-    return n_states + 1 if system.model.mealy else (n_states >> GROUP_BITS) + 1
 
 
 # ---- records -----------------------------------------------------------------------------
@@ -206,13 +201,9 @@ cdef inline Status write_real_records(
 
 cdef inline Status reserve_particle_sections(System* system, Snapshot* snapshot) noexcept nogil:
     cdef size_t n_blocks = count_blocks(system)
-    cdef size_t n_states = 0    # of all blocks
+    cdef size_t n_states = count_states(system)
     cdef size_t[N_SECTIONS] n
     cdef uint32_t i
-    cdef int64_t k
-    for k in range(system.n_particles):
-        if not shares_block(system, k):
-            n_states += block_of(system, k)[BLOCK_STATES]
     memset(n, 0, sizeof(n))
     n[COPIES] = n_blocks
     n[N_STATES] = n_blocks

@@ -193,9 +193,7 @@ cdef inline bint reserve_choice(
         and reserve_lookahead(system, n_kept, n_candidates, n_states + 1)
 
 
-cdef inline bint reserve_draws(
-    System* system, size_t n_candidates, uint32_t n_states
-) noexcept nogil:
+cdef inline bint reserve_draws(System* system, uint32_t n_states) noexcept nogil:
     """Make room to draw states and survivors."""
     cdef WorkBuffers* work = &system.work
     cdef size_t n = <size_t>system.budget
@@ -229,7 +227,7 @@ cdef inline Status reserve_step(
         if is_choosing(system):
             done = reserve_choice(system, <size_t>n_candidates, n_states)
         else:
-            done = reserve_draws(system, <size_t>n_candidates, n_states)
+            done = reserve_draws(system, n_states)
     find_arrays(system)  # also after a failure: some buffers may have moved
     return OK if done else NO_MEMORY
 

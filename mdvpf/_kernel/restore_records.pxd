@@ -8,14 +8,15 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mdvpf._kernel.constants cimport (
-    BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
+    BAD_SNAPSHOT, GROUP, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
     PAGE_UNITS,
     Status,
 )
 from mdvpf._kernel.counts cimport (
-    begin_group, children, group_bytes, group_units, items_of, put_item, width_of,
+    children, group_bytes, group_units, items_of, new_record, put_item, width_of,
 )
-from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize, take_record
+from mdvpf._kernel.particles cimport row_handles
+from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize
 from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
     SPREAD, WEIGHT,
@@ -111,7 +112,7 @@ cdef inline Status check_lengths(
             records.most_states = words(snapshot, N_STATES)[k]
     if records.most_states > system.model.max_states or records.most_states > 0x7FFFFFF0u:
         return reject(snapshot, "a particle has too many states")
-    records.row_groups = (records.most_states >> GROUP_BITS) + 1
+    records.row_groups = row_handles(system, records.most_states)
     if snapshot.section[ROWS].bytes != bytes * records.row_groups:
         return reject(snapshot, "the section of rows has the wrong length")
     if snapshot.section[LEVELS].bytes != (system.depth - 1) * sizeof(uint32_t):
@@ -237,24 +238,20 @@ cdef inline void make_groups(
     """Make the groups, without references. `reserve_groups` has checked them and made room."""
     cdef handle_t* handles = <handle_t*>records.work.handles.data + records.n_nodes
     cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
-    cdef uint32_t shape
+    cdef uint32_t given, shape  # in the snapshot, and as narrow as possible
     cdef uint32_t width = 0
     cdef Record* group
     cdef int64_t g
     cdef size_t i
     for g in range(records.n_groups):
-        shape = words(snapshot, SHAPE)[g]
-        check_group(snapshot, records, items, shape, &width)
-        handles[g] = take_record(
-            &system.pool, class_of(&system.pool, group_units((shape & ~3u) | width)))
+        given = words(snapshot, SHAPE)[g]
+        check_group(snapshot, records, items, given, &width)
+        shape = (given & ~3u) | width
+        handles[g] = new_record(&system.pool, group_units(shape), shape, 0)
         group = <Record*>at(&system.pool, handles[g])
-        begin_group(group, width)
-        group.refs = 0
-        group.note = 0
-        group.shape = (shape & ~3u) | width
         for i in range(GROUP + 2 * <size_t>(shape >> 2)):
-            put_item(items_of(group), width, <uint32_t>i, read_item(items, shape & 3, i))
-        items += group_bytes(shape)
+            put_item(items_of(group), width, <uint32_t>i, read_item(items, given & 3, i))
+        items += group_bytes(given)
 
 
 cdef inline Status hold(
@@ -281,13 +278,8 @@ cdef inline Status make_nodes(
     cdef int64_t below, n_below, k
     cdef uint32_t depth, i
     cdef bint is_empty
-    cdef Record* node
     for k in range(records.n_nodes):
-        handles[k] = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
-        node = <Record*>at(&system.pool, handles[k])
-        node.refs = 0
-        node.shape = 0
-        node.note = 0
+        handles[k] = new_record(&system.pool, NODE_UNITS, 0, 0)
     for depth in range(system.depth - 1):
         below = first + words(snapshot, LEVELS)[depth]
         n_below = records.n_groups

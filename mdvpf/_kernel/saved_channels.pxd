@@ -5,7 +5,6 @@ A snapshot has the particles before the pending observation of MD-VPA, which is 
 they are restored. The counts leave it out. If one of its symbols was new, no row has a count of it.
 """
 
-from libc.math cimport isnan
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 

@@ -29,6 +29,7 @@ from mdvpf._kernel.sections cimport (
     Snapshot,
     words,
 )
+from mdvpf._kernel.snapshot cimport count_states
 from mdvpf._kernel.statistics cimport (
     PRIOR,
     channels_of, observation_of, refs_of_rows, reserve_rows, row_at, scales_of_rows, statistics_of,
@@ -38,16 +39,6 @@ from mdvpf._kernel.types cimport Buffer, System
 
 
 # ---- writing -----------------------------------------------------------------------------
-
-cdef inline size_t count_states(const System* system) noexcept nogil:
-    """Number of states of all blocks."""
-    cdef size_t n = 0
-    cdef int64_t k
-    for k in range(system.n_particles):
-        if not shares_block(system, k):
-            n += block_of(system, k)[BLOCK_STATES]
-    return n
-
 
 cdef inline Status reserve_statistics(
     System* system, Snapshot* snapshot, Buffer* known

@@ -15,14 +15,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
-    PAGE_BITS, PAGE_UNITS,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, NO_MEMORY, NODE_SIZE, NONE, OK, PAGE_BITS,
+    PAGE_UNITS,
     Status,
 )
 from mdvpf._kernel.counts cimport children, group_bytes, item, items_of
 from mdvpf._kernel.history cimport path_length
 from mdvpf._kernel.particles cimport (
-    block_of, group_at, root_of, rows_of, shares_block, spread_in, used_groups,
+    block_of, group_at, root_of, row_handles, rows_of, shares_block, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport count_records, dispose, resize
 from mdvpf._kernel.sections cimport (
@@ -151,6 +151,16 @@ cdef inline size_t count_blocks(const System* system) noexcept nogil:
     return n
 
 
+cdef inline size_t count_states(const System* system) noexcept nogil:
+    """Number of states of all blocks."""
+    cdef size_t n = 0
+    cdef int64_t k
+    for k in range(system.n_particles):
+        if not shares_block(system, k):
+            n += block_of(system, k)[BLOCK_STATES]
+    return n
+
+
 cdef inline Status write_weights(System* system, Snapshot* snapshot) noexcept nogil:
     """Write the weight and the ancestor of every particle."""
     cdef size_t n = <size_t>system.n_particles
@@ -174,7 +184,7 @@ cdef inline Status write_particles(
     System* system, const Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t n_blocks = count_blocks(system)
-    cdef uint32_t row_groups = (system.most_states >> GROUP_BITS) + 1
+    cdef uint32_t row_groups = row_handles(system, system.most_states)
     cdef size_t[N_SECTIONS] bytes
     cdef uint32_t* block
     cdef uint32_t i

@@ -16,11 +16,11 @@ from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, NO_MEMORY, OK, STRETCH, STRETCH_BITS,
     Status,
 )
-from mdvpf._kernel.counts cimport children, own_node, release_group, release_tree
+from mdvpf._kernel.counts cimport children, new_record, own_node, release_group, release_tree
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.merging cimport count_below, unmark_below
 from mdvpf._kernel.particles cimport block_of, shares_block
-from mdvpf._kernel.pool cimport at, class_of, pages_for, resize, take_record
+from mdvpf._kernel.pool cimport at, pages_for, resize
 from mdvpf._kernel.positions cimport address_of, open_labels, stretches_of, vacate
 from mdvpf._kernel.types cimport Positions, Record, System, handle_t
 
@@ -199,11 +199,7 @@ cdef inline void start_round(System* system) noexcept nogil:
 
 cdef inline handle_t make_stretch(System* system, const uint32_t* labels) noexcept nogil:
     """Make a record of the labels of a stretch, with no references. It has the size of a node."""
-    cdef handle_t handle = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
-    cdef Record* record = <Record*>at(&system.pool, handle)
-    record.refs = 0
-    record.shape = 0
-    record.note = NONE
+    cdef handle_t handle = new_record(&system.pool, NODE_UNITS, 0, 0)
     memcpy(children(&system.pool, handle), labels, STRETCH * sizeof(uint32_t))
     return handle
 

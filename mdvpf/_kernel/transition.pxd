@@ -132,8 +132,8 @@ cdef inline double moved_probability(
     if unlikely(system.model.real):
         return real_moved_probability(
             system, block, state, symbol, next_symbol, &standing, scratch)
-    counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol, scratch)
-    view_moved(system, block, state, symbol, standing.current, scratch, &view)
+    counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol)
+    view_moved(system, block, state, symbol, standing.current, &view)
     potentials(
         &system.model, &view, &counts, next_symbol, scratch, scratch.transition, &total
     )
