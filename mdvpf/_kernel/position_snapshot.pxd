@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The sections of keys and their positions in a snapshot: see `sections.pxd`.
 
-They exist if a key other than 0 was used. The records of stretches and the nodes above them are
-numbered from 1; a node comes after the records that it holds. Stretches without keys are not
-written.
+Snapshots have them if a key other than 0 was used. The records of stretches and the nodes above
+them are numbered from 1; a node comes after the records that it holds. Stretches without keys are
+not written.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t

@@ -183,7 +183,7 @@ cdef inline Status make_block(
                                  0 if system.model.mealy else i, n_states, last_row,
                                  <double*>records.work.reached.data, opened, &n_occurrences) != OK:
             return BAD_SNAPSHOT
-    # A few nodes can stand for very many rows. In a real system, each row took a step.
+    # Few nodes can stand for very many rows. In a system that has run, each row took a step.
     if n_occurrences > <uint64_t>system.n_steps:
         return reject(snapshot, "there are more rows than steps")
     return check_block(system, snapshot, records, block)
@@ -232,7 +232,7 @@ cdef inline bint has_real_missing(const System* system) noexcept nogil:
 
 
 cdef inline Status check_real_seen(System* system, Snapshot* snapshot) noexcept nogil:
-    """Check that as many emissions were observed as symbols seen, if counts are exact."""
+    """Check, if counts are exact, that as many symbols were seen as each particle has emitted."""
     cdef uint32_t which = system.model.missing & (GROUP - 1)
     cdef const Record* group
     cdef double observed

@@ -7,8 +7,8 @@ columns, then labels. A record is numbered at the first visit, and a node after 
 holds, so a reader has these before the node.
 
 Floats are written as they are. A scale is written as its distance from that of the next step, which
-the reader computes from the number of steps. Distances so large that the sums are zero in any case
-are reduced to a limit.
+the reader computes from the number of steps. A distance is written as at most a limit beyond which
+the counts are zero in any case.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -3,8 +3,8 @@
 
 Every length, number, order and sum is checked before it is used. Any arrays therefore give either a
 system that passes `verify` or an error status. The memory allocated is a small multiple of the
-length of the arrays. A snapshot does not have the times that states were entered, reference counts,
-and whether a symbol was ever missing; they are computed.
+length of the arrays. How often states were entered, reference counts, and whether a symbol was ever
+missing are not in a snapshot; they are computed.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Restoring the particles: their blocks, and checks of their totals.
 
-The times that a state was entered are not in a snapshot. They are the sum of the transitions into
-the state, which must equal the sum of the emissions from it.
+How often a state was entered is not in a snapshot. It is the sum of the transitions into the state,
+which must equal the sum of the emissions from it.
 """
 
 from libc.math cimport exp, fabs, isfinite
@@ -137,7 +137,8 @@ cdef inline Status add_tree(
             <uint64_t*>records.work.emitted.data,
         )
     k = level_start + number - 1
-    # The core never makes such a record. Nodes shared by many nodes could cost endless work here.
+    # The core never makes such a node. If nodes could share nodes, the paths to walk here could be
+    # exponentially many.
     if has_other_location(records, k, <uint32_t>first):
         return reject(snapshot, "a record is used at two locations")
     below = level_start + words(snapshot, LEVELS)[depth]

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The open alphabet of a system in snapshots: counts of symbols, and the depth of trees.
+"""Open alphabets in snapshots: counts of symbols, and the depth of trees.
 
 A snapshot has the particles before the pending symbol of MD-VPA, which is absorbed again when they
 are restored. Counts of symbols therefore leave it out. If it was new, it is the last symbol.

@@ -65,7 +65,7 @@ cdef inline void number_rows(
     cdef const uint32_t* rows
     cdef size_t size = saved_size(system)
     cdef size_t n = 0           # rows so far
-    cdef size_t place = 0       # states so far
+    cdef size_t n_states = 0    # states so far
     cdef uint32_t i, row
     cdef int64_t k
     for k in range(system.n_particles):
@@ -81,8 +81,8 @@ cdef inline void number_rows(
                     scales_of_rows(system)[row], &system.now, LARGEST_BEHIND)
                 n += 1
                 number[row] = <uint32_t>n
-            words(snapshot, STATISTIC)[place] = number[row]
-            place += 1
+            words(snapshot, STATISTIC)[n_states] = number[row]
+            n_states += 1
 
 
 cdef inline Status write_statistics(System* system, Snapshot* snapshot) noexcept nogil:
@@ -104,10 +104,10 @@ cdef inline Status write_statistics(System* system, Snapshot* snapshot) noexcept
     return write_channels(system, snapshot) if status == OK else status
 
 
-cdef inline bint may_have(
+cdef inline bint is_plausible(
     const System* system, uint32_t* block, uint32_t state, uint32_t row
 ) noexcept nogil:
-    """Whether no channel of a row has more observations than entries into the state."""
+    """Whether a state was entered at least as often as each channel of its row was observed."""
     cdef double entered = real_into(system, block)[state] * fading(block_scale(block), &system.now)
     cdef double part = fading(scales_of_rows(system)[row], &system.now)
     cdef const Channel* channels = channels_of(system)
@@ -147,7 +147,7 @@ cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) 
 cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept nogil:
     """Restore the sections of `write_statistics`; the particles are restored already."""
     cdef size_t n_rows = snapshot.section[STATISTICS_BEHIND].bytes // sizeof(uint32_t)
-    cdef size_t place = 0
+    cdef size_t n_states = 0    # states so far
     cdef size_t size
     cdef uint32_t* rows
     cdef uint32_t i
@@ -177,12 +177,12 @@ cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept 
             continue
         rows = statistics_of(system, block_of(system, k))
         for i in range(block_of(system, k)[BLOCK_STATES]):
-            rows[i] = words(snapshot, STATISTIC)[place]
-            place += 1
+            rows[i] = words(snapshot, STATISTIC)[n_states]
+            n_states += 1
             if rows[i] > n_rows:
                 return reject(snapshot, "a state has a row of statistics that does not exist")
-            if not may_have(system, block_of(system, k), i, rows[i]):
-                return reject(snapshot, "a state has observed more than it was entered")
+            if not is_plausible(system, block_of(system, k), i, rows[i]):
+                return reject(snapshot, "a state has observed more often than it was entered")
             refs_of_rows(system)[rows[i]] += 1
     for i in range(1, <uint32_t>n_rows + 1):
         if refs_of_rows(system)[i] == 0:

@@ -73,7 +73,7 @@ cdef enum:
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
-    # Scales further behind are written as these. Counts that far behind are zero in any case.
+    # Larger distances are written as these. Counts with such a scale are zero in any case.
     LARGEST_BEHIND = 1073741824  # of a group
     LARGEST_BLOCK_BEHIND = 1000  # of a block
 

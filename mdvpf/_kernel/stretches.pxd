@@ -2,11 +2,11 @@
 """Stretches: the trees of labels that `positions.pxd` describes, and the use of addresses.
 
 Stretches are numbered, and a number is reused when no key has an address in the stretch any more.
-They are opened in rounds. A round goes once through about twice as many numbers as are in use. So
-there are always free stretches, stretches opened one after the other are in the same nodes, and the
-size of the trees is proportional to the number of keys. Before a round starts, stretches without
-keys are dropped from the trees of all particles at once. Shared nodes are therefore written in
-place, and nothing has to be allocated.
+They are opened in rounds, in the order of their numbers. A round has about twice as many numbers as
+are in use when it starts. So there are always free stretches, stretches opened one after the other
+are in the same nodes, and the size of the trees is proportional to the number of keys. Before a
+round starts, stretches without keys are dropped from the trees of all particles at once. Shared
+nodes are therefore written in place, and nothing has to be allocated.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -55,7 +55,10 @@ cdef inline bint is_dead(const System* system, uint32_t stretch) noexcept nogil:
 cdef inline bint prune_below(
     System* system, handle_t* held, uint32_t level, uint32_t first
 ) noexcept nogil:
-    """Drop dead stretches below a handle, from number `first` on; return whether none is left."""
+    """Drop dead stretches below a handle; return whether none is left.
+
+    `first` is the number of the first stretch below the handle.
+    """
     cdef handle_t* below
     cdef Record* node
     cdef bint is_empty = True

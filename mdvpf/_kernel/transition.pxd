@@ -2,8 +2,8 @@
 """Transition probabilities and potentials f(m, y) = p(m | x) p(y | m) of one particle.
 
 Scores are products of probabilities: hyper-parameters are bounded so that no product underflows.
-Only if a weight is too small for that are scores kept as logs. Arrays over states are padded with
-zeros, so that loops over them run in steps of four.
+Where a weight is too small for that, scores are logs. Arrays over states are padded with zeros, so
+that loops over them run in steps of four.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
