@@ -40,7 +40,7 @@ cdef inline void write_entries(
 ) noexcept nogil:
     """Write how often each state was entered, and by how many rows it is reached; 0 if it is gone.
 
-    If `moved`, write this as of after the move to `state` on the pending symbol.
+    If `moved`, write what holds after the move to `state` on the pending symbol.
     """
     cdef Scratch* scratch = &system.scratch
     cdef const uint32_t* rows = reached_of(system, block)
@@ -64,7 +64,7 @@ cdef inline void write_real_row(
     const System* system, uint32_t* block, uint32_t from_state, uint32_t symbol, bint moved,
     uint32_t state, bint by_label, double* out,
 ) noexcept nogil:
-    """Write a row; if `moved`, as of after the move to `state`, which may be counted in it."""
+    """Write a row; if `moved`, that after the move to `state`, which may be counted in this row."""
     cdef const Clock* clock = &system.after if moved else &system.now
     cdef uint32_t standing = current_at(system, block, &system.now)
     cdef uint32_t which = row_index(system, from_state, symbol)

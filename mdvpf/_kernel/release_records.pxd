@@ -35,7 +35,7 @@ cdef struct Release:
 cdef inline handle_t share_equal(
     System* system, Release* release, handle_t fresh, uint32_t location
 ) noexcept nogil:
-    """Return an equal record that was made for another particle, or the new one; it is held."""
+    """Return an equal record made for another particle, else the new one; the caller holds it."""
     cdef KeptRecord* kept = <KeptRecord*>release.kept.data
     cdef Record* record = <Record*>at(&system.pool, fresh)
     cdef const Record* other

@@ -297,7 +297,7 @@ cdef struct System:
     Clock now               # real counts: of step n_steps + 1
     Clock after             # real counts: of step n_steps + 2
     uint32_t last_symbol    # column of the latest completed step; Mealy: of the active key
-    uint64_t n_seen         # open alphabet: symbols absorbed
+    uint64_t n_seen         # open alphabet: symbols absorbed, with repetitions
     bint seen_missing       # a missing symbol was absorbed
     int64_t n_candidates    # sum over particles of 1 + states not gone: most candidates of a step
     int64_t n_potentials    # sum over particles of 1 + states
