@@ -162,7 +162,7 @@ cdef class ParticleSystem:
 
     # ---- one call at a time ----------------------------------------------------------------
 
-    # Calls that release the GIL set `busy`. Short calls, which hold the GIL, only check it.
+    # Calls that release the GIL set `busy`. Short calls, which keep the GIL, only check it.
 
     cdef int check_idle(self) except -1:
         if self.busy:
@@ -212,8 +212,8 @@ cdef class ParticleSystem:
         symbols : int32 buffer
             Symbols, -1 for missing; in a family over numbers 0, or -1 if all channels are missing.
         ended : int32 buffer
-            Number of the key whose sequence ends at each symbol, -1 for none: that of the symbol
-            itself ends before it, another after it.
+            Number of the key whose sequence ends at each symbol, -1 for none. If it is the key of
+            the symbol, its sequence ends before the symbol; otherwise after it.
         discounts : float64 buffer
             Discount of the step that each symbol completes. Only MD-VPA uses it.
         uniforms : float64 buffer
@@ -227,7 +227,8 @@ cdef class ParticleSystem:
         times : float64 buffer or None
             Half-lives that have passed at each symbol, for forgetting by time.
         distributions : float64 buffer of shape (n, width) or None
-            Receives the distribution before each symbol; the last of them must fit the width.
+            Receives the distribution before each symbol. In an open alphabet they become longer;
+            the width must be at least the length of the last.
         observations : float64 buffer of shape (n, channels) or None
             In a family over numbers, a row for each symbol.
         """
@@ -235,6 +236,7 @@ cdef class ParticleSystem:
         cdef int64_t n = symbols.shape[0]
         cdef bint has_distributions = distributions is not None
         cdef int64_t n_known = self.n_accepted()
+        cdef int64_t width = 0      # of the distribution before the last symbol
         cdef int64_t i = 0
         cdef int64_t work = 0
         cdef const int32_t* number = NULL
@@ -256,11 +258,10 @@ cdef class ParticleSystem:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
             if ended[i] < -1 or (number != NULL and number[i] < 0):
                 raise ValueError(f"a number of symbol {i} is negative: expected that of a key")
+            width = n_known
             n_known += system.model.is_open and symbols[i] == n_known - 1  # a new symbol
         self.check_observations(observations, &symbols[0] if n else NULL, n)
-        if has_distributions and (
-            distributions.shape[0] != n or distributions.shape[1] < n_known - system.model.is_open
-        ):
+        if has_distributions and (distributions.shape[0] != n or distributions.shape[1] < width):
             raise ValueError("distributions: expected one for each symbol")
         i = 0
         self.enter()
@@ -369,12 +370,12 @@ cdef class ParticleSystem:
 
     @property
     def kept(self):
-        """Most survivors of the next steps, and of the pending one."""
+        """How many survivors the next steps have at most, and how many the pending step has."""
         cdef System* system = &self.system
         return system.kept, system.pending_kept if system.pending else system.kept
 
     def keep(self, int64_t n):
-        """Set the most survivors of the steps on the next symbols: 1 to K."""
+        """Set how many survivors the steps on the next symbols have at most: 1 to K."""
         self.check_idle()
         if not 1 <= n <= self.system.budget or self.system.duplicating:
             raise ValueError(f"n={n}: expected 1 to K, and no algorithm that always has K")
@@ -496,7 +497,10 @@ cdef class ParticleSystem:
         return self.system.model.n_symbols
 
     def seen(self, int64_t[::1] out):
-        """Write how often each symbol of an open alphabet was seen; of open channels, as a row."""
+        """Write how often each symbol was seen: of an open alphabet, or of all open channels.
+
+        Counts of open channels are in the layout of a row of statistics (`layout`).
+        """
         self.check_idle()
         if not write_seen(&self.system, out):
             raise ValueError("out: expected one entry for each symbol of an open alphabet")
@@ -742,11 +746,11 @@ cdef class ParticleSystem:
         return object.__sizeof__(self) - <int64_t>sizeof(System) + allocated_bytes(&self.system)
 
     def _fail_allocation_after(self, int64_t n):
-        """Make the allocation after the next n fail, for tests; -1 for none."""
+        """Let the next n allocations succeed and the one after them fail, for tests; -1: none."""
         self.system.memory.fail_after = n
 
     def _settle_every(self, int64_t n_steps):
-        """Set the interval of steps in which everything is settled once, for tests."""
+        """Set in how many steps everything is settled once, for tests."""
         if n_steps < 1:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.settle_interval = n_steps
@@ -757,20 +761,20 @@ cdef class ParticleSystem:
         return self.system.n_settled
 
     def _release_every(self, int64_t n_steps):
-        """Set the interval of steps between two releases of states, for tests."""
+        """Set the number of steps between two releases of states, for tests."""
         if n_steps < 1:
             raise ValueError(f"n_steps={n_steps}: expected at least 1")
         self.system.release_interval = n_steps
 
     def _free_stretches(self, uint32_t n):
-        """Set how many free stretches a round has, for tests."""
+        """Set how many free stretches a round has besides twice those in use, for tests."""
         if not 1 <= n <= FREE_STRETCHES:
             raise ValueError(f"n={n}: expected 1 to {FREE_STRETCHES}")
         self.system.positions.n_spare = n
 
     @property
     def _n_stretches(self):
-        """Numbers of stretches in use, for tests."""
+        """How many stretches there are, free ones included, for tests."""
         return self.system.positions.n_stretches
 
     # ---- debugging ---------------------------------------------------------------------------

@@ -89,7 +89,7 @@ cdef inline void count_symbol(System* system, int32_t symbol) noexcept nogil:
 cdef inline void add_base(
     const System* system, double base, double* out, int64_t n
 ) noexcept nogil:
-    """Add the base to a prediction: to each symbol, or in an open alphabet shared by q."""
+    """Add the base to every symbol of a prediction; in an open alphabet, times q of the symbol."""
     cdef int64_t i
     if system.model.is_open:
         for i in range(n):

@@ -11,8 +11,6 @@ cdef struct Buffer:
     void* data
     size_t bytes
 
-# ---- the buffers of a system, by lifetime ------------------------------------------------
-
 # All fields of these structs are Buffers, so each struct is an array of Buffer. `buffers.pxd`
 # copies, releases and counts it as a whole, so a new field needs no code there. `verify` checks
 # that no buffer is outside of the five that System holds.

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Buffers: operations on all buffers of a system, and how much of each is in use.
 
-Buffers are reserved for the worst case, and memory that is never written costs nothing. A buffer
-therefore has three sizes: its length; the bytes that were ever written, which `memory()` reports as
+Buffers are over-reserved, because memory that is never written costs nothing. A buffer therefore
+has three sizes: its length; the bytes that were ever written, which `memory()` reports as
 allocated; and the bytes that hold state, which a copy needs.
 """
 
@@ -17,7 +17,7 @@ from mdvpf._kernel.types cimport (
     Scratch, SharedUpdate, StoredBuffers, SurvivorBuffers, Survivors, System, WorkBuffers,
 )
 
-# The structs of buffers by lifetime: see `buffer_types.pxd`.
+# The lifetimes of buffers, one for each struct in `buffer_types.pxd`.
 cdef enum:
     STORED
     RECORDS

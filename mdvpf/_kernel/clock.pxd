@@ -17,14 +17,15 @@ from libc.string cimport memcpy
 from mdvpf._kernel.types cimport Clock, Model, System
 
 cdef enum:
-    FASTEST = 64            # binades a step: a larger rate has no other effect
-    LARGEST_POWER = 900     # weights above 2**this are computed from their logs
-    STEEPEST = 16777216     # a larger exponent has no other effect in the first 10**5 steps
+    FASTEST = 64            # binades a step: larger rates have the same effect
+    LARGEST_POWER = 900     # weights above two to this power are computed from their logs
+    STEEPEST = 16777216     # larger exponents have the same effect in the first 10**5 steps
     FARTHEST = 1073741824   # binades: scales are kept this close to the weight of the step
 
 
-cdef inline bint counts_fade(const Model* model) noexcept nogil:
-    return model.forget > 0.0 or model.rate > 0.0
+cdef inline bint forgets(const System* system) noexcept nogil:
+    """Whether counts fade."""
+    return system.model.forget > 0.0 or system.model.rate > 0.0
 
 
 cdef inline Clock clock_at(const Model* model, int64_t step, double elapsed) noexcept nogil:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Compaction: move all records to a new pool, which has no room of freed records."""
+"""Compaction: move all records to a new pool, without the gaps that freed records have left."""
 
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy

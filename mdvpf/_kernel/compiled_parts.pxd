@@ -2,7 +2,7 @@
 """Families of users, alone or in a product: the calls of their C functions.
 
 Each family reads and writes only its own part of observations and of rows of statistics. Its
-functions are not called if all its numbers are missing.
+functions are not called for an observation in which all its numbers are missing.
 """
 
 from libc.math cimport isfinite
@@ -33,8 +33,8 @@ cdef inline const Channel* channel_of_part(
 cdef inline Status open_parts(System* system, tuple parts) except *:
     """Store the families of users.
 
-    Each has first channel, number of channels, the addresses of its two functions and of its data,
-    and a label in UTF-8.
+    Each is a tuple: first channel, number of channels, the addresses of its two functions and of
+    its data, and a label in UTF-8.
     """
     cdef Compiled* part
     cdef uint32_t i

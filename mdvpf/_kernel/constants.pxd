@@ -35,7 +35,7 @@ cdef enum:
 #   handles of the groups of 1 + C transition rows, row 0 being that of the start state;
 #       Mealy machine: for each of them, the handle of a tree of rows by symbol
 #   handles of the root of the symbol tree
-#   once a second key was used: handle of the tree of stretches, labels of the open stretch
+#   once a key other than 0 was used: handle of the tree of stretches, labels of the open stretch
 # With real counts, `into` are 32-bit floats. Blocks are stored on shelves (`shelves.pxd`).
 cdef enum:
     BLOCK_STATES = 0        # number of states

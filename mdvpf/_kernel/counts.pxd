@@ -44,6 +44,20 @@ cdef inline uint32_t width_of(uint32_t value) noexcept nogil:
     return 0 if value < 256 else 1 if value < 65536 else 2
 
 
+# ---- records -----------------------------------------------------------------------------
+
+cdef inline handle_t new_record(
+    Pool* pool, uint32_t units, uint32_t shape, uint32_t refs
+) noexcept nogil:
+    """Take a record with at least so many units. Its content is undefined."""
+    cdef handle_t fresh = take_record(pool, class_of(pool, units))
+    cdef Record* record = <Record*>at(pool, fresh)
+    record.refs = refs
+    record.shape = shape
+    record.note = NONE
+    return fresh
+
+
 # ---- rows --------------------------------------------------------------------------------
 
 cdef inline void* items_of(const Record* group) noexcept nogil:
@@ -301,10 +315,7 @@ cdef inline void own_node(Pool* pool, handle_t* held) noexcept nogil:
     cdef handle_t fresh
     if node != NONE and not is_shared(pool, node):
         return
-    fresh = take_record(pool, class_of(pool, NODE_UNITS))
-    (<Record*>at(pool, fresh)).refs = 1
-    (<Record*>at(pool, fresh)).shape = 0
-    (<Record*>at(pool, fresh)).note = 0
+    fresh = new_record(pool, NODE_UNITS, 0, 1)
     if node == NONE:
         memset(children(pool, fresh), 0, NODE_SIZE * sizeof(handle_t))
     else:

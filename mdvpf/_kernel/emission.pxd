@@ -1,15 +1,15 @@
 # cython: language_level=3
-"""The emission family over symbols: Dirichlet-multinomial, symmetric beta.
+"""The emission family over symbols: Dirichlet-multinomial with symmetric beta.
 
 In an open alphabet, beta is that of the symbol being scored: see `alphabet.pxd`. The statistics are
-columns of counts. One column, V or 0, counts missing symbols: a state's observed emissions are the
-times it was entered minus its count there. Steps use one function: `emission_scores` writes p(y |
-m) for every candidate state m of a particle. `prediction.pxd` does the same for all symbols at
-once.
+columns of counts. One column, V (open alphabet: 0), counts missing symbols: a state's observed
+emissions are the times it was entered minus its count there. Steps call one function,
+`emission_scores`, which writes the probability of a symbol in every candidate state of a particle.
+`prediction.pxd` has the probabilities of all symbols.
 
 The rest are optional fast paths, used only where `has_shortcuts` returns True. They assume that
-p(y | m) is (count of y + beta) / (emitted + prior). `beta_of`, `new_of` and the tables serve
-`sparse_expansion.pxd`; logs of the same quotients serve the look-ahead (`log_tables.pxd`).
+p(y | m) is (count of y + beta) / (emitted + prior). `sparse_expansion.pxd` uses `beta_of`, `new_of`
+and the tables; the look-ahead uses logs of the same quotients (`log_tables.pxd`).
 """
 
 from libc.stdint cimport int32_t, uint32_t
@@ -52,9 +52,10 @@ cdef inline Status make_tables(System* system) noexcept nogil:
 cdef inline bint has_shortcuts(const System* system) noexcept nogil:
     """Whether one row, one column and the tables determine the potentials of a particle.
 
-    They do with the default oracle; the other gives every state two terms. They also need a stream
-    without missing symbols: a state that was entered and emitted no symbol adds into / prior to
-    the spread, next to which the other terms lose their digits.
+    They do with integer counts and the default oracle; with "any", the probability of a transition
+    made before has two terms. They also need a stream without missing symbols: a state that was
+    entered but emitted no symbol adds into / prior to the spread, and next to so large a term the
+    others would lose digits.
     """
     return not (system.model.any_state or system.seen_missing or system.model.real)
 

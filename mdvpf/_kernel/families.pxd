@@ -121,7 +121,7 @@ cdef inline void state_constants(
 cdef inline double channel_constant(
     const Channel* channel, double y, double base
 ) noexcept nogil:
-    """What the log predictive of a number has in common for all states.
+    """The part of a number's log predictive that is the same in all states.
 
     `base` is the base probability of the symbol in an open channel.
     """

@@ -15,14 +15,14 @@ from mdvpf._kernel.constants cimport (
     GROUP_BITS, MAX_ROOT, NO_MEMORY, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, OK,
     Status,
 )
-from mdvpf._kernel.counts cimport children
+from mdvpf._kernel.counts cimport children, new_record
 from mdvpf._kernel.particles cimport block_of, root_of, rows_of, shares_block, used_groups
-from mdvpf._kernel.pool cimport at, class_of, pages_for, reserve_pages, take_record
+from mdvpf._kernel.pool cimport at, pages_for, reserve_pages
 from mdvpf._kernel.shelves cimport lay_out_anew
 from mdvpf._kernel.types cimport Pool, Record, System, handle_t
 
 cdef enum:
-    LIFTED = 1              # note of a record that was counted and will move below a new node
+    LIFTED = 1              # note of a tree that was counted and will move below a new node
 
 
 cdef inline uint32_t depth_for(uint32_t column) noexcept nogil:
@@ -51,15 +51,6 @@ cdef inline uint32_t root_for(const System* system, uint32_t column) noexcept no
 
 # ---- columns -----------------------------------------------------------------------------
 
-cdef inline handle_t take_node(Pool* pool) noexcept nogil:
-    cdef handle_t fresh = take_record(pool, class_of(pool, NODE_UNITS))
-    cdef Record* node = <Record*>at(pool, fresh)
-    node.refs = 1
-    node.shape = 0
-    node.note = 0
-    return fresh
-
-
 cdef inline bint is_empty(const handle_t* handles) noexcept nogil:
     cdef int i
     for i in range(NODE_SIZE):
@@ -69,7 +60,7 @@ cdef inline bint is_empty(const handle_t* handles) noexcept nogil:
 
 
 cdef inline void release_once(Pool* pool, const handle_t* handles) noexcept nogil:
-    """Release records that a node holds too, so that none is freed."""
+    """Release records that a node holds as well, so that none has to be freed."""
     cdef int i
     for i in range(NODE_SIZE):
         if handles[i] != NONE:
@@ -81,7 +72,8 @@ cdef inline void lift_root(
 ) noexcept nogil:
     """Move the handles of a root to nodes.
 
-    `latest` has the latest node at each index of the root; if it is equal, the block shares it.
+    `latest` has the latest node made for each index of a root. A block shares it if it has the same
+    handles there.
     """
     cdef Pool* pool = &system.pool
     cdef handle_t* root = root_of(system, block)
@@ -102,7 +94,7 @@ cdef inline void lift_root(
             release_once(pool, below)
             (<Record*>at(pool, latest[i])).refs += 1
         else:
-            latest[i] = take_node(pool)
+            latest[i] = new_record(pool, NODE_UNITS, 0, 1)
             memcpy(children(pool, latest[i]), below, NODE_SIZE * sizeof(handle_t))
         root[i] = latest[i]
 
@@ -165,7 +157,7 @@ cdef inline void lift_rows(System* system, uint32_t* block, bint unmark) noexcep
         if unmark:
             record.note = NONE
         elif record.note == LIFTED:
-            node = take_node(pool)
+            node = new_record(pool, NODE_UNITS, 0, 1)
             memset(children(pool, node), 0, NODE_SIZE * sizeof(handle_t))
             children(pool, node)[0] = held[i]
             record.note = node
@@ -201,9 +193,9 @@ cdef inline Status deepen_rows(System* system) noexcept nogil:
 # ---- rows and columns --------------------------------------------------------------------
 
 cdef inline Status reserve_symbol(System* system, uint32_t column) noexcept nogil:
-    """Make room for a symbol of an open alphabet, which may be new. Results do not change.
+    """Make room for a symbol of an open alphabet, which may be new. Counts do not change.
 
-    If memory runs out, what has grown keeps its size, with the same counts.
+    If memory runs out, what has already grown stays larger.
     """
     cdef uint32_t needed
     if column <= system.model.n_symbols:
@@ -216,7 +208,7 @@ cdef inline Status reserve_symbol(System* system, uint32_t column) noexcept nogi
     if system.depth < depth_for(column) and deepen_columns(system) != OK:
         return NO_MEMORY
     needed = root_for(system, column)
-    if needed <= system.root_size <= 2 * needed + MAX_ROOT // 8:  # too large after `deepen_columns`
+    if needed <= system.root_size <= 2 * needed + MAX_ROOT // 8:  # larger after `deepen_columns`
         return OK
     needed = min(<uint32_t>MAX_ROOT, needed + needed // 4)
     return lay_out_anew(system, system.state_capacity, needed, system.positions.enabled)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Histories: the tree of the particles' paths, pruned when a line of descent ends.
+"""Histories: the tree of the particles' paths, pruned where a particle has no descendants.
 
 A history node is one state on the path of one or more particles; its parent is the state before it.
 Every particle holds its leaf. A node that nobody holds is freed, and so is every ancestor that only

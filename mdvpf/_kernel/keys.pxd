@@ -53,7 +53,7 @@ cdef inline void grow_numbers(System* system, uint32_t n) noexcept nogil:
 
 
 cdef inline Status reserve_key(System* system, uint32_t number) noexcept nogil:
-    """Make room for a key, which may be the first one other than 0."""
+    """Make room for a key. It may be the first one other than 0."""
     cdef Positions* positions = &system.positions
     cdef size_t n = <size_t>number + 1
     if not make_room(system, &system.stored.key_address, n, sizeof(uint32_t)):

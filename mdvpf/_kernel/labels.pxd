@@ -31,5 +31,5 @@ cdef inline uint32_t label_of(
 
 
 cdef inline uint32_t n_labels_of(const System* system, const uint32_t* block) noexcept nogil:
-    """How many states the path of the particle has visited."""
+    """How many states the path of the particle has visited: the label of the next new one."""
     return label_of(system, block, block[BLOCK_STATES])

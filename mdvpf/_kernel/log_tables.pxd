@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Logs of quotients of counts, from tables, as fixed-point numbers.
 
-Sums of fixed-point numbers are exact, so they do not depend on the order.
+Sums of fixed-point numbers are exact, so they do not depend on the order of the terms.
 """
 
 from libc.math cimport fabs, log
@@ -69,7 +69,7 @@ cdef inline void tabulate_emissions(System* system, uint32_t n_tabled) noexcept 
 
 
 cdef inline int64_t log_ratio(const Lookahead* ahead, uint32_t n, uint32_t of) noexcept nogil:
-    """log(n / of), from a table of logs, where n is at most `of`."""
+    """log(n / of), from a table of logs; n is at most `of`."""
     if of < TABLED:
         return ahead.tabled[n] - ahead.tabled[of]
     return to_fixed(ahead, log(as_double(n) / as_double(of)))

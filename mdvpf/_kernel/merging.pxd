@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Merging: records that have become equal are replaced by one of them.
+"""Merging: replace records that have become equal by one of them.
 
 Particles that separated long ago often make the same moves in a different order. They then have
 equal counts, each in records of its own, which the notes of `shared_updates.pxd` cannot detect.
 Without merging, a long stream over few states ends with many copies of each record.
 
 A *field* is one of the handles in a block. After a step, the records in one field of all particles
-are compared, with the records below them; each field has its turn once in some hundreds of steps.
-So no step pays for all records. The particles and the number of steps determine which records are
+are compared, with the records below them; each field has its turn once in some hundreds of steps,
+so no step pays for all records. The particles and the number of steps determine which records are
 merged, so a filter that was saved and loaded merges the same ones.
 
 Equal means the same bits, the order of pairs included, so that no sum is taken in another order. As
@@ -54,7 +54,7 @@ cdef struct Merge:
 # ---- fields ------------------------------------------------------------------------------
 
 cdef inline int64_t n_fields(const System* system) noexcept nogil:
-    """An upper bound of the numbers of fields."""
+    """The numbers of fields are below this. Some numbers below it have no field."""
     return 2 * <int64_t>max(system.n_groups, system.root_size + 1 + system.positions.enabled)
 
 
@@ -220,7 +220,7 @@ cdef inline void merge_below(
 # ---- fields of all particles -------------------------------------------------------------
 
 cdef inline size_t mark_field(System* system, const Field* field) noexcept nogil:
-    """Mark the records in and below a field of all particles; return how many they are."""
+    """Mark the records in and below a field of all particles; return how many there are."""
     cdef handle_t* held
     cdef size_t n = 0
     cdef int64_t k

@@ -21,7 +21,7 @@ from mdvpf._kernel.types cimport Report, Scratch, Survivors, System
 cdef inline Status move_all_numbers(
     System* system, int32_t symbol, const double* uniforms, Survivors* moved, Report* report
 ) noexcept nogil:
-    """Draw a state for every particle, and weight it by the density of the observation there."""
+    """Draw a state for every particle, and weight the particle by the density there."""
     cdef Scratch* scratch = &system.scratch
     cdef double* transition = scratch.transition
     cdef double* probability = <double*>system.work.resampling_weight.data

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The look-ahead of MD-VPA in families over numbers, with sums of logs in doubles.
 
-Labels are looked up in the table of `real_lookahead.pxd`. That file sums logs as integers; here the
-entries are doubles, because log densities have no bound from which to choose the unit. One thread
-adds them in the order of particles.
+Labels are looked up in the hash table of `real_lookahead.pxd`. There, logs are fixed-point numbers;
+here they are doubles, because log densities have no bound from which a fixed-point format could be
+chosen. One thread adds them in the order of particles.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -28,7 +28,10 @@ cdef inline void clear_number_places(Lookahead* ahead) noexcept nogil:
 cdef inline void add_log(
     Lookahead* ahead, uint32_t place, double value, bint is_summed
 ) noexcept nogil:
-    """Add a log potential to the sums of a label; `linear_sum` is relative to its largest one."""
+    """Add a log potential to the sums of a label.
+
+    `linear_sum`, if `is_summed`, has potentials divided by the largest of the label so far.
+    """
     cdef double* log_sum = <double*>ahead.log_sum
     cdef double* largest = <double*>ahead.largest
     log_sum[place] += value
@@ -44,9 +47,10 @@ cdef inline void add_log(
 cdef inline int64_t add_numbers(
     System* system, Lookahead* ahead, int64_t particle, int64_t index
 ) noexcept nogil:
-    """Add the log potentials of a particle, and store those of its candidates.
+    """Add a particle's log potentials to the sums; write those of its collected candidates.
 
-    Its candidates start at `index`. Return the index at which those of the next particle start.
+    The particle's candidates in the set start at `index`; returns the index of the next particle's
+    first candidate.
     """
     cdef const Candidate* items = system.candidates.items
     cdef uint32_t* block = block_of(system, particle)
@@ -70,13 +74,13 @@ cdef inline int64_t add_numbers(
 
 
 cdef inline void look_ahead_numbers(System* system, int32_t symbol) noexcept nogil:
-    """Compute G for every label, and the look-ahead potential of every candidate."""
+    """Compute G of every label, and the look-ahead potential of every collected candidate."""
     cdef Lookahead* ahead = &system.lookahead
     cdef int64_t index
     cdef int64_t k = 0
     cdef uint32_t place
     set_places(ahead, 4 * (system.most_states + 1))
-    while k < system.n_particles:  # repeat with a larger table while this one is too small
+    while k < system.n_particles:  # start again with a larger table if this one fills up
         index = 0
         k = 0
         clear_number_places(ahead)

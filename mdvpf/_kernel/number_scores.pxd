@@ -10,7 +10,7 @@ of the particle.
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from mdvpf._kernel.clock cimport counts_fade
+from mdvpf._kernel.clock cimport forgets
 from mdvpf._kernel.constants cimport BLOCK_CURRENT, BLOCK_STATES, GROUP, GROUP_BITS, MISSING
 from mdvpf._kernel.counts cimport item
 from mdvpf._kernel.particles cimport block_of, group_at, rows_of
@@ -28,7 +28,7 @@ cdef extern from *:
     """
     #define MDVPF_FEW 1e-200
     """
-    const double FEW "MDVPF_FEW"
+    const double FEW "MDVPF_FEW"  # smaller sums of products may have lost digits, or underflowed
 
 cdef enum:
     WHOLE_FLOATS = 16777216     # whole numbers up to this are exact as floats
@@ -36,9 +36,10 @@ cdef enum:
 
 # ---- transitions -------------------------------------------------------------------------
 
-cdef inline bint is_plain(const Model* model) noexcept nogil:
+cdef inline bint is_plain(const System* system) noexcept nogil:
     """Whether counts are whole numbers, and a row and the entries of states give transitions."""
-    return not (model.by_rows or model.mealy or model.kappa > 0.0 or counts_fade(model))
+    cdef const Model* model = &system.model
+    return not (model.by_rows or model.mealy or model.kappa > 0.0 or forgets(system))
 
 
 cdef inline uint32_t plain_transition(
@@ -92,7 +93,7 @@ cdef inline uint32_t number_transition(
 ) noexcept nogil:
     """Write p(m | x) of every candidate state of a stored particle; return how many there are."""
     cdef RealView view
-    if is_plain(&system.model):
+    if is_plain(system):
         return plain_transition(system, block, out)
     view_real(system, block, scratch, &view)
     return real_transition(&system.model, &view, scratch.ones, out)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Interface of families over numbers to Python: create the table, copy statistics out."""
+"""Families over numbers, for Python: open the table of statistics, and copy statistics out."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -157,7 +157,7 @@ cdef inline Status write_statistics_table(
 
 
 cdef inline tuple layout_of(const System* system):
-    """Return the size of a row, and for each channel the start and the end of what it uses."""
+    """Return the size of a row, and for each channel the start and end of its statistics in use."""
     cdef const Channel* channel
     cdef uint32_t c
     found = []

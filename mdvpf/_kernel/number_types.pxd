@@ -37,9 +37,9 @@ cdef struct Compiled:
     LogPredictive log_predictive
     Update update
     void* user_data
-    uint32_t first          # its first channel, which has all its statistics
+    uint32_t first          # its first channel, to which all its statistics belong
     uint32_t n_channels
-    char[MOST_LABEL] label  # how messages call it, in UTF-8
+    char[MOST_LABEL] label  # its name in messages, in UTF-8
 
 # The table of statistics of states: see `statistics.pxd`.
 cdef struct Numbers:
@@ -54,5 +54,5 @@ cdef struct Numbers:
     uint32_t n_compiled     # families of users
     uint32_t widest         # most statistics of a family of users
     uint32_t faulty         # the family of the last fault
-    FaultKind fault         # the last fault
-    int fault_status        # the status returned, if that was the fault
+    FaultKind fault         # what the last fault was
+    int fault_status        # the status that a function returned, if that was the fault

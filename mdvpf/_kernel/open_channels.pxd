@@ -31,7 +31,7 @@ cdef inline double* stream_row(const System* system) noexcept nogil:
 cdef inline double base_of_channel(
     const System* system, const Channel* channel, double y, bint counted
 ) noexcept nogil:
-    """q of a symbol; if it was counted already, without its last time."""
+    """q of a symbol; if it was counted already, without its latest count."""
     cdef const double* seen = stream_row(system) + channel.offset
     cdef double strength = channel.parameters[1]
     cdef double discount = channel.parameters[2]
@@ -125,7 +125,7 @@ cdef inline void spread_rows(
 
 
 cdef inline Status widen_rows(System* system) noexcept nogil:
-    """Give all open channels room for the `wanted` number of symbols, at least what they have."""
+    """Give all open channels room for `wanted` symbols, which is not less than they have."""
     cdef Channel* channels = <Channel*>system.stored.channels.data
     cdef size_t size = 0
     cdef uint32_t offset = 0
@@ -151,7 +151,7 @@ cdef inline Status widen_rows(System* system) noexcept nogil:
 
 
 cdef inline Status reserve_open(System* system, const double* observation) noexcept nogil:
-    """Make room for the symbols of an observation; it is not part of the state of a filter."""
+    """Make room for the symbols of an observation. Room is not part of the state of a filter."""
     cdef Channel* channels = <Channel*>system.stored.channels.data
     cdef bint grows = False
     cdef uint32_t c

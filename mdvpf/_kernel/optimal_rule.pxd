@@ -13,7 +13,7 @@ from mdvpf._kernel.types cimport Candidate, CandidateSet, Survivors
 
 
 cdef inline int64_t optimal_cut(
-    const double* shares, int64_t n, int64_t budget, uint64_t* keys, double* heavy,
+    const double* shares, int64_t n, int64_t budget, uint64_t* keys, double* largest,
     double* light_weight, double* cut,
 ) noexcept nogil:
     """Return how many of the n > K shares are heavy; K is the budget.
@@ -21,48 +21,49 @@ cdef inline int64_t optimal_cut(
     With h heavy shares, c = (sum of the light shares) / (K - h), and shares of at least c are
     heavy. The iteration starts with h = 0 and adds all shares that reach c, which lowers c. It
     ends at the same fixed point as adding shares one by one in falling order. `light_weight`
-    becomes c. All heavy shares are among the K largest; `cut` becomes the least of these.
+    becomes c. All heavy shares are among the K largest, which are left in `largest`; `cut` becomes
+    the least of them.
     """
     cdef int64_t i, n_before
-    cdef int64_t n_kept = 0
     cdef int64_t n_heavy = 0
+    cdef int64_t n_largest = 0
     cdef int64_t n_equal = budget
     cdef double rest = 0.0
     cdef double tail
     for i in range(n):
         keys[i] = order_key(shares[i])
-    cut[0] = key_value(kth_largest(keys, n, budget, <uint64_t*>heavy))
+    cut[0] = key_value(kth_largest(keys, n, budget, <uint64_t*>largest))
     for i in range(n):
         n_equal -= shares[i] > cut[0]
     for i in range(n):
         if shares[i] > cut[0]:
-            heavy[n_heavy] = shares[i]
-            n_heavy += 1
+            largest[n_largest] = shares[i]
+            n_largest += 1
         elif shares[i] == cut[0] and n_equal > 0:
-            heavy[n_heavy] = shares[i]
-            n_heavy += 1
+            largest[n_largest] = shares[i]
+            n_largest += 1
             n_equal -= 1
         else:
             rest += shares[i]
     tail = rest
     for i in range(budget):
-        tail += heavy[i]
+        tail += largest[i]
     light_weight[0] = INFINITY
-    while n_kept < budget:
+    while n_heavy < budget:
         # c never rises. If it does by rounding, the old value stays, so that the loop ends.
-        if tail / (budget - n_kept) < light_weight[0]:
-            light_weight[0] = tail / (budget - n_kept)
-        n_before = n_kept
-        n_kept = 0
+        if tail / (budget - n_heavy) < light_weight[0]:
+            light_weight[0] = tail / (budget - n_heavy)
+        n_before = n_heavy
+        n_heavy = 0
         tail = rest
         for i in range(budget):
-            if heavy[i] >= light_weight[0]:
-                n_kept += 1
+            if largest[i] >= light_weight[0]:
+                n_heavy += 1
             else:
-                tail += heavy[i]
-        if n_kept == n_before:
+                tail += largest[i]
+        if n_heavy == n_before:
             break
-    return n_kept
+    return n_heavy
 
 
 cdef inline void keep_share(
@@ -78,7 +79,7 @@ cdef inline void keep_share(
 
 cdef inline int64_t select_optimal(
     const CandidateSet* candidates, double* shares, int64_t budget,
-    uint64_t* keys, double* heavy, double uniform, Survivors* chosen,
+    uint64_t* keys, double* largest, double uniform, Survivors* chosen,
 ) noexcept nogil:
     """Choose candidates by the optimal rule; return how many uniforms were used, 0 or 1.
 
@@ -108,7 +109,7 @@ cdef inline int64_t select_optimal(
         for i in range(n):
             keep_share(chosen, &items[i], shares[i], True, best)
         return 0
-    n_light = budget - optimal_cut(shares, n, budget, keys, heavy, &light_weight, &cut)
+    n_light = budget - optimal_cut(shares, n, budget, keys, largest, &light_weight, &cut)
     if n_light == 0:
         n_equal = budget
         for i in range(n):

@@ -62,11 +62,16 @@ cdef inline handle_t* rows_of(const System* system, uint32_t* block) noexcept no
     return block + system.rows_offset
 
 
-cdef inline uint32_t used_groups(const System* system, const uint32_t* block) noexcept nogil:
-    """The number of handles of rows that the states of the block use."""
+cdef inline uint32_t row_handles(const System* system, uint32_t n_states) noexcept nogil:
+    """The number of handles of rows that so many states use."""
     if unlikely(system.model.mealy):
-        return block[BLOCK_STATES] + 1
-    return (block[BLOCK_STATES] >> GROUP_BITS) + 1
+        return n_states + 1
+    return (n_states >> GROUP_BITS) + 1
+
+
+cdef inline uint32_t used_groups(const System* system, const uint32_t* block) noexcept nogil:
+    """The number of handles of rows that the states of a block use."""
+    return row_handles(system, block[BLOCK_STATES])
 
 
 cdef inline handle_t* root_of(const System* system, uint32_t* block) noexcept nogil:
@@ -143,12 +148,13 @@ cdef inline void view_for(
 
 cdef inline void view_moved(
     const System* system, uint32_t* block, uint32_t state, int32_t symbol, uint32_t current,
-    Scratch* scratch, View* view,
+    View* view,
 ) noexcept nogil:
     """View a particle as it would be after moving to the state on the symbol.
 
     `current` is 1 + the state that its next transition leaves: `state`, or that of another key.
     """
+    cdef const Scratch* scratch = &system.scratch
     cdef uint32_t* into = scratch.overlay_into
     cdef uint32_t n = block[BLOCK_STATES]
     view_particle(system, block, view)
@@ -166,9 +172,7 @@ cdef inline void view_moved(
     if current == block[BLOCK_CURRENT]:
         view.row = overlaid(&view.row, state, scratch.overlay_row)
     if symbol == MISSING:
-        view.missing = overlaid(
-            &view.missing, state, scratch.overlay_missing
-        )
+        view.missing = overlaid(&view.missing, state, scratch.overlay_missing)
     view.emitted = into
     if view.missing.n:
         view.emitted = emitted_by(view, scratch.emitted)
@@ -176,13 +180,12 @@ cdef inline void view_moved(
 
 
 cdef inline Row column_moved(
-    const System* system, uint32_t* block, uint32_t state, int32_t symbol,
-    uint32_t column_symbol, Scratch* scratch,
+    const System* system, uint32_t* block, uint32_t state, int32_t symbol, uint32_t column_symbol
 ) noexcept nogil:
     """The column of one symbol as it would be after the move of `view_moved`."""
     cdef Row row = column_of(system, block, column_symbol)
     if symbol == <int32_t>column_symbol:
-        row = overlaid(&row, state, scratch.overlay_column)
+        row = overlaid(&row, state, system.scratch.overlay_column)
     return row
 
 

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Memory: growing buffers, and a pool of small records in pages of one record size.
+"""Memory: buffers that grow, and a pool of records, in pages for records of one size each.
 
 Records have 32-bit handles: half the size of a pointer, and still valid in a copy of the arena.
-`take_record` cannot fail: `reserve_pages` allocates beforehand, and only it may fail. It may also
-move the arena, so a pointer to a record is invalid after it.
+`take_record` cannot fail, because `reserve_pages` has allocated the pages. Only `reserve_pages` may
+fail. It may also move the arena, so it invalidates pointers to records.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t

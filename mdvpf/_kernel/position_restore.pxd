@@ -9,33 +9,33 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    BAD_SNAPSHOT, BLOCK_CURRENT, NO_MEMORY, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, OK, STRETCH,
+    BAD_SNAPSHOT, BLOCK_CURRENT, NO_MEMORY, NODE_BITS, NODE_SIZE, NODE_UNITS, OK, STRETCH,
     STRETCH_BITS,
     Status,
 )
-from mdvpf._kernel.counts cimport children
+from mdvpf._kernel.counts cimport children, new_record
 from mdvpf._kernel.keys cimport grow_numbers
 from mdvpf._kernel.labels cimport n_labels_of
 from mdvpf._kernel.particles cimport block_of
-from mdvpf._kernel.pool cimport at, class_of, dispose, pages_for, reserve_pages, resize, take_record
+from mdvpf._kernel.pool cimport dispose, pages_for, reserve_pages, resize
 from mdvpf._kernel.positions cimport open_labels, state_of_key, stretches_of
-from mdvpf._kernel.restore_records cimport hold, length, reject
+from mdvpf._kernel.restore_records cimport hold, n_words, reject
 from mdvpf._kernel.sections cimport (
     COPIES, KEY_ADDRESS, KEY_STATE, KEY_SYMBOL, OPEN_LABELS, POSITION_BELOW, POSITION_LEVEL,
     POSITIONS, STRETCH_LIVE,
     Snapshot,
-    has_keys, numbers,
+    has_keys, words,
 )
 from mdvpf._kernel.shelves cimport lay_out_anew
 from mdvpf._kernel.stretches cimport MOST_STRETCHES, is_dead, levels_for
-from mdvpf._kernel.types cimport Buffer, Positions, Record, System, handle_t
+from mdvpf._kernel.types cimport Buffer, Positions, System, handle_t
 
 
 # ---- keys --------------------------------------------------------------------------------
 
 cdef inline Status check_key_lengths(const System* system, Snapshot* snapshot) noexcept nogil:
-    cdef size_t n_numbers = <size_t>length(snapshot, KEY_ADDRESS)
-    cdef size_t n_blocks = <size_t>length(snapshot, COPIES)
+    cdef size_t n_numbers = <size_t>n_words(snapshot, KEY_ADDRESS)
+    cdef size_t n_blocks = <size_t>n_words(snapshot, COPIES)
     cdef size_t n_records = snapshot.section[POSITION_LEVEL].bytes
     cdef size_t n_stretches = snapshot.section[STRETCH_LIVE].bytes
     if n_numbers < 1 or n_numbers > 0x7FFFFFFF \
@@ -49,10 +49,10 @@ cdef inline Status check_key_lengths(const System* system, Snapshot* snapshot) n
             or snapshot.section[POSITIONS].bytes != n_blocks * sizeof(uint32_t) \
             or snapshot.section[POSITION_BELOW].bytes != n_records * NODE_SIZE * sizeof(uint32_t):
         return reject(snapshot, "the sections of positions have the wrong length")
-    if numbers(snapshot, KEY_STATE)[0] >= n_numbers:
+    if words(snapshot, KEY_STATE)[0] >= n_numbers:
         return reject(snapshot, "the active key does not exist")
-    if numbers(snapshot, KEY_STATE)[1] >= numbers(snapshot, KEY_STATE)[2] \
-            or numbers(snapshot, KEY_STATE)[2] > n_stretches:
+    if words(snapshot, KEY_STATE)[1] >= words(snapshot, KEY_STATE)[2] \
+            or words(snapshot, KEY_STATE)[2] > n_stretches:
         return reject(snapshot, "the open stretch is out of range")
     return OK
 
@@ -61,13 +61,13 @@ cdef inline Status check_addresses(
     const System* system, Snapshot* snapshot, uint16_t* used
 ) noexcept nogil:
     """Check that addresses are in range, different from each other, and counted by stretch."""
-    cdef const uint32_t* address = numbers(snapshot, KEY_ADDRESS)
+    cdef const uint32_t* address = words(snapshot, KEY_ADDRESS)
     cdef const uint8_t* live = <const uint8_t*>snapshot.section[STRETCH_LIVE].data
     cdef size_t n_stretches = snapshot.section[STRETCH_LIVE].bytes
     cdef uint32_t bit, i, n
     cdef int64_t k
     memset(used, 0, n_stretches * sizeof(uint16_t))
-    for k in range(length(snapshot, KEY_ADDRESS)):
+    for k in range(n_words(snapshot, KEY_ADDRESS)):
         if address[k] == 0:
             continue
         if (address[k] - 1) >> STRETCH_BITS >= n_stretches:
@@ -76,7 +76,7 @@ cdef inline Status check_addresses(
         if used[(address[k] - 1) >> STRETCH_BITS] & bit:
             return reject(snapshot, "two keys have the same address")
         used[(address[k] - 1) >> STRETCH_BITS] |= <uint16_t>bit
-        if system.model.mealy and numbers(snapshot, KEY_SYMBOL)[k] > system.model.n_symbols:
+        if system.model.mealy and words(snapshot, KEY_SYMBOL)[k] > system.model.n_symbols:
             return reject(snapshot, "the symbol of a key is out of range")
     for k in range(<int64_t>n_stretches):
         n = 0
@@ -101,9 +101,9 @@ cdef inline Status restore_keys(System* system, Snapshot* snapshot) noexcept nog
     if resize(&system.memory, &used, n_stretches * sizeof(uint16_t)) != OK:
         return NO_MEMORY
     status = check_addresses(system, snapshot, <uint16_t*>used.data)
-    positions.active = numbers(snapshot, KEY_STATE)[0]
-    positions.open = numbers(snapshot, KEY_STATE)[1]
-    positions.round_end = numbers(snapshot, KEY_STATE)[2]
+    positions.active = words(snapshot, KEY_STATE)[0]
+    positions.open = words(snapshot, KEY_STATE)[1]
+    positions.round_end = words(snapshot, KEY_STATE)[2]
     if status == OK:
         positions.open_live = (<uint16_t*>used.data)[positions.open]
     dispose(&system.memory, &used)
@@ -117,7 +117,7 @@ cdef inline Status restore_keys(System* system, Snapshot* snapshot) noexcept nog
                       snapshot.section[KEY_SYMBOL].bytes) != OK \
             or resize(&system.memory, &system.stored.stretch_live, n_stretches) != OK:
         return NO_MEMORY
-    grow_numbers(system, <uint32_t>length(snapshot, KEY_ADDRESS))
+    grow_numbers(system, <uint32_t>n_words(snapshot, KEY_ADDRESS))
     memcpy(system.stored.key_address.data, snapshot.section[KEY_ADDRESS].data,
            snapshot.section[KEY_ADDRESS].bytes)
     if system.model.mealy:
@@ -161,16 +161,11 @@ cdef inline Status make_tree_records(
 ) noexcept nogil:
     """Make the records. The children of a node must precede it and be one level below it."""
     cdef const uint8_t* level = <const uint8_t*>snapshot.section[POSITION_LEVEL].data
-    cdef const uint32_t* below = numbers(snapshot, POSITION_BELOW)
-    cdef Record* record
+    cdef const uint32_t* below = words(snapshot, POSITION_BELOW)
     cdef int64_t k
     cdef uint32_t i
     for k in range(trees.n):
-        trees.handles[k] = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
-        record = <Record*>at(&system.pool, trees.handles[k])
-        record.refs = 0
-        record.shape = 0
-        record.note = NONE
+        trees.handles[k] = new_record(&system.pool, NODE_UNITS, 0, 0)
         if level[k] == 0:
             memcpy(children(&system.pool, trees.handles[k]), below, NODE_SIZE * sizeof(uint32_t))
             trees.n_stretches[k] = 1
@@ -192,7 +187,7 @@ cdef inline Status make_tree_records(
 cdef inline bint set_first(
     Trees* trees, uint32_t number, uint32_t first, uint32_t n_labels
 ) noexcept nogil:
-    """Set the first stretch of a record; False if the record is elsewhere, too."""
+    """Set the first stretch below a record; False if it was set to another one before."""
     if number == 0:
         return True
     trees.fewest[number - 1] = min(trees.fewest[number - 1], n_labels)
@@ -208,7 +203,7 @@ cdef inline Status check_trees(System* system, Snapshot* snapshot, Trees* trees)
     cdef uint32_t first, i
     cdef int64_t k
     for k in range(trees.n - 1, -1, -1):
-        below = numbers(snapshot, POSITION_BELOW) + k * NODE_SIZE
+        below = words(snapshot, POSITION_BELOW) + k * NODE_SIZE
         if trees.first[k] == 0:
             return reject(snapshot, "a record is not referenced")
         first = trees.first[k] - 1
@@ -227,7 +222,7 @@ cdef inline Status check_trees(System* system, Snapshot* snapshot, Trees* trees)
 cdef inline Status hold_trees(System* system, Snapshot* snapshot, Trees* trees) noexcept nogil:
     """Set the trees of the particles, which must have all stretches with keys."""
     cdef const uint8_t* level = <const uint8_t*>snapshot.section[POSITION_LEVEL].data
-    cdef const uint32_t* labels = numbers(snapshot, OPEN_LABELS)
+    cdef const uint32_t* labels = words(snapshot, OPEN_LABELS)
     cdef uint32_t n_live = 0
     cdef uint32_t* block
     cdef uint32_t number, i
@@ -235,10 +230,10 @@ cdef inline Status hold_trees(System* system, Snapshot* snapshot, Trees* trees) 
     cdef int64_t b
     for i in range(system.positions.n_stretches):
         n_live += not is_dead(system, i)
-    for b in range(length(snapshot, COPIES)):
+    for b in range(n_words(snapshot, COPIES)):
         block = block_of(system, k)
-        k += numbers(snapshot, COPIES)[b]
-        number = numbers(snapshot, POSITIONS)[b]
+        k += words(snapshot, COPIES)[b]
+        number = words(snapshot, POSITIONS)[b]
         if hold(system, snapshot, trees.handles, trees.n, number,
                 stretches_of(system, block)) != OK:
             return BAD_SNAPSHOT

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The sections of keys and their positions in a snapshot: see `sections.pxd`.
 
-They exist if a key other than 0 was used. The records of stretches and the nodes above them are
-numbered from 1; a node comes after the records that it holds. Stretches without keys are not
-written.
+Snapshots have them if a key other than 0 was used. The records of stretches and the nodes above
+them are numbered from 1; a node comes after the records that it holds. Stretches without keys are
+not written.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -21,7 +21,7 @@ from mdvpf._kernel.sections cimport (
     KEY_ADDRESS, KEY_STATE, KEY_SYMBOL, N_SECTIONS, OPEN_LABELS, POSITION_BELOW, POSITION_LEVEL,
     POSITIONS, STRETCH_LIVE,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.snapshot cimport Numbering, count_blocks, number_of
 from mdvpf._kernel.stretches cimport count_records_of_keys, prune
@@ -40,7 +40,7 @@ cdef inline void write_tree(
         for i in range(<uint32_t>NODE_SIZE):
             write_tree(system, numbering, snapshot, children(&system.pool, handle)[i], level - 1)
     (<uint8_t*>snapshot.section[POSITION_LEVEL].data)[numbering.n] = <uint8_t>level
-    below = numbers(snapshot, POSITION_BELOW) + numbering.n * NODE_SIZE
+    below = words(snapshot, POSITION_BELOW) + numbering.n * NODE_SIZE
     for i in range(<uint32_t>NODE_SIZE):
         below[i] = children(&system.pool, handle)[i]
         if level > 0:
@@ -94,9 +94,9 @@ cdef inline Status write_keys(System* system, Snapshot* snapshot) noexcept nogil
     if system.model.mealy:
         memcpy(snapshot.section[KEY_SYMBOL].data, system.stored.key_symbol.data,
                snapshot.section[KEY_SYMBOL].bytes)
-    numbers(snapshot, KEY_STATE)[0] = positions.active
-    numbers(snapshot, KEY_STATE)[1] = positions.open
-    numbers(snapshot, KEY_STATE)[2] = positions.round_end
+    words(snapshot, KEY_STATE)[0] = positions.active
+    words(snapshot, KEY_STATE)[1] = positions.open
+    words(snapshot, KEY_STATE)[2] = positions.round_end
     memcpy(snapshot.section[STRETCH_LIVE].data, system.stored.stretch_live.data,
            positions.n_stretches)
     for k in range(system.n_particles):
@@ -104,8 +104,8 @@ cdef inline Status write_keys(System* system, Snapshot* snapshot) noexcept nogil
             continue
         block = block_of(system, k)
         write_tree(system, &numbering, snapshot, stretches_of(system, block)[0], positions.levels)
-        numbers(snapshot, POSITIONS)[b] = number_of(&numbering, stretches_of(system, block)[0])
-        memcpy(numbers(snapshot, OPEN_LABELS) + b * STRETCH, open_labels(system, block),
+        words(snapshot, POSITIONS)[b] = number_of(&numbering, stretches_of(system, block)[0])
+        memcpy(words(snapshot, OPEN_LABELS) + b * STRETCH, open_labels(system, block),
                STRETCH * sizeof(uint32_t))
         b += 1
     dispose(&system.memory, &numbering.number)

@@ -8,8 +8,8 @@ therefore stored in the order in which keys were used. Those of keys that were n
 the same in most particles, which inherited them from a common ancestor.
 
 Sixteen addresses form a *stretch*. One stretch is open: its labels are in the blocks, which are
-copied for children in any case. When it is full and another address is needed, every particle gets
-a record of its labels in a tree that is shared like the trees of columns, and a free stretch is
+copied for children in any case. When it is full and another address is needed, each particle's
+labels become a record in a tree, which is shared like the trees of columns, and a free stretch is
 opened (`stretches.pxd`). A child copies only the positions in the block.
 
 A position is stored as 1 + label, since labels do not change when states are released; 0 is the
@@ -129,7 +129,10 @@ cdef inline uint32_t state_of_key(
 cdef inline Standing standing_of(
     const System* system, uint32_t* block, uint32_t state, uint32_t emitted, uint32_t number
 ) noexcept nogil:
-    """The position of key `number` after the active key has moved to the state on the symbol."""
+    """The position of a key after the active key has moved to the state, which emitted a symbol.
+
+    `emitted` is the column of that symbol.
+    """
     cdef Standing standing
     if number == system.positions.active:
         standing.current = state + 1

@@ -1,10 +1,11 @@
 # cython: language_level=3
 """The distribution of the next symbol, in time proportional to the stored counts.
 
-p(y) under one particle is a base, which is the same for all symbols (beta in every state, and the
-new state), plus the counts of y, each times the *rate* of its state: p(m | x) / (emitted + prior).
-The bases of all particles add up to one number, and only symbols with a column are visited.
-Particles that share a block are visited once, with the sum of their weights.
+p(y) under one particle is the sum of a *base*, which is the same for all symbols, and of the counts
+of y, each times the *rate* of its state m, p(m | x) / (emitted + prior). The base has the
+pseudo-count beta of every state, and the new state. The bases of all particles add up to one
+number, and only columns with counts are visited. Particles that share a block are visited once,
+with the sum of their weights.
 
 The provisional particles of MD-VPA are visited one by one, although the children of one parent
 share its columns. Adding their rates first would round differently, and a provisional particle must
@@ -78,7 +79,10 @@ cdef inline int64_t add_tree(
     const System* system, handle_t handle, uint32_t level, uint32_t index, uint32_t left_out,
     const double* rates, double* out,
 ) noexcept nogil:
-    """`add_group` for all groups below a node, the `index`-th of its level; return records read."""
+    """`add_group` for all groups below a node; return the number of records read.
+
+    `index` is that of the node in its level.
+    """
     cdef int64_t visited = 1
     cdef uint32_t i
     if level == 0:
@@ -126,14 +130,14 @@ cdef inline int64_t add_provisional(
             system, block, state, &standing, system.provisional.weight[i], out
         )
         return system.root_size + <int64_t>block[BLOCK_STATES]
-    view_moved(system, block, state, symbol, standing.current, &system.scratch, &view)
+    view_moved(system, block, state, symbol, standing.current, &view)
     transition_scores(&system.model, &view, system.scratch.ones, system.scratch.transition)
     base[0] += write_rates(
         &system.model, &view, system.provisional.weight[i], system.scratch.transition, rates
     )
     if symbol == MISSING:
         return view.n_states + add_columns(system, block, NO_SYMBOL, rates, out)
-    moved = column_moved(system, block, state, symbol, <uint32_t>symbol, &system.scratch)
+    moved = column_moved(system, block, state, symbol, <uint32_t>symbol)
     out[symbol - <int32_t>system.model.first_symbol] += column_total(&moved, rates)
     return view.n_states + add_columns(system, block, <uint32_t>symbol, rates, out)
 
@@ -161,7 +165,7 @@ cdef inline int64_t add_stored(
 cdef inline int64_t add_stored_of_key(
     System* system, int64_t first, int64_t end, uint32_t number, double* base, double* out
 ) noexcept nogil:
-    """`add_stored` for any key, whose position the block has in the meantime."""
+    """`add_stored` for any key: the block has the position of that key during the call."""
     cdef uint32_t* block = block_of(system, first)
     cdef uint32_t current = block[BLOCK_CURRENT]
     cdef uint32_t last_symbol = system.last_symbol

@@ -10,6 +10,7 @@ of transitions is part of the model; that of emissions only saves memory.
 """
 
 from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memcpy
 
 from mdvpf._kernel.clock cimport fading, power_of_two, scale_at, scales_apart, with_weight
 from mdvpf._kernel.constants cimport FAR_SCALE, GROUP, NODE_SIZE, NONE, UNIT_BYTES
@@ -68,6 +69,11 @@ cdef inline size_t real_content_bytes(const Record* record) noexcept nogil:
 cdef inline uint32_t real_units(uint32_t shape) noexcept nogil:
     """Units of a record that holds a group of this shape, header included."""
     return <uint32_t>((sizeof(Record) + real_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)
+
+
+cdef inline uint32_t label_units(uint32_t shape) noexcept nogil:
+    """Units of a record of labels of this shape, header included."""
+    return <uint32_t>((sizeof(Record) + label_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)
 
 
 # ---- reading -----------------------------------------------------------------------------
@@ -202,6 +208,11 @@ cdef inline handle_t write_group_anew(
     target.refs = 1
     target.note = 0
     target.shape = kept << 2 | width
+    if found and target.shape == group.shape and rescale == 1.0:  # nothing else changes
+        memcpy(scale_in(target), scale_in(group), real_bytes(group.shape))
+        sums_in(target)[index] = <float>with_weight(stored, scale_at(clock), clock)
+        release_group(pool, handle)
+        return fresh
     scale_in(target)[0] = scale_at(clock)
     i = 0
     for row in range(<uint32_t>GROUP):

@@ -9,7 +9,7 @@ state has faded away is in the start state.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport counts_fade, fading, scale_at, with_weight
+from mdvpf._kernel.clock cimport fading, forgets, scale_at, with_weight
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_HEADER, BLOCK_SCALE, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS,
     MISSING, NODE_SIZE, NONE, RECOUNT_INTERVAL,
@@ -59,7 +59,7 @@ cdef inline uint32_t live_states(
     const System* system, uint32_t* block, const Clock* clock
 ) noexcept nogil:
     """How many states have not faded away as of a step."""
-    if not counts_fade(&system.model):
+    if not forgets(system):
         return block[BLOCK_STATES]
     return count_live(system, block, clock)
 
@@ -95,7 +95,7 @@ cdef inline uint32_t live_moved(
 ) noexcept nogil:
     """How many states have not faded away one step after a move to the state."""
     cdef uint32_t n = live_states(system, block, &system.after)
-    if not counts_fade(&system.model):
+    if not forgets(system):
         return n + (state == n)
     if state < block[BLOCK_STATES]:
         n -= not is_gone(system, block, state, &system.after)
@@ -169,7 +169,7 @@ cdef inline void recount(
 cdef inline bint is_recounted(const System* system, int64_t step) noexcept nogil:
     """Whether the rows that lead to states are recounted before a step."""
     return system.model.by_rows and step % RECOUNT_INTERVAL == 0 \
-        and counts_fade(&system.model)
+        and forgets(system)
 
 
 # ---- views -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport counts_fade, fading, scale_at, set_clocks
+from mdvpf._kernel.clock cimport fading, forgets, scale_at, set_clocks
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, BLOCK_CURRENT, BLOCK_LABELS, BLOCK_SCALE, BLOCK_STATES, GROUP, MISSING,
     NODE_BITS, NONE, NO_MEMORY, OK,
@@ -35,11 +35,11 @@ from mdvpf._kernel.real_scores cimport real_potentials
 from mdvpf._kernel.reserve cimport grow_particles, reserve_scores
 from mdvpf._kernel.restore cimport dispose_records, make_history
 from mdvpf._kernel.restore_particles cimport check_held, check_weights, finish_particles
-from mdvpf._kernel.restore_records cimport Records, length, reject
+from mdvpf._kernel.restore_records cimport Records, n_words, reject
 from mdvpf._kernel.saved_statistics cimport read_statistics
 from mdvpf._kernel.sections cimport (
     BLOCK_BEHIND, COLUMNS, COPIES, CURRENT, INTO, LABELS, LABEL_KIND, LARGEST_BLOCK_BEHIND,
-    LAST_SYMBOL, N_STATES, REACHED, ROWS, WEIGHT, Snapshot, numbers,
+    LAST_SYMBOL, N_STATES, REACHED, ROWS, WEIGHT, Snapshot, words,
 )
 from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves, take_slot
 from mdvpf._kernel.types cimport Record, System, handle_t
@@ -65,7 +65,7 @@ cdef inline Status check_block(
     cdef const double* emitted = <const double*>records.work.emitted.data
     cdef const uint64_t* opened = <const uint64_t*>records.work.opened.data
     cdef double factor = fading(block_scale(block), &system.now)
-    cdef bint exact = not counts_fade(&system.model)
+    cdef bint exact = not forgets(system)
     cdef bint of_numbers = system.numbers.n_channels > 0
     cdef double total = 0.0
     cdef double count, left
@@ -99,7 +99,7 @@ cdef inline Status hold_real_labels(
     System* system, Snapshot* snapshot, Records* records, int64_t particle, uint32_t* block
 ) noexcept nogil:
     cdef uint64_t n_labels = block[BLOCK_STATES]
-    if hold_kind(system, snapshot, records, records.n, numbers(snapshot, LABELS)[particle],
+    if hold_kind(system, snapshot, records, records.n, words(snapshot, LABELS)[particle],
                  LABEL_KIND, &block[BLOCK_LABELS]) != OK:
         return BAD_SNAPSHOT
     if block[BLOCK_LABELS] != NONE:
@@ -118,25 +118,24 @@ cdef inline Status fill_block(
     uint32_t* block,
 ) noexcept nogil:
     """Fill in a block, apart from its rows and columns; its states start at `first`."""
-    cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
-    cdef uint32_t distance = numbers(snapshot, BLOCK_BEHIND)[particle]
-    cdef bint may_fade = counts_fade(&system.model)
+    cdef uint32_t n_states = words(snapshot, N_STATES)[particle]
+    cdef uint32_t distance = words(snapshot, BLOCK_BEHIND)[particle]
     cdef uint32_t i
     block[BLOCK_STATES] = n_states
-    block[BLOCK_CURRENT] = numbers(snapshot, CURRENT)[particle]
+    block[BLOCK_CURRENT] = words(snapshot, CURRENT)[particle]
     if block[BLOCK_CURRENT] > n_states:
         return reject(snapshot, "a particle is in a state that it does not have")
-    if distance > (<uint32_t>LARGEST_BLOCK_BEHIND if may_fade else 0u):
+    if distance > (<uint32_t>LARGEST_BLOCK_BEHIND if forgets(system) else 0u):
         return reject(snapshot, "the scale of a particle is out of range")
     block[BLOCK_SCALE] = <uint32_t>scale_at(&system.now) - distance
     for i in range(n_states):
-        if not is_sum(system, numbers(snapshot, INTO)[first + i], 0.0 if may_fade else 1.0):
+        if not is_sum(system, words(snapshot, INTO)[first + i], 0.0 if forgets(system) else 1.0):
             return reject(snapshot, "a sum is out of range")
     if n_states:
-        memcpy(real_into(system, block), numbers(snapshot, INTO) + first,
+        memcpy(real_into(system, block), words(snapshot, INTO) + first,
                n_states * sizeof(float))
         if system.model.by_rows:
-            memcpy(reached_of(system, block), numbers(snapshot, REACHED) + first,
+            memcpy(reached_of(system, block), words(snapshot, REACHED) + first,
                    n_states * sizeof(uint32_t))
         memset(records.work.reached.data, 0, n_states * sizeof(double))
         memset(records.work.emitted.data, 0, n_states * sizeof(double))
@@ -149,8 +148,8 @@ cdef inline Status make_block(
     uint32_t* block,
 ) noexcept nogil:
     """Make the block of entry `particle` of the snapshot."""
-    cdef const uint32_t* rows = numbers(snapshot, ROWS) + particle * <int64_t>records.row_groups
-    cdef const uint32_t* tops = numbers(snapshot, COLUMNS) + particle * <int64_t>system.root_size
+    cdef const uint32_t* rows = words(snapshot, ROWS) + particle * <int64_t>records.row_groups
+    cdef const uint32_t* tops = words(snapshot, COLUMNS) + particle * <int64_t>system.root_size
     cdef uint64_t* opened = <uint64_t*>records.work.opened.data
     cdef uint64_t n_occurrences = 0
     cdef uint64_t unused = 0
@@ -185,7 +184,7 @@ cdef inline Status make_block(
                                  0 if system.model.mealy else i, n_states, last_row,
                                  <double*>records.work.reached.data, opened, &n_occurrences) != OK:
             return BAD_SNAPSHOT
-    # A few nodes can stand for very many rows. In a real system, each row took a step.
+    # Few nodes can stand for very many rows. In a system that has run, each row took a step.
     if n_occurrences > <uint64_t>system.n_steps:
         return reject(snapshot, "there are more rows than steps")
     return check_block(system, snapshot, records, block)
@@ -195,7 +194,7 @@ cdef inline Status make_real_particles(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
     """Make the particles of a new system, which has room for them."""
-    cdef const uint32_t* copies = numbers(snapshot, COPIES)
+    cdef const uint32_t* copies = words(snapshot, COPIES)
     cdef size_t first = 0
     cdef uint32_t slot
     cdef int64_t k = 0
@@ -203,8 +202,8 @@ cdef inline Status make_real_particles(
     system.most_states = records.most_states
     system.n_candidates = 0
     system.n_potentials = 0
-    system.last_symbol = numbers(snapshot, LAST_SYMBOL)[0]
-    for b in range(length(snapshot, COPIES)):
+    system.last_symbol = words(snapshot, LAST_SYMBOL)[0]
+    for b in range(n_words(snapshot, COPIES)):
         slot = take_slot(system) if b > 0 else (<uint32_t*>system.stored.slot.data)[0]
         memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
         last = k + copies[b]
@@ -213,8 +212,8 @@ cdef inline Status make_real_particles(
             k += 1
         if make_block(system, snapshot, records, b, first, block_in(system, slot)) != OK:
             return BAD_SNAPSHOT
-        first += numbers(snapshot, N_STATES)[b]
-        system.n_potentials += copies[b] * <int64_t>(numbers(snapshot, N_STATES)[b] + 1)
+        first += words(snapshot, N_STATES)[b]
+        system.n_potentials += copies[b] * <int64_t>(words(snapshot, N_STATES)[b] + 1)
         system.n_candidates += copies[b] * (
             <int64_t>live_states(system, block_in(system, slot), &system.now) + 1)
     finish_particles(system, snapshot, k)
@@ -252,13 +251,13 @@ cdef inline bint has_real_missing(const System* system) noexcept nogil:
 
 
 cdef inline Status check_real_seen(System* system, Snapshot* snapshot) noexcept nogil:
-    """Check that as many emissions were observed as symbols seen, if counts are exact."""
+    """Check, if counts are exact, that as many symbols were seen as each particle has emitted."""
     cdef uint32_t which = system.model.missing & (GROUP - 1)
     cdef const Record* group
     cdef double observed
     cdef uint32_t i
     cdef int64_t k
-    if not system.model.is_open or counts_fade(&system.model) or system.n_steps >= WHOLE_FLOATS:
+    if not system.model.is_open or forgets(system) or system.n_steps >= WHOLE_FLOATS:
         return OK
     for k in range(system.n_particles):
         observed = <double>system.n_steps
@@ -310,7 +309,7 @@ cdef inline Status restore_real_with(
     if status == OK:
         status = grow_particles(system, n)
     if status == OK:
-        status = reserve_shelves(system, length(snapshot, COPIES))
+        status = reserve_shelves(system, n_words(snapshot, COPIES))
     if status == OK and records.most_states > system.state_capacity:
         status = move_blocks(system, (records.most_states + 3) & ~3u)
     if status == OK:

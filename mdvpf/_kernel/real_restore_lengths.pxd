@@ -8,19 +8,19 @@ from libc.math cimport floor
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport counts_fade
+from mdvpf._kernel.clock cimport forgets
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, GROUP, NO_MEMORY, NODE_SIZE, OK,
     Status,
 )
+from mdvpf._kernel.particles cimport row_handles
 from mdvpf._kernel.pool cimport resize
-from mdvpf._kernel.real_snapshot cimport row_handles
-from mdvpf._kernel.restore_records cimport Records, check_particles, length, reject
+from mdvpf._kernel.restore_records cimport Records, check_particles, n_words, reject
 from mdvpf._kernel.sections cimport (
     BEHIND, BLOCK_BEHIND, CHILDREN, COPIES, INTO, KIND, LABEL, LABEL_KIND, LABELS, LAST_SYMBOL,
     N_LABELS, N_STATES, NEXT_LABEL, PAIR_STATE, PAIR_SUM, REACHED, ROW_PAIRS, ROWS, WEIGHT,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.types cimport System, handle_t
 
@@ -40,7 +40,7 @@ cdef inline bint is_sum(const System* system, uint32_t bits, double least) noexc
     if bits > LARGEST_FLOAT:
         return False
     memcpy(&value, &bits, sizeof(value))
-    return value >= least and (counts_fade(&system.model) or floor(value) == value)
+    return value >= least and (forgets(system) or floor(value) == value)
 
 
 # ---- lengths -----------------------------------------------------------------------------
@@ -56,12 +56,12 @@ cdef inline Status check_states(
     const System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
     """Check the sections with an entry for each state or each block; set the most states."""
-    cdef uint64_t n_blocks = <uint64_t>length(snapshot, COPIES)
+    cdef uint64_t n_blocks = <uint64_t>n_words(snapshot, COPIES)
     cdef uint64_t n_states = 0
     cdef uint64_t k
     for k in range(n_blocks):
-        n_states += numbers(snapshot, N_STATES)[k]
-        records.most_states = max(records.most_states, numbers(snapshot, N_STATES)[k])
+        n_states += words(snapshot, N_STATES)[k]
+        records.most_states = max(records.most_states, words(snapshot, N_STATES)[k])
     if records.most_states > MOST_LABELS:
         return reject(snapshot, "a particle has too many states")
     records.row_groups = row_handles(system, records.most_states)
@@ -72,7 +72,7 @@ cdef inline Status check_states(
             or check_words(snapshot, BLOCK_BEHIND, n_blocks) != OK \
             or check_words(snapshot, LAST_SYMBOL, 1) != OK:
         return BAD_SNAPSHOT
-    if numbers(snapshot, LAST_SYMBOL)[0] > system.model.n_symbols:
+    if words(snapshot, LAST_SYMBOL)[0] > system.model.n_symbols:
         return reject(snapshot, "the last symbol is out of range")
     return OK
 
@@ -105,9 +105,9 @@ cdef inline Status check_record_lengths(
             or check_words(snapshot, NEXT_LABEL, n_label_records) != OK:
         return BAD_SNAPSHOT
     for k in range(GROUP * records.n_groups):
-        n_pairs += numbers(snapshot, ROW_PAIRS)[k]
+        n_pairs += words(snapshot, ROW_PAIRS)[k]
     for k in range(<int64_t>n_label_records):
-        n_labels += numbers(snapshot, N_LABELS)[k]
+        n_labels += words(snapshot, N_LABELS)[k]
     if check_words(snapshot, PAIR_STATE, n_pairs) != OK \
             or check_words(snapshot, PAIR_SUM, n_pairs) != OK \
             or check_words(snapshot, LABEL, n_labels) != OK:

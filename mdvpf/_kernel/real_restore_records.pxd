@@ -7,15 +7,15 @@ Every length, number and order is checked before it is used: see `real_restore.p
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport counts_fade, scale_at
+from mdvpf._kernel.clock cimport forgets, scale_at
 from mdvpf._kernel.constants cimport (
-    BAD_SNAPSHOT, GROUP, N_CLASSES, NODE_SIZE, NODE_UNITS, OK, UNIT_BYTES,
+    BAD_SNAPSHOT, GROUP, N_CLASSES, NODE_SIZE, NODE_UNITS, OK,
     Status,
 )
-from mdvpf._kernel.counts cimport children, put_item, width_of
-from mdvpf._kernel.pool cimport at, class_of, take_record
+from mdvpf._kernel.counts cimport children, new_record, put_item, width_of
+from mdvpf._kernel.pool cimport at, class_of
 from mdvpf._kernel.real_counts cimport (
-    LABELLED, label_bytes, real_units, scale_in, states_in, sums_in,
+    LABELLED, label_units, real_units, scale_in, states_in, sums_in,
 )
 from mdvpf._kernel.real_restore_lengths cimport MOST_LABELS, MOST_PAIRS, is_sum, kind_of
 from mdvpf._kernel.restore_records cimport Records, hold, reject, reserve_classes
@@ -23,7 +23,7 @@ from mdvpf._kernel.sections cimport (
     BEHIND, CHILDREN, LABEL, LABEL_KIND, LARGEST_BEHIND, N_LABELS, NEXT_LABEL, PAIR_STATE,
     PAIR_SUM, ROW_PAIRS,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.types cimport Record, System, handle_t
 
@@ -44,10 +44,9 @@ cdef inline Status check_real_group(
     uint32_t* shape,
 ) noexcept nogil:
     """Check the group at the cursor; set the shape that it needs."""
-    cdef const uint32_t* n_pairs = numbers(snapshot, ROW_PAIRS) + <size_t>cursor.n_groups * GROUP
-    cdef bint may_fade = counts_fade(&system.model)
-    cdef uint32_t largest_behind = LARGEST_BEHIND if may_fade else 0
-    cdef double least = 1e-45 if may_fade else 1.0  # the smallest float, or the first count
+    cdef const uint32_t* n_pairs = words(snapshot, ROW_PAIRS) + <size_t>cursor.n_groups * GROUP
+    cdef uint32_t largest_behind = LARGEST_BEHIND if forgets(system) else 0
+    cdef double least = 1e-45 if forgets(system) else 1.0  # the smallest float, or the first count
     cdef uint64_t* latest_row = <uint64_t*>records.work.latest_row.data
     cdef uint64_t n = 0
     cdef size_t pair = cursor.n_pairs
@@ -58,19 +57,19 @@ cdef inline Status check_real_group(
         n += n_pairs[which]
     if n == 0 or n > MOST_PAIRS:
         return reject(snapshot, "a group is empty or too large")
-    if numbers(snapshot, BEHIND)[cursor.n_groups] > largest_behind:
+    if words(snapshot, BEHIND)[cursor.n_groups] > largest_behind:
         return reject(snapshot, "the scale of a group is out of range")
     for which in range(<uint32_t>GROUP):
         records.n_rows += 1
         end += n_pairs[which]
         while pair < end:
-            state = numbers(snapshot, PAIR_STATE)[pair]
+            state = words(snapshot, PAIR_STATE)[pair]
             if state >= records.most_states:
                 return reject(snapshot, "a row has a state that does not exist")
             if latest_row[state] == records.n_rows:
                 return reject(snapshot, "a row has a state twice")
             latest_row[state] = records.n_rows
-            if not is_sum(system, numbers(snapshot, PAIR_SUM)[pair], least):
+            if not is_sum(system, words(snapshot, PAIR_SUM)[pair], least):
                 return reject(snapshot, "a sum is out of range")
             largest = max(largest, state)
             pair += 1
@@ -82,8 +81,8 @@ cdef inline Status check_labels(
     Snapshot* snapshot, const Records* records, const Cursor* cursor, uint32_t* shape
 ) noexcept nogil:
     """Check the record of labels at the cursor; set its shape."""
-    cdef uint32_t n = numbers(snapshot, N_LABELS)[cursor.n_label_records]
-    cdef const uint32_t* label = numbers(snapshot, LABEL) + cursor.n_labels
+    cdef uint32_t n = words(snapshot, N_LABELS)[cursor.n_label_records]
+    cdef const uint32_t* label = words(snapshot, LABEL) + cursor.n_labels
     cdef uint32_t least = 0
     cdef uint32_t i
     if n > records.most_states or n > MOST_PAIRS:
@@ -92,8 +91,8 @@ cdef inline Status check_labels(
         if label[i] < least or label[i] > MOST_LABELS:
             return reject(snapshot, "labels are not in order")
         least = label[i] + 1
-    if numbers(snapshot, NEXT_LABEL)[cursor.n_label_records] < least \
-            or numbers(snapshot, NEXT_LABEL)[cursor.n_label_records] > MOST_LABELS:
+    if words(snapshot, NEXT_LABEL)[cursor.n_label_records] < least \
+            or words(snapshot, NEXT_LABEL)[cursor.n_label_records] > MOST_LABELS:
         return reject(snapshot, "labels are not in order")
     shape[0] = n << 2 | LABELLED
     return OK
@@ -128,7 +127,7 @@ cdef inline uint32_t record_units(uint32_t shape) noexcept nogil:
     if shape == 0:
         return NODE_UNITS
     if (shape & 3) == LABELLED:
-        return <uint32_t>((sizeof(Record) + label_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES)
+        return label_units(shape)
     return real_units(shape)
 
 
@@ -162,12 +161,12 @@ cdef inline void fill_group(
     cdef uint32_t end = 0
     cdef uint32_t i
     scale_in(group)[0] = <int32_t>(
-        <uint32_t>scale_at(&system.now) - numbers(snapshot, BEHIND)[cursor.n_groups])
-    memcpy(sums_in(group), numbers(snapshot, PAIR_SUM) + cursor.n_pairs, n * sizeof(float))
+        <uint32_t>scale_at(&system.now) - words(snapshot, BEHIND)[cursor.n_groups])
+    memcpy(sums_in(group), words(snapshot, PAIR_SUM) + cursor.n_pairs, n * sizeof(float))
     for i in range(n):
-        put_item(states_in(group), width, i, numbers(snapshot, PAIR_STATE)[cursor.n_pairs + i])
+        put_item(states_in(group), width, i, words(snapshot, PAIR_STATE)[cursor.n_pairs + i])
     for i in range(<uint32_t>GROUP):
-        end += numbers(snapshot, ROW_PAIRS)[<size_t>cursor.n_groups * GROUP + i]
+        end += words(snapshot, ROW_PAIRS)[<size_t>cursor.n_groups * GROUP + i]
         put_item(states_in(group), width, n + i, end)
 
 
@@ -176,9 +175,9 @@ cdef inline void fill_labels(
 ) noexcept nogil:
     cdef uint32_t* labels = <uint32_t*>(<char*>record + sizeof(Record))
     labels[0] = record.shape >> 2
-    labels[1] = numbers(snapshot, NEXT_LABEL)[cursor.n_label_records]
+    labels[1] = words(snapshot, NEXT_LABEL)[cursor.n_label_records]
     if labels[0]:
-        memcpy(labels + 2, numbers(snapshot, LABEL) + cursor.n_labels,
+        memcpy(labels + 2, words(snapshot, LABEL) + cursor.n_labels,
                labels[0] * sizeof(uint32_t))
 
 
@@ -198,7 +197,7 @@ cdef inline Status fill_node(
 ) noexcept nogil:
     """Set the children of a node, which are earlier records, one level below it."""
     cdef handle_t handle = (<const handle_t*>records.work.handles.data)[record]
-    cdef const uint32_t* held = numbers(snapshot, CHILDREN) + <size_t>cursor.n_nodes * NODE_SIZE
+    cdef const uint32_t* held = words(snapshot, CHILDREN) + <size_t>cursor.n_nodes * NODE_SIZE
     cdef bint is_empty = True
     cdef uint32_t i
     for i in range(<uint32_t>NODE_SIZE):
@@ -224,11 +223,8 @@ cdef inline Status make_records(
     for k in range(records.n):
         kind = kind_of(snapshot, k)
         check_record(system, snapshot, records, &cursor, kind, &shape)
-        handles[k] = take_record(&system.pool, class_of(&system.pool, record_units(shape)))
+        handles[k] = new_record(&system.pool, record_units(shape), shape, 0)
         record = <Record*>at(&system.pool, handles[k])
-        record.refs = 0
-        record.shape = shape
-        record.note = 0
         index[k] = cursor.n_nodes
         if kind == 0:
             fill_group(system, snapshot, &cursor, record)

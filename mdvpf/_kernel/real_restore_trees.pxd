@@ -18,7 +18,7 @@ from mdvpf._kernel.particles cimport group_at
 from mdvpf._kernel.real_counts cimport real_end, real_start, scale_in, states_in, sums_in
 from mdvpf._kernel.restore_particles cimport has_other_location
 from mdvpf._kernel.restore_records cimport Records, reject
-from mdvpf._kernel.sections cimport CHILDREN, Snapshot, numbers
+from mdvpf._kernel.sections cimport CHILDREN, Snapshot, words
 from mdvpf._kernel.types cimport Record, System, handle_t
 
 
@@ -26,7 +26,7 @@ cdef inline const uint32_t* children_of(
     Snapshot* snapshot, const Records* records, uint32_t node
 ) noexcept nogil:
     """The numbers of the children of a node."""
-    return numbers(snapshot, CHILDREN) \
+    return words(snapshot, CHILDREN) \
         + <size_t>(<const uint32_t*>records.work.index.data)[node] * NODE_SIZE
 
 

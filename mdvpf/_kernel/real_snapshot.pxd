@@ -7,8 +7,8 @@ columns, then labels. A record is numbered at the first visit, and a node after 
 holds, so a reader has these before the node.
 
 Floats are written as they are. A scale is written as its distance from that of the next step, which
-the reader computes from the number of steps. Distances so large that the sums are zero in any case
-are reduced to a limit.
+the reader computes from the number of steps. A distance is written as at most a limit beyond which
+the counts are zero in any case.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -16,13 +16,13 @@ from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.clock cimport scales_apart
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
-    PAGE_BITS, PAGE_UNITS,
+    BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GROUP, NO_MEMORY, NODE_SIZE, NONE, OK, PAGE_BITS,
+    PAGE_UNITS,
     Status,
 )
 from mdvpf._kernel.counts cimport children, item
 from mdvpf._kernel.particles cimport (
-    block_of, group_at, root_of, rows_of, shares_block, used_groups,
+    block_of, group_at, root_of, row_handles, rows_of, shares_block, used_groups,
 )
 from mdvpf._kernel.pool cimport count_records, dispose, resize
 from mdvpf._kernel.real_counts cimport real_end, real_start, scale_in, states_in, sums_in
@@ -32,11 +32,11 @@ from mdvpf._kernel.sections cimport (
     LABELS, LARGEST_BEHIND, LARGEST_BLOCK_BEHIND, LAST_SYMBOL, N_LABELS, N_SECTIONS, N_STATES,
     NEXT_LABEL, PAIR_STATE, PAIR_SUM, REACHED, ROW_PAIRS, ROWS,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.snapshot cimport (
     Numbering,
-    count_blocks, number_of, write_history, write_weights,
+    count_blocks, count_states, number_of, write_history, write_weights,
 )
 from mdvpf._kernel.stretches cimport count_records_of_keys
 from mdvpf._kernel.types cimport Clock, Record, System, handle_t
@@ -45,11 +45,6 @@ from mdvpf._kernel.types cimport Clock, Record, System, handle_t
 cdef inline uint32_t behind(int32_t scale, const Clock* clock, int64_t largest) noexcept nogil:
     """How many binades a scale is below that of a step."""
     return <uint32_t>min(-<int64_t>scales_apart(scale, clock), largest)
-
-
-cdef inline uint32_t row_handles(const System* system, uint32_t n_states) noexcept nogil:
-    """The number of handles of rows of a particle with `n_states` states."""
-    return n_states + 1 if system.model.mealy else (n_states >> GROUP_BITS) + 1
 
 
 # ---- records -----------------------------------------------------------------------------
@@ -156,11 +151,11 @@ cdef inline void write_real_group(
     cdef uint32_t n = group.shape >> 2
     cdef uint32_t i
     for i in range(<uint32_t>GROUP):
-        numbers(snapshot, ROW_PAIRS)[index * GROUP + i] = real_end(group, i) - real_start(group, i)
-    numbers(snapshot, BEHIND)[index] = behind(scale_in(group)[0], &system.now, LARGEST_BEHIND)
-    memcpy(numbers(snapshot, PAIR_SUM) + first, sums_in(group), n * sizeof(float))
+        words(snapshot, ROW_PAIRS)[index * GROUP + i] = real_end(group, i) - real_start(group, i)
+    words(snapshot, BEHIND)[index] = behind(scale_in(group)[0], &system.now, LARGEST_BEHIND)
+    memcpy(words(snapshot, PAIR_SUM) + first, sums_in(group), n * sizeof(float))
     for i in range(n):
-        numbers(snapshot, PAIR_STATE)[first + i] = item(states_in(group), group.shape & 3, i)
+        words(snapshot, PAIR_STATE)[first + i] = item(states_in(group), group.shape & 3, i)
 
 
 cdef inline Status write_real_records(
@@ -187,16 +182,16 @@ cdef inline Status write_real_records(
             written.n_pairs += record.shape >> 2
         elif kind[k] == LABEL_KIND:
             labels = <const uint32_t*>(<const char*>record + sizeof(Record))
-            numbers(snapshot, N_LABELS)[written.n_label_records] = labels[0]
-            numbers(snapshot, NEXT_LABEL)[written.n_label_records] = labels[1]
+            words(snapshot, N_LABELS)[written.n_label_records] = labels[0]
+            words(snapshot, NEXT_LABEL)[written.n_label_records] = labels[1]
             if labels[0]:
-                memcpy(numbers(snapshot, LABEL) + written.n_labels, labels + 2,
+                memcpy(words(snapshot, LABEL) + written.n_labels, labels + 2,
                        labels[0] * sizeof(uint32_t))
             written.n_label_records += 1
             written.n_labels += labels[0]
         else:
             for i in range(<uint32_t>NODE_SIZE):
-                numbers(snapshot, CHILDREN)[written.n_nodes * NODE_SIZE + i] = number_of(
+                words(snapshot, CHILDREN)[written.n_nodes * NODE_SIZE + i] = number_of(
                     numbering, children(&system.pool, handle)[i])
             written.n_nodes += 1
     return OK
@@ -206,13 +201,9 @@ cdef inline Status write_real_records(
 
 cdef inline Status reserve_particle_sections(System* system, Snapshot* snapshot) noexcept nogil:
     cdef size_t n_blocks = count_blocks(system)
-    cdef size_t n_states = 0    # of all blocks
+    cdef size_t n_states = count_states(system)
     cdef size_t[N_SECTIONS] n
     cdef uint32_t i
-    cdef int64_t k
-    for k in range(system.n_particles):
-        if not shares_block(system, k):
-            n_states += block_of(system, k)[BLOCK_STATES]
     memset(n, 0, sizeof(n))
     n[COPIES] = n_blocks
     n[N_STATES] = n_blocks
@@ -240,22 +231,22 @@ cdef inline void write_block(
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef uint32_t n_rows = row_handles(system, system.most_states)
     cdef uint32_t i
-    numbers(snapshot, COPIES)[b] = 1
-    numbers(snapshot, N_STATES)[b] = n_states
-    numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
-    numbers(snapshot, LABELS)[b] = number_of(numbering, block[BLOCK_LABELS])
-    numbers(snapshot, BLOCK_BEHIND)[b] = behind(
+    words(snapshot, COPIES)[b] = 1
+    words(snapshot, N_STATES)[b] = n_states
+    words(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
+    words(snapshot, LABELS)[b] = number_of(numbering, block[BLOCK_LABELS])
+    words(snapshot, BLOCK_BEHIND)[b] = behind(
         block_scale(block), &system.now, LARGEST_BLOCK_BEHIND)
     for i in range(n_rows):
-        numbers(snapshot, ROWS)[b * n_rows + i] = number_of(
+        words(snapshot, ROWS)[b * n_rows + i] = number_of(
             numbering, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
     for i in range(system.root_size):
-        numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
+        words(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
             numbering, root_of(system, block)[i])
     if n_states:
-        memcpy(numbers(snapshot, INTO) + first, real_into(system, block), n_states * sizeof(float))
+        memcpy(words(snapshot, INTO) + first, real_into(system, block), n_states * sizeof(float))
         if system.model.by_rows:
-            memcpy(numbers(snapshot, REACHED) + first, reached_of(system, block),
+            memcpy(words(snapshot, REACHED) + first, reached_of(system, block),
                    n_states * sizeof(uint32_t))
 
 
@@ -269,12 +260,12 @@ cdef inline Status write_real_particles(
         return NO_MEMORY
     for k in range(system.n_particles):
         if shares_block(system, k):
-            numbers(snapshot, COPIES)[b] += 1
+            words(snapshot, COPIES)[b] += 1
             continue
         b += 1
         write_block(system, numbering, block_of(system, k), b, first, snapshot)
         first += block_of(system, k)[BLOCK_STATES]
-    numbers(snapshot, LAST_SYMBOL)[0] = system.last_symbol
+    words(snapshot, LAST_SYMBOL)[0] = system.last_symbol
     return OK
 
 

@@ -40,7 +40,7 @@ cdef inline void write_entries(
 ) noexcept nogil:
     """Write how often each state was entered, and by how many rows it is reached; 0 if it is gone.
 
-    If `moved`, write this as of after the move to `state` on the pending symbol.
+    If `moved`, write what holds after the move to `state` on the pending symbol.
     """
     cdef Scratch* scratch = &system.scratch
     cdef const uint32_t* rows = reached_of(system, block)
@@ -62,13 +62,13 @@ cdef inline void write_entries(
 
 cdef inline void write_real_row(
     const System* system, uint32_t* block, uint32_t from_state, uint32_t symbol, bint moved,
-    uint32_t state, bint by_label, const Entries* work, double* out,
+    uint32_t state, bint by_label, double* out,
 ) noexcept nogil:
-    """Write a row; if `moved`, as of after the move to `state`, which may be counted in it."""
+    """Write a row; if `moved`, that after the move to `state`, which may be counted in this row."""
     cdef const Clock* clock = &system.after if moved else &system.now
     cdef uint32_t standing = current_at(system, block, &system.now)
     cdef uint32_t which = row_index(system, from_state, symbol)
-    cdef Entries row = work[0]
+    cdef Entries row = system.scratch.row
     cdef uint32_t i
     read_row(row_group(system, block, from_state, symbol), which & (GROUP - 1), clock, GONE, &row)
     if moved and from_state == standing \
@@ -88,7 +88,6 @@ cdef inline void write_tables(
     `transition` has the row of the start state, then `rows_a_state` rows of each state. If
     `moved`, the counts are those after the move to `state` on the pending symbol.
     """
-    cdef Scratch* scratch = &system.scratch
     cdef const Clock* clock = &system.after if moved else &system.now
     cdef int64_t n_rows = rows_a_state(system)
     cdef int64_t n_symbols = system.model.n_symbols
@@ -96,16 +95,15 @@ cdef inline void write_tables(
     cdef uint32_t first = system.model.first_symbol
     cdef uint32_t emitted = 0xFFFFFFFFu
     cdef uint32_t i, j, symbol
-    cdef Entries column = scratch.column
+    cdef Entries column = system.scratch.column
     if moved:
         emitted = system.model.missing if system.pending_symbol == MISSING \
             else <uint32_t>system.pending_symbol
-    write_real_row(system, block, 0, 0, moved, state, by_label, &scratch.row, transition)
+    write_real_row(system, block, 0, 0, moved, state, by_label, transition)
     for j in range(n_states):
         for i in range(<uint32_t>n_rows):
             write_real_row(
                 system, block, j + 1, column_of_row(system, i), moved, state, by_label,
-                &scratch.row,
                 transition + (1 + index_of(system, block, j, by_label) * n_rows + i) * n_indices,
             )
     for symbol in range(first, first + <uint32_t>n_symbols):

@@ -77,14 +77,14 @@ cdef inline void write_with_regret_term(
 
 
 cdef inline void apply_regret_term(System* system, double discount) noexcept nogil:
-    """Write the candidates with their tilted scores to ``system.tilted``."""
+    """Write the candidates with their tilted scores to `system.tilted`."""
     cdef const CandidateSet* candidates = &system.candidates
     cdef CandidateSet* tilted = &system.tilted
     cdef double most = largest_regret_term(system, discount)
     write_with_regret_term(system, discount, candidates.logarithmic)
     if not candidates.logarithmic and not 1e-150 < tilted.least <= tilted.best < 1e150:
         write_with_regret_term(system, discount, True)  # linear scores could underflow
-    # Candidates that were not collected have scores below candidates.bound before the tilt.
+    # The untilted scores of candidates that were not collected are below `candidates.bound`.
     tilted.bound = -INFINITY
     if not candidates.complete:
         if candidates.logarithmic:

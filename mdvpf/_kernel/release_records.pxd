@@ -6,17 +6,17 @@ from libc.string cimport memcmp, memcpy
 
 from mdvpf._kernel.clock cimport fading, power_of_two, scale_at, scales_apart
 from mdvpf._kernel.constants cimport (
-    BLOCK_STATES, GROUP, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, UNIT_BYTES,
+    BLOCK_STATES, GROUP, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE,
 )
 from mdvpf._kernel.counts cimport (
-    children, hold_all, item, items_of, put_item, release_group, width_of,
+    children, hold_all, item, items_of, new_record, put_item, release_group, width_of,
 )
 from mdvpf._kernel.labels cimport label_of, n_labels_of
 from mdvpf._kernel.merging cimport FIRST_ROW, LABEL_LOCATION, KeptRecord
 from mdvpf._kernel.particles cimport group_at
-from mdvpf._kernel.pool cimport at, class_of, free_record, take_record
+from mdvpf._kernel.pool cimport at, free_record
 from mdvpf._kernel.real_counts cimport (
-    LABELLED, label_bytes, real_content_bytes, real_end, real_start, real_units, scale_in,
+    LABELLED, label_units, real_content_bytes, real_end, real_start, real_units, scale_in,
     states_in, sums_in,
 )
 from mdvpf._kernel.types cimport Buffer, Record, System, handle_t
@@ -35,7 +35,7 @@ cdef struct Release:
 cdef inline handle_t share_equal(
     System* system, Release* release, handle_t fresh, uint32_t location
 ) noexcept nogil:
-    """Return an equal record that was made for another particle, or the new one; it is held."""
+    """Return an equal record made for another particle, else the new one; the caller holds it."""
     cdef KeptRecord* kept = <KeptRecord*>release.kept.data
     cdef Record* record = <Record*>at(&system.pool, fresh)
     cdef const Record* other
@@ -60,15 +60,6 @@ cdef inline handle_t share_equal(
     kept[i].handle = fresh
     kept[i].location = location
     release.n_kept += 1
-    return fresh
-
-
-cdef inline handle_t new_record(System* system, uint32_t units, uint32_t shape) noexcept nogil:
-    cdef handle_t fresh = take_record(&system.pool, class_of(&system.pool, units))
-    cdef Record* record = <Record*>at(&system.pool, fresh)
-    record.refs = 1
-    record.note = 0
-    record.shape = shape
     return fresh
 
 
@@ -102,7 +93,7 @@ cdef inline handle_t gather_rows(
     if n == 0:
         return NONE
     width = width_of(max(largest, n))
-    fresh = new_record(system, real_units(n << 2 | width), n << 2 | width)
+    fresh = new_record(&system.pool, real_units(n << 2 | width), n << 2 | width, 1)
     target = <Record*>at(&system.pool, fresh)
     scale_in(target)[0] = scale_at(&system.now)
     n = 0
@@ -146,7 +137,7 @@ cdef inline handle_t renumber_tree(
         is_empty = is_empty and below[i] == NONE
     if is_empty:
         return NONE
-    fresh = new_record(system, NODE_UNITS, 0)
+    fresh = new_record(&system.pool, NODE_UNITS, 0, 1)
     memcpy(children(&system.pool, fresh), below, sizeof(below))
     return share_equal(system, release, fresh, location)
 
@@ -158,8 +149,7 @@ cdef inline handle_t make_labels(
     cdef const uint32_t* numbers = <const uint32_t*>release.numbers.data
     cdef uint32_t shape = n_left << 2 | LABELLED
     cdef handle_t fresh = new_record(
-        system,
-        <uint32_t>((sizeof(Record) + label_bytes(shape) + UNIT_BYTES - 1) // UNIT_BYTES), shape,
+        &system.pool, label_units(shape), shape, 1
     )
     cdef uint32_t* labels = <uint32_t*>items_of(<const Record*>at(&system.pool, fresh))
     cdef uint32_t state

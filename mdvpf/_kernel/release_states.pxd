@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Release: the numbers of states that have faded away are freed.
+"""Release: free the numbers of states that have faded away.
 
 A state that is gone is not offered and is in no sum, but it still has a number. When a particle has
 many such states, its tables are rewritten: the other states keep their order and get new numbers,
@@ -9,19 +9,21 @@ bit of any result. Where memory is short, a particle may therefore be left as it
 """
 
 from libc.stdint cimport int64_t, uint32_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memset
 
 from mdvpf._kernel.clock cimport fading
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, FAINT, GONE, GROUP, GROUP_BITS, NODE_BITS,
-    NODE_SIZE, NODE_UNITS, NONE, NO_MEMORY, OK, UNIT_BYTES,
+    NODE_SIZE, NODE_UNITS, NONE, NO_MEMORY, OK,
     Status,
 )
 from mdvpf._kernel.counts cimport children, release_group, release_tree
 from mdvpf._kernel.merging cimport FIRST_ROW, KeptRecord
 from mdvpf._kernel.particles cimport block_of, group_at, root_of, rows_of, shares_block, used_groups
 from mdvpf._kernel.pool cimport count_records, dispose, pages_for, reserve_pages, resize
-from mdvpf._kernel.real_counts cimport label_bytes, real_end, real_start, scale_in, sums_in
+from mdvpf._kernel.real_counts cimport (
+    LABELLED, label_units, real_end, real_start, scale_in, sums_in,
+)
 from mdvpf._kernel.real_particles cimport is_gone, live_states, reached_of, real_into
 from mdvpf._kernel.release_records cimport DROPPED, Release, gather_rows, make_labels, renumber_tree
 from mdvpf._kernel.statistics cimport release_row, statistics_of
@@ -103,7 +105,6 @@ cdef inline Status reserve_release(
 ) noexcept nogil:
     """Make room for the new records of a particle."""
     cdef size_t n = used_groups(system, block) + 2
-    cdef size_t label_units = (label_bytes(block[BLOCK_STATES] << 2) + 32) // UNIT_BYTES
     cdef uint32_t i
     for i in range(used_groups(system, block)):
         n += count_below(system, rows_of(system, block)[i], system.row_depth)
@@ -111,10 +112,11 @@ cdef inline Status reserve_release(
         n += count_below(system, root_of(system, block)[i], system.depth - 1)
     if 2 * (release.n_kept + n) > release.mask:
         return NO_MEMORY  # the table is full: other particles wait for the next release
+    # A new group has rows of up to four old ones, and its items may be wider.
     return reserve_pages(
         &system.pool,
         pages_for(n, max(5 * system.pool.largest + 8, <uint32_t>NODE_UNITS))
-        + pages_for(1, label_units),
+        + pages_for(1, label_units(block[BLOCK_STATES] << 2 | LABELLED)),
     )
 
 
@@ -172,10 +174,10 @@ cdef inline void renumber_statistics(
         rows[number] = rows[state]
 
 
-cdef inline void renumber_numbers(
+cdef inline void renumber_entries(
     System* system, const uint32_t* numbers, uint32_t* block, uint32_t n_left
 ) noexcept nogil:
-    """Move the numbers that a block has for each state to the new numbers of the states."""
+    """Move what a block stores for each state to the place of its new number."""
     cdef float* into = real_into(system, block)
     cdef uint32_t* reached = reached_of(system, block)
     cdef uint32_t n_states = block[BLOCK_STATES]
@@ -220,7 +222,7 @@ cdef inline void renumber(
     old = block[BLOCK_LABELS]
     block[BLOCK_LABELS] = make_labels(system, release, block, n_left)
     release_group(&system.pool, old)
-    renumber_numbers(system, <const uint32_t*>release.numbers.data, block, n_left)
+    renumber_entries(system, <const uint32_t*>release.numbers.data, block, n_left)
 
 
 # ---- all particles -----------------------------------------------------------------------

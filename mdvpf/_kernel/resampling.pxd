@@ -1,10 +1,9 @@
 # cython: language_level=3
 """Resampling from given uniforms: the number of offspring of each weight.
 
-Single draws search the cumulative weights (`first_above`). Many draws use a *guide*: the total is
-divided into as many equal intervals as there are weights, and the guide has the index of the first
-cumulative weight that can be above the start of each interval. From there the search takes one step
-on average.
+A single draw is a binary search in the cumulative weights (`first_above`). Many draws use a
+*guide*: the total is divided into as many equal intervals as there are weights, and the guide has,
+for each interval, the index at which a linear search starts. That search takes one step on average.
 """
 
 from libc.math cimport floor, rint

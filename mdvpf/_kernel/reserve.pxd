@@ -26,6 +26,9 @@ from mdvpf._kernel.types cimport (
     Candidate, RowTotal, SurvivorBuffers, Survivors, System, WorkBuffers,
 )
 
+cdef enum:
+    MOST_PLACES = 1073741824  # of a hash table of labels: twice as many still fit in 32 bits
+
 
 cdef inline bint is_choosing(const System* system) noexcept nogil:
     """Whether survivors are chosen from candidates, not drawn."""
@@ -126,7 +129,7 @@ cdef inline Status reserve_scores(System* system, uint32_t n_states) noexcept no
     return OK if done else NO_MEMORY
 
 
-cdef inline uint32_t places_for(const System* system, uint32_t n_labels) noexcept nogil:
+cdef inline uint64_t places_for(const System* system, uint32_t n_labels) noexcept nogil:
     """The largest hash table of labels that a look-ahead may need: see `real_lookahead.pxd`."""
     cdef uint64_t most = n_labels
     cdef uint64_t n = 16
@@ -134,16 +137,17 @@ cdef inline uint32_t places_for(const System* system, uint32_t n_labels) noexcep
         most = min(most * <uint64_t>max(system.n_particles, 1), <uint64_t>system.most_labels + 2)
     while n < 4 * (most + n_labels + 2):
         n *= 2
-    return <uint32_t>n
+    return n
 
 
 cdef inline bint reserve_lookahead(
     System* system, size_t n_particles, size_t n_candidates, uint32_t n_labels
 ) noexcept nogil:
     cdef WorkBuffers* work = &system.work
+    cdef size_t n = n_labels    # length of the arrays by label
     if system.model.real:
-        n_labels = places_for(system, n_labels)
-        if not make_room(system, &work.labels, n_labels, sizeof(uint32_t)) \
+        n = places_for(system, n_labels)
+        if n > MOST_PLACES or not make_room(system, &work.labels, n, sizeof(uint32_t)) \
                 or not make_room(system, &work.candidate_place, n_candidates, sizeof(uint32_t)):
             return False
     else:
@@ -151,13 +155,13 @@ cdef inline bint reserve_lookahead(
     return make_room(system, &system.pending_step.row_total, n_particles, sizeof(RowTotal)) \
         and make_room(system, &work.potential, n_candidates, sizeof(int64_t)) \
         and make_room(system, &work.tilted, n_candidates, sizeof(Candidate)) \
-        and make_room(system, &work.own.log_sum, n_labels, sizeof(int64_t)) \
-        and make_room(system, &work.own.share_sum, n_labels, sizeof(int64_t)) \
-        and make_room(system, &work.own.n_with, n_labels, sizeof(int64_t)) \
-        and make_room(system, &work.own.largest, n_labels, sizeof(int64_t)) \
-        and make_room(system, &work.n_offering, n_labels, sizeof(int64_t)) \
-        and make_room(system, &work.linear_sum, n_labels, sizeof(double)) \
-        and make_room(system, &work.normalizer, n_labels, sizeof(double))
+        and make_room(system, &work.own.log_sum, n, sizeof(int64_t)) \
+        and make_room(system, &work.own.share_sum, n, sizeof(int64_t)) \
+        and make_room(system, &work.own.n_with, n, sizeof(int64_t)) \
+        and make_room(system, &work.own.largest, n, sizeof(int64_t)) \
+        and make_room(system, &work.n_offering, n, sizeof(int64_t)) \
+        and make_room(system, &work.linear_sum, n, sizeof(double)) \
+        and make_room(system, &work.normalizer, n, sizeof(double))
 
 
 cdef inline bint reserve_choice(
@@ -189,9 +193,7 @@ cdef inline bint reserve_choice(
         and reserve_lookahead(system, n_kept, n_candidates, n_states + 1)
 
 
-cdef inline bint reserve_draws(
-    System* system, size_t n_candidates, uint32_t n_states
-) noexcept nogil:
+cdef inline bint reserve_draws(System* system, uint32_t n_states) noexcept nogil:
     """Make room to draw states and survivors."""
     cdef WorkBuffers* work = &system.work
     cdef size_t n = <size_t>system.budget
@@ -225,7 +227,7 @@ cdef inline Status reserve_step(
         if is_choosing(system):
             done = reserve_choice(system, <size_t>n_candidates, n_states)
         else:
-            done = reserve_draws(system, <size_t>n_candidates, n_states)
+            done = reserve_draws(system, n_states)
     find_arrays(system)  # also after a failure: some buffers may have moved
     return OK if done else NO_MEMORY
 

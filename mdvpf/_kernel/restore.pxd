@@ -3,8 +3,8 @@
 
 Every length, number, order and sum is checked before it is used. Any arrays therefore give either a
 system that passes `verify` or an error status. The memory allocated is a small multiple of the
-length of the arrays. A snapshot does not have the times that states were entered, reference counts,
-and whether a symbol was ever missing; they are computed.
+length of the arrays. How often states were entered, reference counts, and whether a symbol was ever
+missing are not in a snapshot; they are computed.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -22,11 +22,11 @@ from mdvpf._kernel.position_restore cimport restore_keys, restore_positions
 from mdvpf._kernel.reserve cimport grow_particles
 from mdvpf._kernel.restore_particles cimport check_weights, make_particles
 from mdvpf._kernel.restore_records cimport (
-    Records, RestoreBuffers, check_lengths, length, make_groups, make_nodes, reject,
+    Records, RestoreBuffers, check_lengths, n_words, make_groups, make_nodes, reject,
     reserve_groups, reserve_records,
 )
 from mdvpf._kernel.sections cimport (
-    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, has_keys, numbers,
+    COPIES, GENERATIONS, LEAF, PARENT, STATE, WEIGHT, Snapshot, has_keys, words,
 )
 from mdvpf._kernel.shelves cimport move_blocks, reserve_shelves
 from mdvpf._kernel.step cimport step
@@ -41,8 +41,8 @@ cdef inline Status check_history(
 ) noexcept nogil:
     """Check the lengths of the sections of the history; set the number of nodes."""
     cdef int64_t n_generations = path_length(&system.history)
-    cdef int64_t n_blocks = length(snapshot, COPIES)
-    cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
+    cdef int64_t n_blocks = n_words(snapshot, COPIES)
+    cdef uint32_t* sizes = words(snapshot, GENERATIONS)
     cdef int64_t n = 0
     cdef int64_t i
     n_nodes[0] = 0
@@ -51,9 +51,9 @@ cdef inline Status check_history(
                 or snapshot.section[PARENT].bytes or snapshot.section[STATE].bytes:
             return reject(snapshot, "there is an unexpected history")
         return OK
-    if length(snapshot, LEAF) != n_blocks \
+    if n_words(snapshot, LEAF) != n_blocks \
             or snapshot.section[LEAF].bytes % sizeof(uint32_t) \
-            or length(snapshot, GENERATIONS) != n_generations \
+            or n_words(snapshot, GENERATIONS) != n_generations \
             or snapshot.section[GENERATIONS].bytes % sizeof(uint32_t):
         return reject(snapshot, "the history has the wrong length")
     for i in range(n_generations):
@@ -87,15 +87,15 @@ cdef inline Status make_leaves(
     cdef uint32_t leaf
     cdef int64_t k = 0      # first particle of the entry
     cdef int64_t b
-    for b in range(length(snapshot, COPIES)):
+    for b in range(n_words(snapshot, COPIES)):
         block = block_of(system, k)
-        k += numbers(snapshot, COPIES)[b]
-        leaf = numbers(snapshot, LEAF)[b]
-        if leaf >= numbers(snapshot, GENERATIONS)[0]:
+        k += words(snapshot, COPIES)[b]
+        leaf = words(snapshot, LEAF)[b]
+        if leaf >= words(snapshot, GENERATIONS)[0]:
             return reject(snapshot, "a leaf is out of range")
         # With several keys, the history ends in the state of the key that moved last.
         if not has_keys(snapshot) and block[BLOCK_CURRENT] \
-                and numbers(snapshot, STATE)[leaf] != label_of(
+                and words(snapshot, STATE)[leaf] != label_of(
                     system, block, block[BLOCK_CURRENT] - 1):
             return reject(snapshot, "a history does not end in the state of its particle")
         block[BLOCK_LEAF] = leaf + 1
@@ -109,7 +109,7 @@ cdef inline Status make_history(
 ) noexcept nogil:
     """Make the history nodes: node i of the snapshot becomes node i + 1."""
     cdef History* history = &system.history
-    cdef uint32_t* sizes = numbers(snapshot, GENERATIONS)
+    cdef uint32_t* sizes = words(snapshot, GENERATIONS)
     cdef uint32_t* refs
     cdef uint32_t* fewest
     cdef int64_t n_generations, n_nodes, i, k
@@ -140,18 +140,18 @@ cdef inline Status make_history(
             # All holders of a node precede it, so its references have been counted.
             if refs[k + 1] == 0:
                 return reject(snapshot, "a history node is not referenced")
-            if numbers(snapshot, STATE)[k] >= fewest[k + 1]:
+            if words(snapshot, STATE)[k] >= fewest[k + 1]:
                 return reject(snapshot, "a history has a state that its particle does not have")
             parent = 0
             if i < n_generations - 1:
-                parent = numbers(snapshot, PARENT)[k]
+                parent = words(snapshot, PARENT)[k]
                 if parent >= sizes[i + 1]:
                     return reject(snapshot, "a parent in a history is out of range")
                 parent += <uint32_t>after + 1
                 refs[parent] += 1
                 fewest[parent] = min(fewest[parent], fewest[k + 1])
             (<uint32_t*>history.tree.parent.data)[k + 1] = parent
-            (<uint32_t*>history.tree.state.data)[k + 1] = numbers(snapshot, STATE)[k]
+            (<uint32_t*>history.tree.state.data)[k + 1] = words(snapshot, STATE)[k]
             if history.lag:
                 chain(history, <uint32_t>(k + 1), history.generation - i)
         first = after
@@ -189,7 +189,7 @@ cdef inline Status restore_with(
     if status == OK:
         status = grow_particles(system, n)
     if status == OK:
-        status = reserve_shelves(system, length(snapshot, COPIES))
+        status = reserve_shelves(system, n_words(snapshot, COPIES))
     if status == OK and records.most_states > system.state_capacity:
         status = move_blocks(system, (records.most_states + 3) & ~3u)
     if status != OK:

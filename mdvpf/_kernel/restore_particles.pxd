@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Restoring the particles: their blocks, and checks of their totals.
 
-The times that a state was entered are not in a snapshot. They are the sum of the transitions into
-the state, which must equal the sum of the emissions from it.
+How often a state was entered is not in a snapshot. It is the sum of the transitions into the state,
+which must equal the sum of the emissions from it.
 """
 
 from libc.math cimport exp, fabs, isfinite
@@ -18,14 +18,14 @@ from mdvpf._kernel.particles cimport (
     block_in, group_at, into_of, root_of, rows_of, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport at
-from mdvpf._kernel.restore_records cimport Records, hold, length, reject
+from mdvpf._kernel.restore_records cimport Records, hold, n_words, reject
 from mdvpf._kernel.saved_alphabet cimport check_all_seen, check_group_seen
 from mdvpf._kernel.shelves cimport take_slot
 from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SPREAD,
     WEIGHT,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.types cimport Record, Row, System, handle_t
 
@@ -48,7 +48,7 @@ cdef inline Status check_weights(
                 return reject(snapshot, "log weights are missing, which small weights need")
         elif not isfinite(log_weight[k]) or fabs(exp(log_weight[k]) - weight[k]) > 1e-9:
             return reject(snapshot, "a log weight is not the log of the weight")
-        if numbers(snapshot, ANCESTOR)[k] >= system.budget:
+        if words(snapshot, ANCESTOR)[k] >= system.budget:
             return reject(snapshot, "an ancestor is out of range")
     if not fabs(total - 1.0) < 1e-9:
         return reject(snapshot, "weights do not sum to one")
@@ -137,13 +137,14 @@ cdef inline Status add_tree(
             <uint64_t*>records.work.emitted.data,
         )
     k = level_start + number - 1
-    # The core never makes such a record. Nodes shared by many nodes could cost endless work here.
+    # The core never makes such a node. If nodes could share nodes, the paths to walk here could be
+    # exponentially many.
     if has_other_location(records, k, <uint32_t>first):
         return reject(snapshot, "a record is used at two locations")
-    below = level_start + numbers(snapshot, LEVELS)[depth]
+    below = level_start + words(snapshot, LEVELS)[depth]
     for i in range(<uint32_t>NODE_SIZE):
         if add_tree(
-            system, snapshot, records, numbers(snapshot, CHILDREN)[k * NODE_SIZE + i],
+            system, snapshot, records, words(snapshot, CHILDREN)[k * NODE_SIZE + i],
             depth + 1, below, first + (<int64_t>i << (NODE_BITS * (system.depth - 2 - depth))),
             n_states,
         ) != OK:
@@ -179,15 +180,15 @@ cdef inline Status make_particle(
 ) noexcept nogil:
     """Make the block of entry `particle` of the snapshot."""
     cdef const handle_t* handles = <const handle_t*>records.work.handles.data
-    cdef uint32_t n_states = numbers(snapshot, N_STATES)[particle]
-    cdef const uint32_t* rows = numbers(snapshot, ROWS) + particle * records.row_groups
-    cdef const uint32_t* tops = numbers(snapshot, COLUMNS) + particle * system.root_size
+    cdef uint32_t n_states = words(snapshot, N_STATES)[particle]
+    cdef const uint32_t* rows = words(snapshot, ROWS) + particle * records.row_groups
+    cdef const uint32_t* tops = words(snapshot, COLUMNS) + particle * system.root_size
     cdef int64_t n_tops = records.n_groups
     cdef uint32_t i
     if system.depth > 1:
-        n_tops = numbers(snapshot, LEVELS)[0]
+        n_tops = words(snapshot, LEVELS)[0]
     block[BLOCK_STATES] = n_states
-    block[BLOCK_CURRENT] = numbers(snapshot, CURRENT)[particle]
+    block[BLOCK_CURRENT] = words(snapshot, CURRENT)[particle]
     if block[BLOCK_CURRENT] > n_states:
         return reject(snapshot, "a particle is in a state that it does not have")
     if n_states:
@@ -219,14 +220,14 @@ cdef inline Status make_particles(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
     """Make the particles of a new system, which has room for them."""
-    cdef const uint32_t* copies = numbers(snapshot, COPIES)
+    cdef const uint32_t* copies = words(snapshot, COPIES)
     cdef handle_t* handles = <handle_t*>records.work.handles.data
     cdef uint32_t slot
     cdef int64_t k = 0
     cdef int64_t b, last
     system.most_states = records.most_states
     system.n_candidates = 0
-    for b in range(length(snapshot, COPIES)):
+    for b in range(n_words(snapshot, COPIES)):
         slot = take_slot(system) if b > 0 else (<uint32_t*>system.stored.slot.data)[0]
         memset(block_in(system, slot), 0, system.stride * sizeof(uint32_t))
         last = k + copies[b]
@@ -235,7 +236,7 @@ cdef inline Status make_particles(
             k += 1
         if make_particle(system, snapshot, records, b, block_in(system, slot)) != OK:
             return BAD_SNAPSHOT
-        system.n_candidates += copies[b] * <int64_t>(numbers(snapshot, N_STATES)[b] + 1)
+        system.n_candidates += copies[b] * <int64_t>(words(snapshot, N_STATES)[b] + 1)
     system.n_potentials = system.n_candidates
     finish_particles(system, snapshot, k)
     return check_held(system, snapshot, handles, records.n_nodes + records.n_groups)

@@ -8,19 +8,20 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from mdvpf._kernel.constants cimport (
-    BAD_SNAPSHOT, GROUP, GROUP_BITS, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
+    BAD_SNAPSHOT, GROUP, N_CLASSES, NO_MEMORY, NODE_SIZE, NODE_UNITS, NONE, OK,
     PAGE_UNITS,
     Status,
 )
 from mdvpf._kernel.counts cimport (
-    begin_group, children, group_bytes, group_units, items_of, put_item, width_of,
+    children, group_bytes, group_units, items_of, new_record, put_item, width_of,
 )
-from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize, take_record
+from mdvpf._kernel.particles cimport row_handles
+from mdvpf._kernel.pool cimport at, class_of, reserve_pages, resize
 from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, ITEMS, LEVELS, LOG_WEIGHT, N_STATES, ROWS, SHAPE,
     SPREAD, WEIGHT,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.types cimport Buffer, Record, System, handle_t
 
@@ -50,7 +51,7 @@ cdef struct Records:
     uint64_t n_rows         # rows read so far
 
 
-cdef inline int64_t length(const Snapshot* snapshot, int section) noexcept nogil:
+cdef inline int64_t n_words(const Snapshot* snapshot, int section) noexcept nogil:
     """The number of 32-bit words in a section."""
     return <int64_t>(snapshot.section[section].bytes // sizeof(uint32_t))
 
@@ -66,8 +67,8 @@ cdef inline Status check_particles(
     const System* system, Snapshot* snapshot, size_t n_particles
 ) noexcept nogil:
     """Check the lengths of the sections that have an entry for each particle or each block."""
-    cdef size_t n = <size_t>length(snapshot, COPIES)
-    cdef size_t words = n * sizeof(uint32_t)
+    cdef size_t n = <size_t>n_words(snapshot, COPIES)
+    cdef size_t bytes = n * sizeof(uint32_t)
     cdef uint64_t total = 0
     cdef size_t k
     if n_particles < 1 or n_particles > <size_t>system.budget:
@@ -78,15 +79,15 @@ cdef inline Status check_particles(
             or snapshot.section[LOG_WEIGHT].bytes not in (0, n_particles * sizeof(double)) \
             or snapshot.section[ANCESTOR].bytes != n_particles * sizeof(uint32_t):
         return reject(snapshot, "a section does not have one entry for each particle")
-    if snapshot.section[COPIES].bytes != words \
-            or snapshot.section[N_STATES].bytes != words \
-            or snapshot.section[CURRENT].bytes != words \
-            or snapshot.section[COLUMNS].bytes != words * system.root_size:
+    if snapshot.section[COPIES].bytes != bytes \
+            or snapshot.section[N_STATES].bytes != bytes \
+            or snapshot.section[CURRENT].bytes != bytes \
+            or snapshot.section[COLUMNS].bytes != bytes * system.root_size:
         return reject(snapshot, "sections of different lengths")
     for k in range(n):
-        if numbers(snapshot, COPIES)[k] == 0:
+        if words(snapshot, COPIES)[k] == 0:
             return reject(snapshot, "a block has no particle")
-        total += numbers(snapshot, COPIES)[k]
+        total += words(snapshot, COPIES)[k]
     if total != n_particles:
         return reject(snapshot, "blocks do not have as many particles as there are weights")
     return OK
@@ -97,8 +98,8 @@ cdef inline Status check_lengths(
 ) noexcept nogil:
     """Check the lengths of all sections but those of the history; set the sizes in `records`."""
     cdef size_t n_particles = snapshot.section[WEIGHT].bytes // sizeof(double)
-    cdef size_t n = <size_t>length(snapshot, COPIES)
-    cdef size_t words = n * sizeof(uint32_t)
+    cdef size_t n = <size_t>n_words(snapshot, COPIES)
+    cdef size_t bytes = n * sizeof(uint32_t)
     cdef int64_t n_nodes = 0
     cdef uint32_t depth
     cdef size_t k
@@ -107,21 +108,21 @@ cdef inline Status check_lengths(
     if snapshot.section[SPREAD].bytes != n * sizeof(double):
         return reject(snapshot, "sections of different lengths")
     for k in range(n):
-        if numbers(snapshot, N_STATES)[k] > records.most_states:
-            records.most_states = numbers(snapshot, N_STATES)[k]
+        if words(snapshot, N_STATES)[k] > records.most_states:
+            records.most_states = words(snapshot, N_STATES)[k]
     if records.most_states > system.model.max_states or records.most_states > 0x7FFFFFF0u:
         return reject(snapshot, "a particle has too many states")
-    records.row_groups = (records.most_states >> GROUP_BITS) + 1
-    if snapshot.section[ROWS].bytes != words * records.row_groups:
+    records.row_groups = row_handles(system, records.most_states)
+    if snapshot.section[ROWS].bytes != bytes * records.row_groups:
         return reject(snapshot, "the section of rows has the wrong length")
     if snapshot.section[LEVELS].bytes != (system.depth - 1) * sizeof(uint32_t):
         return reject(snapshot, "the trees of columns have the wrong depth")
     for depth in range(system.depth - 1):
-        n_nodes += numbers(snapshot, LEVELS)[depth]
+        n_nodes += words(snapshot, LEVELS)[depth]
     if snapshot.section[CHILDREN].bytes != <size_t>n_nodes * NODE_SIZE * sizeof(uint32_t):
         return reject(snapshot, "the section of nodes has the wrong length")
     records.n_nodes = n_nodes
-    records.n_groups = length(snapshot, SHAPE)
+    records.n_groups = n_words(snapshot, SHAPE)
     if snapshot.section[SHAPE].bytes % sizeof(uint32_t):
         return reject(snapshot, "the section of shapes has the wrong length")
     return OK
@@ -210,7 +211,7 @@ cdef inline Status reserve_groups(
     System* system, Snapshot* snapshot, Records* records
 ) noexcept nogil:
     """Check the groups, and make room for them and for the nodes."""
-    cdef uint32_t* shapes = numbers(snapshot, SHAPE)
+    cdef uint32_t* shapes = words(snapshot, SHAPE)
     cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
     cdef size_t left = snapshot.section[ITEMS].bytes
     cdef size_t[N_CLASSES] n
@@ -237,24 +238,20 @@ cdef inline void make_groups(
     """Make the groups, without references. `reserve_groups` has checked them and made room."""
     cdef handle_t* handles = <handle_t*>records.work.handles.data + records.n_nodes
     cdef const uint8_t* items = <const uint8_t*>snapshot.section[ITEMS].data
-    cdef uint32_t shape
+    cdef uint32_t given, shape  # in the snapshot, and as narrow as possible
     cdef uint32_t width = 0
     cdef Record* group
     cdef int64_t g
     cdef size_t i
     for g in range(records.n_groups):
-        shape = numbers(snapshot, SHAPE)[g]
-        check_group(snapshot, records, items, shape, &width)
-        handles[g] = take_record(
-            &system.pool, class_of(&system.pool, group_units((shape & ~3u) | width)))
+        given = words(snapshot, SHAPE)[g]
+        check_group(snapshot, records, items, given, &width)
+        shape = (given & ~3u) | width
+        handles[g] = new_record(&system.pool, group_units(shape), shape, 0)
         group = <Record*>at(&system.pool, handles[g])
-        begin_group(group, width)
-        group.refs = 0
-        group.note = 0
-        group.shape = (shape & ~3u) | width
         for i in range(GROUP + 2 * <size_t>(shape >> 2)):
-            put_item(items_of(group), width, <uint32_t>i, read_item(items, shape & 3, i))
-        items += group_bytes(shape)
+            put_item(items_of(group), width, <uint32_t>i, read_item(items, given & 3, i))
+        items += group_bytes(given)
 
 
 cdef inline Status hold(
@@ -281,24 +278,19 @@ cdef inline Status make_nodes(
     cdef int64_t below, n_below, k
     cdef uint32_t depth, i
     cdef bint is_empty
-    cdef Record* node
     for k in range(records.n_nodes):
-        handles[k] = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
-        node = <Record*>at(&system.pool, handles[k])
-        node.refs = 0
-        node.shape = 0
-        node.note = 0
+        handles[k] = new_record(&system.pool, NODE_UNITS, 0, 0)
     for depth in range(system.depth - 1):
-        below = first + numbers(snapshot, LEVELS)[depth]
+        below = first + words(snapshot, LEVELS)[depth]
         n_below = records.n_groups
         if depth + 2 < system.depth:
-            n_below = numbers(snapshot, LEVELS)[depth + 1]
+            n_below = words(snapshot, LEVELS)[depth + 1]
         for k in range(first, below):
             is_empty = True
             for i in range(<uint32_t>NODE_SIZE):
-                is_empty = is_empty and numbers(snapshot, CHILDREN)[k * NODE_SIZE + i] == 0
+                is_empty = is_empty and words(snapshot, CHILDREN)[k * NODE_SIZE + i] == 0
                 if hold(system, snapshot, handles + below, n_below,
-                        numbers(snapshot, CHILDREN)[k * NODE_SIZE + i],
+                        words(snapshot, CHILDREN)[k * NODE_SIZE + i],
                         &children(&system.pool, handles[k])[i]) != OK:
                     return BAD_SNAPSHOT
             if is_empty:

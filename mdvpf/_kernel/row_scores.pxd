@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.buffers cimport make_room
-from mdvpf._kernel.clock cimport counts_fade, fading
+from mdvpf._kernel.clock cimport fading, forgets
 from mdvpf._kernel.compiled_parts cimport channel_of_part, compiled_at, note_fault
 from mdvpf._kernel.constants cimport (
     CHANNEL_COMPILED, CHANNEL_OPEN, MISSING, NO_MEMORY, OK,
@@ -39,7 +39,7 @@ cdef inline void score_built_in(
     cdef const uint32_t* refs = refs_of_rows(system)
     cdef const int32_t* scale = scales_of_rows(system)
     cdef const Channel* channel
-    cdef bint kept = not counts_fade(&system.model)
+    cdef bint kept = not forgets(system)
     cdef double[N_CONSTANTS] own
     cdef double* constants
     cdef double base, constant, part, y
@@ -65,7 +65,7 @@ cdef inline bint reserve_constants(System* system) noexcept nogil:
     cdef size_t size = system.numbers.n_channels * <size_t>N_CONSTANTS * sizeof(double)
     cdef size_t known = <size_t>system.extent.constants
     cdef size_t n_rows = system.numbers.n_rows
-    if counts_fade(&system.model):
+    if forgets(system):
         return True
     if not make_room(system, &system.work.row_constants, n_rows * size, 1):
         return False
@@ -85,7 +85,7 @@ cdef inline const double* rows_of_part(
     """
     cdef uint32_t n_rows = system.numbers.n_rows
     cdef size_t size = channel.n_statistics
-    cdef bint fades = counts_fade(&system.model)
+    cdef bint fades = forgets(system)
     cdef double* copied
     cdef uint32_t i
     if size == system.numbers.size and not fades:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The open alphabet of a system in snapshots: counts of symbols, and the depth of trees.
+"""Open alphabets in snapshots: counts of symbols, and the depth of trees.
 
 A snapshot has the particles before the pending symbol of MD-VPA, which is absorbed again when they
 are restored. Counts of symbols therefore leave it out. If it was new, it is the last symbol.
@@ -18,7 +18,7 @@ from mdvpf._kernel.growth cimport depth_for, root_for, row_depth_for
 from mdvpf._kernel.particles cimport column_of, group_at
 from mdvpf._kernel.pool cimport resize
 from mdvpf._kernel.restore_records cimport reject
-from mdvpf._kernel.sections cimport SEEN, TREE, Snapshot, numbers
+from mdvpf._kernel.sections cimport SEEN, TREE, Snapshot, words
 from mdvpf._kernel.shelves cimport lay_out_anew
 from mdvpf._kernel.types cimport Row, System, handle_t
 
@@ -47,9 +47,9 @@ cdef inline Status write_alphabet(System* system, Snapshot* snapshot) noexcept n
     if resize(&system.memory, &snapshot.section[SEEN], n * sizeof(uint64_t)) != OK \
             or resize(&system.memory, &snapshot.section[TREE], 3 * sizeof(uint32_t)) != OK:
         return NO_MEMORY
-    numbers(snapshot, TREE)[0] = system.depth
-    numbers(snapshot, TREE)[1] = system.root_size
-    numbers(snapshot, TREE)[2] = system.row_depth
+    words(snapshot, TREE)[0] = system.depth
+    words(snapshot, TREE)[1] = system.root_size
+    words(snapshot, TREE)[2] = system.row_depth
     if n:
         seen = <uint64_t*>snapshot.section[SEEN].data
         memcpy(seen, seen_times(system), n * sizeof(uint64_t))
@@ -66,7 +66,7 @@ cdef inline Status read_alphabet(System* system, Snapshot* snapshot) noexcept no
     """Set the open alphabet of a new system, and the layout of its blocks, from a snapshot."""
     cdef size_t n = snapshot.section[SEEN].bytes // sizeof(uint64_t)
     cdef const uint64_t* seen = <const uint64_t*>snapshot.section[SEEN].data
-    cdef uint32_t* tree = numbers(snapshot, TREE)
+    cdef uint32_t* tree = words(snapshot, TREE)
     cdef uint64_t total = 0
     cdef uint32_t last
     cdef size_t i

@@ -5,7 +5,6 @@ A snapshot has the particles before the pending observation of MD-VPA, which is 
 they are restored. The counts leave it out. If one of its symbols was new, no row has a count of it.
 """
 
-from libc.math cimport isnan
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -15,7 +14,7 @@ from mdvpf._kernel.open_channels cimport stream_row, widen_rows
 from mdvpf._kernel.pool cimport resize
 from mdvpf._kernel.restore_records cimport reject
 from mdvpf._kernel.saved_alphabet cimport MOST_SEEN, MOST_SYMBOLS
-from mdvpf._kernel.sections cimport CHANNEL_SEEN, CHANNEL_SYMBOLS, Snapshot, numbers
+from mdvpf._kernel.sections cimport CHANNEL_SEEN, CHANNEL_SYMBOLS, Snapshot, words
 from mdvpf._kernel.statistics cimport channels_of, observation_of
 from mdvpf._kernel.types cimport System
 
@@ -89,7 +88,7 @@ cdef inline Status write_channels(System* system, Snapshot* snapshot) noexcept n
     seen = <uint64_t*>snapshot.section[CHANNEL_SEEN].data
     for c in range(system.numbers.n_channels):
         if channels_of(system)[c].kind == CHANNEL_OPEN:
-            numbers(snapshot, CHANNEL_SYMBOLS)[k] = saved_symbols(system, c)
+            words(snapshot, CHANNEL_SYMBOLS)[k] = saved_symbols(system, c)
             for i in range(saved_symbols(system, c)):
                 seen[i] = saved_times(system, c, i)
             seen += saved_symbols(system, c)
@@ -110,7 +109,7 @@ cdef inline Status read_channels(System* system, Snapshot* snapshot) noexcept no
         return reject(snapshot, "the sections of open channels have the wrong length")
     for c in range(system.numbers.n_channels):
         if channels[c].kind == CHANNEL_OPEN:
-            channels[c].wanted = numbers(snapshot, CHANNEL_SYMBOLS)[k]
+            channels[c].wanted = words(snapshot, CHANNEL_SYMBOLS)[k]
             if channels[c].wanted > left or channels[c].wanted > MOST_SYMBOLS:
                 return reject(snapshot, "the sections of open channels have the wrong length")
             left -= channels[c].wanted

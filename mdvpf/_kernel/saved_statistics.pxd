@@ -8,7 +8,7 @@ from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
-from mdvpf._kernel.clock cimport counts_fade, fading, scale_at
+from mdvpf._kernel.clock cimport fading, forgets, scale_at
 from mdvpf._kernel.constants cimport (
     BAD_SNAPSHOT, BLOCK_STATES, CHANNEL_COMPILED, NO_MEMORY, OK,
     Status,
@@ -27,8 +27,9 @@ from mdvpf._kernel.saved_channels cimport (
 from mdvpf._kernel.sections cimport (
     LARGEST_BEHIND, OBSERVATION, STATISTIC, STATISTICS, STATISTICS_BEHIND,
     Snapshot,
-    numbers,
+    words,
 )
+from mdvpf._kernel.snapshot cimport count_states
 from mdvpf._kernel.statistics cimport (
     PRIOR,
     channels_of, observation_of, refs_of_rows, reserve_rows, row_at, scales_of_rows, statistics_of,
@@ -38,16 +39,6 @@ from mdvpf._kernel.types cimport Buffer, System
 
 
 # ---- writing -----------------------------------------------------------------------------
-
-cdef inline size_t count_states(const System* system) noexcept nogil:
-    """Number of states of all blocks."""
-    cdef size_t n = 0
-    cdef int64_t k
-    for k in range(system.n_particles):
-        if not shares_block(system, k):
-            n += block_of(system, k)[BLOCK_STATES]
-    return n
-
 
 cdef inline Status reserve_statistics(
     System* system, Snapshot* snapshot, Buffer* known
@@ -74,7 +65,7 @@ cdef inline void number_rows(
     cdef const uint32_t* rows
     cdef size_t size = saved_size(system)
     cdef size_t n = 0           # rows so far
-    cdef size_t place = 0       # states so far
+    cdef size_t n_states = 0    # states so far
     cdef uint32_t i, row
     cdef int64_t k
     for k in range(system.n_particles):
@@ -86,12 +77,12 @@ cdef inline void number_rows(
             if row != PRIOR and number[row] == 0:
                 pack_row(system, row_at(system, row),
                          <double*>snapshot.section[STATISTICS].data + n * size)
-                numbers(snapshot, STATISTICS_BEHIND)[n] = behind(
+                words(snapshot, STATISTICS_BEHIND)[n] = behind(
                     scales_of_rows(system)[row], &system.now, LARGEST_BEHIND)
                 n += 1
                 number[row] = <uint32_t>n
-            numbers(snapshot, STATISTIC)[place] = number[row]
-            place += 1
+            words(snapshot, STATISTIC)[n_states] = number[row]
+            n_states += 1
 
 
 cdef inline Status write_statistics(System* system, Snapshot* snapshot) noexcept nogil:
@@ -113,10 +104,10 @@ cdef inline Status write_statistics(System* system, Snapshot* snapshot) noexcept
     return write_channels(system, snapshot) if status == OK else status
 
 
-cdef inline bint may_have(
+cdef inline bint is_plausible(
     const System* system, uint32_t* block, uint32_t state, uint32_t row
 ) noexcept nogil:
-    """Whether no channel of a row has more observations than entries into the state."""
+    """Whether a state was entered at least as often as each channel of its row was observed."""
     cdef double entered = real_into(system, block)[state] * fading(block_scale(block), &system.now)
     cdef double part = fading(scales_of_rows(system)[row], &system.now)
     cdef const Channel* channels = channels_of(system)
@@ -143,8 +134,8 @@ cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) 
         refs_of_rows(system)[row] = 0
         if not is_row(channels_of(system), system.numbers.n_channels, row_at(system, row)):
             return reject(snapshot, "a statistic is out of range")
-        distance = numbers(snapshot, STATISTICS_BEHIND)[i]
-        if distance > (<uint32_t>LARGEST_BEHIND if counts_fade(&system.model) else 0u):
+        distance = words(snapshot, STATISTICS_BEHIND)[i]
+        if distance > (<uint32_t>LARGEST_BEHIND if forgets(system) else 0u):
             return reject(snapshot, "the scale of a row of statistics is out of range")
         scales_of_rows(system)[row] = <int32_t>(<uint32_t>scale_at(&system.now) - distance)
         if not were_seen(system, row_at(system, row),
@@ -156,7 +147,7 @@ cdef inline Status read_rows(System* system, Snapshot* snapshot, size_t n_rows) 
 cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept nogil:
     """Restore the sections of `write_statistics`; the particles are restored already."""
     cdef size_t n_rows = snapshot.section[STATISTICS_BEHIND].bytes // sizeof(uint32_t)
-    cdef size_t place = 0
+    cdef size_t n_states = 0    # states so far
     cdef size_t size
     cdef uint32_t* rows
     cdef uint32_t i
@@ -186,12 +177,12 @@ cdef inline Status read_statistics(System* system, Snapshot* snapshot) noexcept 
             continue
         rows = statistics_of(system, block_of(system, k))
         for i in range(block_of(system, k)[BLOCK_STATES]):
-            rows[i] = numbers(snapshot, STATISTIC)[place]
-            place += 1
+            rows[i] = words(snapshot, STATISTIC)[n_states]
+            n_states += 1
             if rows[i] > n_rows:
                 return reject(snapshot, "a state has a row of statistics that does not exist")
-            if not may_have(system, block_of(system, k), i, rows[i]):
-                return reject(snapshot, "a state has observed more than it was entered")
+            if not is_plausible(system, block_of(system, k), i, rows[i]):
+                return reject(snapshot, "a state has observed more often than it was entered")
             refs_of_rows(system)[rows[i]] += 1
     for i in range(1, <uint32_t>n_rows + 1):
         if refs_of_rows(system)[i] == 0:

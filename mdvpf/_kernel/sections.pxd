@@ -73,7 +73,7 @@ cdef enum:
 
 cdef enum:
     LABEL_KIND = 255        # kind of a record of labels
-    # Scales further behind are written as these. Counts that far behind are zero in any case.
+    # Larger distances are written as these. Counts with such a scale are zero in any case.
     LARGEST_BEHIND = 1073741824  # of a group
     LARGEST_BLOCK_BEHIND = 1000  # of a block
 
@@ -118,7 +118,8 @@ cdef inline bint has_section(Format form, bint keyed, int section) noexcept nogi
     return not (section == SPREAD or section == LEVELS or section == SHAPE or section == ITEMS)
 
 
-cdef inline uint32_t* numbers(Snapshot* snapshot, int section) noexcept nogil:
+cdef inline uint32_t* words(Snapshot* snapshot, int section) noexcept nogil:
+    """The content of a section of 32-bit words."""
     return <uint32_t*>snapshot.section[section].data
 
 

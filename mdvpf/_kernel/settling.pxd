@@ -1,15 +1,15 @@
 # cython: language_level=3
-"""Settling: between two steps, merge equal records and release memory that only steps need.
+"""Settling: between two steps, merge equal records and release the work space of steps.
 
-A step needs work space, and room for records, blocks and history nodes that are freed again. At the
-end of a long run all of that is released. Records, blocks and history nodes are then compacted:
-they move to contiguous memory, in the order of particles.
+A step needs work space, and leaves the room of records, blocks and history nodes that it has freed.
+At the end of a long run all of that is released. Records, blocks and history nodes are then
+compacted: they move to contiguous memory, in the order of particles.
 
 Within a run the work is distributed over steps, so that no step takes much longer than others. In
 `SETTLE_INTERVAL` steps, each field of the blocks has one turn in which its equal records are
 merged. After one of these steps, work space is released. After another, records are compacted if a
 quarter of their room is unused. After a third, blocks and history nodes are compacted if half of
-their room is unused. Without memory for that, they stay where they are.
+their room is unused. If there is no memory for the move, they stay where they are.
 """
 
 from libc.stdint cimport int64_t, uint32_t

@@ -1,10 +1,10 @@
 # cython: language_level=3
 """Shared updates: particles that make the same update of a shared record share the result.
 
-A record that is shared is cloned when it is written. Most of its other holders are about to make
-the same update: they move from the same state to the same state on the same symbol. So a commit
-keeps a note of each update of a shared record, and the next particle that needs the same update
-reuses the result. A record has the number of its first note, and each note that of the next.
+A shared record is cloned when it is written. Most of its other holders are about to make the same
+update: they move from the same state to the same state on the same symbol. So a commit keeps a note
+of each update of a shared record, and the next particle that needs the same update reuses the
+result. A record has the number of its first note, and each note that of the next.
 
 Notes hold for one commit. A record with notes may be freed before the commit ends, and its handle
 may be reused. Notes are correct all the same: a particle that looks for a note has held the record

@@ -10,10 +10,10 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    BLOCK_HEADER, BLOCK_STATES, GROUP_BITS, NO_MEMORY, OK, SHELF, SHELF_BITS, STRETCH,
+    BLOCK_HEADER, BLOCK_STATES, NO_MEMORY, OK, SHELF, SHELF_BITS, STRETCH,
     Status,
 )
-from mdvpf._kernel.particles cimport block_in, used_groups
+from mdvpf._kernel.particles cimport block_in, row_handles, used_groups
 from mdvpf._kernel.pool cimport dispose, resize
 from mdvpf._kernel.types cimport Buffer, System
 
@@ -26,7 +26,7 @@ cdef inline uint32_t words_a_state(const System* system) noexcept nogil:
 cdef inline void lay_out(System* system, uint32_t capacity) noexcept nogil:
     """Set the offsets of a block with room for so many states."""
     system.state_capacity = capacity
-    system.n_groups = capacity + 1 if system.model.mealy else (capacity >> GROUP_BITS) + 1
+    system.n_groups = row_handles(system, capacity)
     system.rows_offset = BLOCK_HEADER + capacity * words_a_state(system)
     system.root_offset = system.rows_offset + system.n_groups
     system.positions_offset = system.root_offset + system.root_size

@@ -1,7 +1,5 @@
 # cython: language_level=3
-"""The particles that are shown: the committed ones or, while MD-VPA has a pending step,
-provisional.
-"""
+"""The particles shown: the provisional ones while MD-VPA has a pending step, else those stored."""
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -13,10 +11,10 @@ from mdvpf._kernel.positions cimport state_of_key
 from mdvpf._kernel.real_particles cimport is_gone, outlives_step
 from mdvpf._kernel.types cimport System
 
-# A particle that is shown.
+# A particle shown.
 cdef struct Shown:
     double weight
-    int64_t state           # label of the state that it is in; -1: the start state
+    int64_t state           # label of its current state; -1: start state, or the state is gone
     int64_t n_states        # states that its path has visited
     int64_t parent
 
@@ -24,7 +22,11 @@ cdef struct Shown:
 cdef inline int64_t shown_state(
     const System* system, uint32_t* block, uint32_t current, bint moved
 ) noexcept nogil:
-    """The label of the state 1 + `current` of a particle; -1: the start state."""
+    """The label of the current state; -1: the start state, or a state that is gone.
+
+    `current` is 1 + the state, 0 for the start state. If `moved`, the particle moves there on the
+    pending symbol.
+    """
     if current and system.model.real and not moved \
             and is_gone(system, block, current - 1, &system.now):
         return -1
@@ -34,7 +36,7 @@ cdef inline int64_t shown_state(
 
 
 cdef inline Shown shown_particle(const System* system, int64_t i) noexcept nogil:
-    """A particle that is shown, with its state in the sequence of the latest symbol's key."""
+    """Particle i of those shown, with its state in the sequence of the latest symbol's key."""
     cdef Shown shown
     cdef uint32_t* block
     cdef uint32_t state
@@ -58,7 +60,7 @@ cdef inline Shown shown_particle(const System* system, int64_t i) noexcept nogil
 cdef inline int64_t shown_state_of_key(
     const System* system, int64_t i, uint32_t number
 ) noexcept nogil:
-    """The state of a particle that is shown in the sequence of another key."""
+    """The state of a particle shown, in the sequence of another key."""
     cdef uint32_t* block = block_of(system, system.provisional.parent[i] if system.pending else i)
     cdef uint32_t current = state_of_key(system, block, number)
     cdef bint moved = system.pending and current == system.provisional.state[i] + 1
@@ -69,7 +71,7 @@ cdef inline int64_t shown_state_of_key(
 
 
 cdef inline int64_t shown_held(const System* system, int64_t i) noexcept nogil:
-    """Number of states of a particle that is shown that have not been released."""
+    """Number of states of a particle shown that have not been released."""
     cdef uint32_t* block
     if not system.pending:
         return block_of(system, i)[BLOCK_STATES]
@@ -87,7 +89,7 @@ cdef inline int64_t shown_path_length(const System* system) noexcept nogil:
 cdef inline void write_shown_path(
     const System* system, int64_t i, int64_t n, int64_t* out
 ) noexcept nogil:
-    """Write the n > 0 latest states on the path of a particle that is shown, in order of time."""
+    """Write the n > 0 latest states on the path of a particle shown, in order of time."""
     cdef uint32_t* block
     if system.pending:
         n -= 1

@@ -15,21 +15,21 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from mdvpf._kernel.constants cimport (
-    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, GROUP_BITS, NO_MEMORY, NODE_SIZE, NONE, OK,
-    PAGE_BITS, PAGE_UNITS,
+    BLOCK_CURRENT, BLOCK_LEAF, BLOCK_STATES, GROUP, NO_MEMORY, NODE_SIZE, NONE, OK, PAGE_BITS,
+    PAGE_UNITS,
     Status,
 )
 from mdvpf._kernel.counts cimport children, group_bytes, item, items_of
 from mdvpf._kernel.history cimport path_length
 from mdvpf._kernel.particles cimport (
-    block_of, group_at, root_of, rows_of, shares_block, spread_in, used_groups,
+    block_of, group_at, root_of, row_handles, rows_of, shares_block, spread_in, used_groups,
 )
 from mdvpf._kernel.pool cimport count_records, dispose, resize
 from mdvpf._kernel.sections cimport (
     ANCESTOR, CHILDREN, COLUMNS, COPIES, CURRENT, GENERATIONS, ITEMS, LEAF, LEVELS, LOG_WEIGHT,
     N_SECTIONS, N_STATES, PARENT, ROWS, SHAPE, SPREAD, STATE, WEIGHT,
     Snapshot,
-    numbers,
+    words,
 )
 from mdvpf._kernel.types cimport Buffer, History, Record, System, handle_t
 
@@ -83,7 +83,7 @@ cdef inline Status number_records(
     for depth in range(system.depth - 1):
         start = numbering.level_start
         numbering.level_start = numbering.n
-        numbers(snapshot, LEVELS)[depth] = <uint32_t>(numbering.n - start)
+        words(snapshot, LEVELS)[depth] = <uint32_t>(numbering.n - start)
         for k in range(start, numbering.level_start):
             for i in range(<uint32_t>NODE_SIZE):
                 number_record(
@@ -132,11 +132,11 @@ cdef inline Status write_records(
         return NO_MEMORY
     for k in range(n_nodes):
         for i in range(<uint32_t>NODE_SIZE):
-            numbers(snapshot, CHILDREN)[k * NODE_SIZE + i] = number_of(
+            words(snapshot, CHILDREN)[k * NODE_SIZE + i] = number_of(
                 numbering, children(&system.pool, order[k])[i])
     items = <uint8_t*>snapshot.section[ITEMS].data
     for k in range(n_groups):
-        numbers(snapshot, SHAPE)[k] = group_at(system, order[n_nodes + k]).shape
+        words(snapshot, SHAPE)[k] = group_at(system, order[n_nodes + k]).shape
         items = write_group(group_at(system, order[n_nodes + k]), items)
     return OK
 
@@ -148,6 +148,16 @@ cdef inline size_t count_blocks(const System* system) noexcept nogil:
     cdef int64_t k
     for k in range(system.n_particles):
         n += not shares_block(system, k)
+    return n
+
+
+cdef inline size_t count_states(const System* system) noexcept nogil:
+    """Number of states of all blocks."""
+    cdef size_t n = 0
+    cdef int64_t k
+    for k in range(system.n_particles):
+        if not shares_block(system, k):
+            n += block_of(system, k)[BLOCK_STATES]
     return n
 
 
@@ -174,7 +184,7 @@ cdef inline Status write_particles(
     System* system, const Numbering* numbering, Snapshot* snapshot
 ) noexcept nogil:
     cdef size_t n_blocks = count_blocks(system)
-    cdef uint32_t row_groups = (system.most_states >> GROUP_BITS) + 1
+    cdef uint32_t row_groups = row_handles(system, system.most_states)
     cdef size_t[N_SECTIONS] bytes
     cdef uint32_t* block
     cdef uint32_t i
@@ -194,19 +204,19 @@ cdef inline Status write_particles(
             return NO_MEMORY
     for k in range(system.n_particles):
         if shares_block(system, k):
-            numbers(snapshot, COPIES)[b] += 1
+            words(snapshot, COPIES)[b] += 1
             continue
         b += 1
         block = block_of(system, k)
-        numbers(snapshot, COPIES)[b] = 1
+        words(snapshot, COPIES)[b] = 1
         (<double*>snapshot.section[SPREAD].data)[b] = spread_in(block)[0]
-        numbers(snapshot, N_STATES)[b] = block[BLOCK_STATES]
-        numbers(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
+        words(snapshot, N_STATES)[b] = block[BLOCK_STATES]
+        words(snapshot, CURRENT)[b] = block[BLOCK_CURRENT]
         for i in range(row_groups):
-            numbers(snapshot, ROWS)[b * row_groups + i] = number_of(
+            words(snapshot, ROWS)[b * row_groups + i] = number_of(
                 numbering, rows_of(system, block)[i]) if i < used_groups(system, block) else 0
         for i in range(system.root_size):
-            numbers(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
+            words(snapshot, COLUMNS)[b * system.root_size + i] = number_of(
                 numbering, root_of(system, block)[i])
     return OK
 
@@ -253,13 +263,13 @@ cdef inline Status write_history(
             order[n] = node
             n += 1
             number[node] = <uint32_t>n
-        numbers(snapshot, LEAF)[b] = number[node] - 1
+        words(snapshot, LEAF)[b] = number[node] - 1
         b += 1
     for generation in range(n_generations):
         last = n
-        numbers(snapshot, GENERATIONS)[generation] = <uint32_t>(last - start)
+        words(snapshot, GENERATIONS)[generation] = <uint32_t>(last - start)
         for k in range(start, last):
-            numbers(snapshot, STATE)[k] = (<uint32_t*>history.tree.state.data)[order[k]]
+            words(snapshot, STATE)[k] = (<uint32_t*>history.tree.state.data)[order[k]]
             node = parent[order[k]]
             if generation < n_generations - 1 and number[node] == 0:
                 order[n] = node
@@ -271,7 +281,7 @@ cdef inline Status write_history(
               <size_t>start * sizeof(uint32_t)) != OK:
         return NO_MEMORY
     for k in range(start):
-        numbers(snapshot, PARENT)[k] = number[parent[order[k]]] - 1
+        words(snapshot, PARENT)[k] = number[parent[order[k]]] - 1
     return OK
 
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """The state of a system as text, for debugging the core.
 
-Every particle is listed with the records that it holds. Each record is shown with its handle and
-its reference count, which tell which rows are shared. Real counts are those as of the next step,
+Each particle is listed with the records that it holds, and each record with its handle and its
+reference count, so that one sees which rows are shared. Real counts are those as of the next step,
 including those that have faded away. States are shown by their labels.
 """
 

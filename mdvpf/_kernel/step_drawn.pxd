@@ -1,8 +1,8 @@
 # cython: language_level=3
 """One step of the filters that draw: SMC and ParticleLearning.
 
-They draw some particles many times. Particles that share a block are equal until they move to
-different states, so probabilities are computed once for each block.
+They draw some particles many times. Copies share a block until they move to different states, so
+probabilities are computed once for each block.
 """
 
 from libc.math cimport log
@@ -58,7 +58,7 @@ cdef inline void weigh_equally(Survivors* chosen) noexcept nogil:
 cdef inline Status move_all(
     System* system, int32_t symbol, const double* uniforms, Survivors* moved, Report* report
 ) noexcept nogil:
-    """Draw a state for every particle and weigh it by the emission."""
+    """Draw a state for every particle, and weight the particle by the emission there."""
     cdef Scratch* scratch = &system.scratch
     cdef double* transition = scratch.transition
     cdef double* emission = scratch.emission

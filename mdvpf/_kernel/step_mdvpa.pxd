@@ -166,9 +166,9 @@ cdef inline double provisional_log_predictive(System* system) noexcept nogil:
 cdef inline Status complete_pending(
     System* system, int32_t symbol, uint32_t number, double discount, Uniforms* uniforms
 ) noexcept nogil:
-    """Complete the pending step; reserve memory for the expansion of the symbol after it.
+    """Complete the pending step, and reserve memory for the expansion of the next symbol.
 
-    That symbol is the look-ahead if it has the same key.
+    The next symbol is the look-ahead if it has the same key.
     """
     cdef int32_t lookahead = symbol if number == system.positions.active else <int32_t>MISSING
     cdef const uint32_t* parent

@@ -2,11 +2,11 @@
 """Stretches: the trees of labels that `positions.pxd` describes, and the use of addresses.
 
 Stretches are numbered, and a number is reused when no key has an address in the stretch any more.
-They are opened in rounds. A round goes once through about twice as many numbers as are in use. So
-there are always free stretches, stretches opened one after the other are in the same nodes, and the
-size of the trees is proportional to the number of keys. Before a round starts, stretches without
-keys are dropped from the trees of all particles at once. Shared nodes are therefore written in
-place, and nothing has to be allocated.
+They are opened in rounds, in the order of their numbers. A round has about twice as many numbers as
+are in use when it starts. So there are always free stretches, stretches opened one after the other
+are in the same nodes, and the size of the trees is proportional to the number of keys. Before a
+round starts, stretches without keys are dropped from the trees of all particles at once. Shared
+nodes are therefore written in place, and nothing has to be allocated.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -16,11 +16,11 @@ from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, NODE_BITS, NODE_SIZE, NODE_UNITS, NONE, NO_MEMORY, OK, STRETCH, STRETCH_BITS,
     Status,
 )
-from mdvpf._kernel.counts cimport children, own_node, release_group, release_tree
+from mdvpf._kernel.counts cimport children, new_record, own_node, release_group, release_tree
 from mdvpf._kernel.labels cimport label_of
 from mdvpf._kernel.merging cimport count_below, unmark_below
 from mdvpf._kernel.particles cimport block_of, shares_block
-from mdvpf._kernel.pool cimport at, class_of, pages_for, resize, take_record
+from mdvpf._kernel.pool cimport at, pages_for, resize
 from mdvpf._kernel.positions cimport address_of, open_labels, stretches_of, vacate
 from mdvpf._kernel.types cimport Positions, Record, System, handle_t
 
@@ -55,7 +55,10 @@ cdef inline bint is_dead(const System* system, uint32_t stretch) noexcept nogil:
 cdef inline bint prune_below(
     System* system, handle_t* held, uint32_t level, uint32_t first
 ) noexcept nogil:
-    """Drop dead stretches below a handle, from number `first` on; return whether none is left."""
+    """Drop dead stretches below a handle; return whether none is left.
+
+    `first` is the number of the first stretch below the handle.
+    """
     cdef handle_t* below
     cdef Record* node
     cdef bint is_empty = True
@@ -199,11 +202,7 @@ cdef inline void start_round(System* system) noexcept nogil:
 
 cdef inline handle_t make_stretch(System* system, const uint32_t* labels) noexcept nogil:
     """Make a record of the labels of a stretch, with no references. It has the size of a node."""
-    cdef handle_t handle = take_record(&system.pool, class_of(&system.pool, NODE_UNITS))
-    cdef Record* record = <Record*>at(&system.pool, handle)
-    record.refs = 0
-    record.shape = 0
-    record.note = NONE
+    cdef handle_t handle = new_record(&system.pool, NODE_UNITS, 0, 0)
     memcpy(children(&system.pool, handle), labels, STRETCH * sizeof(uint32_t))
     return handle
 

@@ -30,7 +30,7 @@ cdef extern from *:
     void watch_forks "mdvpf_watch_forks"() noexcept nogil
 
 cdef enum:
-    PART_FROM = 512         # a thread is not worth its cost for fewer particles
+    PART_FROM = 512         # one more thread is used for every so many particles
 
 
 cdef inline size_t array_bytes(uint32_t n_states) noexcept nogil:
@@ -62,7 +62,7 @@ cdef inline int64_t part_start(const System* system, int part, int parts) noexce
 
 
 cdef inline System for_part(const System* system, int part) noexcept nogil:
-    """A copy of the system with the work space of a part. Being local, it is easy to optimise."""
+    """A copy of the system with the work space of a part. A local copy is easier to optimise."""
     cdef System own = system[0]
     cdef Buffer* arrays = <Buffer*>&own.work.own
     cdef size_t bytes = array_bytes(system.thread_states)

@@ -126,7 +126,7 @@ cdef inline double cut_value(
 cdef inline bint keep_from(
     const CandidateSet* candidates, double low, int64_t budget, Survivors* chosen
 ) noexcept nogil:
-    """Choose all candidates whose value is at least `low`; return whether these are K."""
+    """Choose all candidates whose value is at least `low`; return whether there are K of them."""
     cdef const Candidate* items = candidates.items
     cdef uint32_t* parent = chosen.parent
     cdef uint32_t* state = chosen.state
@@ -148,7 +148,7 @@ cdef inline void keep_on_grid(
     const CandidateSet* candidates, double low, double high, int64_t budget,
     uint64_t* keys, uint64_t* work, Survivors* chosen,
 ) noexcept nogil:
-    """Choose all candidates above `high`, and the best between `low` and `high`, until they are K.
+    """Choose all candidates above `high`, and as many of the best between `low` and `high` as fit.
 
     Those between are compared on the grid, and ties go to the earliest.
     """

@@ -2,8 +2,8 @@
 """Transition probabilities and potentials f(m, y) = p(m | x) p(y | m) of one particle.
 
 Scores are products of probabilities: hyper-parameters are bounded so that no product underflows.
-Only if a weight is too small for that are scores kept as logs. Arrays over states are padded with
-zeros, so that loops over them run in steps of four.
+Where a weight is too small for that, scores are logs. Arrays over states are padded with zeros, so
+that loops over them run in steps of four.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -132,8 +132,8 @@ cdef inline double moved_probability(
     if unlikely(system.model.real):
         return real_moved_probability(
             system, block, state, symbol, next_symbol, &standing, scratch)
-    counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol, scratch)
-    view_moved(system, block, state, symbol, standing.current, scratch, &view)
+    counts = column_moved(system, block, state, symbol, <uint32_t>next_symbol)
+    view_moved(system, block, state, symbol, standing.current, &view)
     potentials(
         &system.model, &view, &counts, next_symbol, scratch, scratch.transition, &total
     )

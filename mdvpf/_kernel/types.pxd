@@ -79,7 +79,7 @@ cdef struct Model:
     double discount
     double alpha
     double gamma
-    double beta             # open alphabet: of the symbol that is scored, as all that depend on it
+    double beta             # open alphabet: that of the symbol being scored
     bint any_state          # oracle "any"
     uint32_t max_states     # UINT32_MAX: unbounded
     bint real               # counts are real numbers, since an option below is not its default
@@ -89,10 +89,10 @@ cdef struct Model:
     double forget           # the weight of step n is n**forget; 0: no forgetting of this form
     double rate             # 1 / half-life in steps; 0: no forgetting of this form
     bint by_time            # forgetting follows System.elapsed, not the number of steps
-    double prior            # V * beta, or the concentration
-    double new_emission     # p(y | new state): 1 / V, or q(y)
+    double prior            # sum of pseudo-counts: V * beta; open alphabet: the concentration
+    double new_emission     # p(y | new state): 1 / V; open alphabet: q of the symbol being scored
     double new_state        # gamma * new_emission
-    double base_count       # beta, or the concentration, which all symbols share by q
+    double base_count       # pseudo-count before it is multiplied by q: beta; the concentration
     double base_size        # prior / base_count: V; open alphabet: 1
     const double* inverse   # 1 / (n + prior) of every n < TABLED
     const double* spread_term  # n / (n + prior): the term of a state entered n times in the spread
@@ -133,11 +133,11 @@ cdef struct Standing:
 cdef struct Positions:
     bint enabled            # a key other than 0 was used: blocks have room for positions
     uint32_t active         # the active key: blocks have its position as their current state
-    uint32_t n_numbers      # keys that the tables have room for
+    uint32_t n_numbers      # numbers of keys that the tables have room for
     uint32_t levels         # levels of nodes in a tree of stretches
-    uint32_t n_stretches    # numbers of stretches in use
+    uint32_t n_stretches    # stretches, free ones included
     uint32_t round_end      # stretches of this round have smaller numbers
-    uint32_t n_spare        # a round has twice the stretches in use and this many
+    uint32_t n_spare        # a round has twice the stretches in use, plus this many
     uint32_t open           # the stretch whose labels are in the blocks
     uint32_t open_live      # a bit for each of its addresses: some key has it
 
@@ -264,7 +264,7 @@ cdef struct System:
     bint select_optimal     # MD-VPA: survivors of a completed step by the optimal rule
     double ess_threshold    # SMC: resample if ESS < this times the budget; >= 1: always
     int64_t budget          # K
-    int64_t kept            # survivors of the next steps at most: 1 to K; below K only for a while
+    int64_t kept            # most survivors of the next steps: 1 to K
     int n_threads
 
     Memory memory
@@ -298,10 +298,10 @@ cdef struct System:
     Clock now               # real counts: of step n_steps + 1
     Clock after             # real counts: of step n_steps + 2
     uint32_t last_symbol    # column of the latest completed step; Mealy: of the active key
-    uint64_t n_seen         # open alphabet: symbols absorbed
+    uint64_t n_seen         # open alphabet: symbols absorbed, with repetitions
     bint seen_missing       # a missing symbol was absorbed and has a column: not over numbers
-    int64_t n_candidates    # most candidates of a step: sum of (1 + states that are not gone)
-    int64_t n_potentials    # sum of (1 + states), over all particles as well
+    int64_t n_candidates    # sum over particles of 1 + states not gone: most candidates of a step
+    int64_t n_potentials    # sum over particles of 1 + states
     uint32_t most_states    # most states of a particle
     uint32_t most_labels    # real counts: upper bound of the states that any path has visited
     bint is_relabelled      # real counts: some particles have a record of labels

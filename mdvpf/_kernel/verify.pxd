@@ -27,6 +27,7 @@ from mdvpf._kernel.particles cimport (
 from mdvpf._kernel.pool cimport at, class_at, class_of
 from mdvpf._kernel.types cimport History, Page, Record, Row, RowTotal, System, handle_t
 
+
 cdef inline object check(bint holds, str message):
     if not holds:
         raise AssertionError(message)

@@ -4,7 +4,7 @@
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint32_t
 
-from mdvpf._kernel.clock cimport clock_at, counts_fade, fading
+from mdvpf._kernel.clock cimport clock_at, fading, forgets
 from mdvpf._kernel.constants cimport (
     BLOCK_CURRENT, BLOCK_LABELS, BLOCK_STATES, GONE, GROUP, GROUP_BITS, NODE_BITS, NONE,
 )
@@ -68,7 +68,7 @@ cdef inline void verify_real(System* system, int64_t k, dict references) except 
     cdef uint32_t n_states = block[BLOCK_STATES]
     cdef double factor = fading(block_scale(block), &system.now)
     cdef uint32_t i
-    fades = counts_fade(&system.model)
+    fades = forgets(system)
     clock = clock_at(&system.model, system.n_steps + 1, system.now_elapsed)
     check(clock.exponent == system.now.exponent and clock.mantissa == system.now.mantissa,
           "the clock is wrong")

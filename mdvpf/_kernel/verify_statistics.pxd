@@ -33,7 +33,7 @@ cdef inline void verify_channels(System* system) except *:
         check(channel.n_symbols < channel.n_statistics, "there is no room for a symbol")
         seen = stream_row(system) + channel.offset
         times = [seen[1 + i] for i in range(channel.n_statistics - 1)]
-        check(seen[0] == sum(times), "the counts of symbols do not add up")
+        check(seen[0] == sum(times), "the counts of symbols do not sum to the observations")
         check(all([n > 0 for n in times[:channel.n_symbols]]), "a symbol was not seen")
         check(not any(times[channel.n_symbols:]), "an unknown symbol was seen")
         check(all([fading_of(system)[channel.offset + i] for i in range(channel.n_statistics)]),
@@ -77,11 +77,11 @@ cdef inline void verify_statistics(System* system) except *:
                   "a statistic is out of range")
     check(all([row_at(system, PRIOR)[i] == 0.0 for i in range(system.numbers.size)]),
           "the prior has observed something")
-    check(len(held) == system.numbers.n_live, "the number of rows in use is off")
+    check(len(held) == system.numbers.n_live, "the number of rows in use is wrong")
     free = set()
     row = system.numbers.freed
     while row:
-        check(row not in free and row not in held, "the chain of free rows is off")
+        check(row not in free and row not in held, "the chain of free rows is wrong")
         free.add(row)
         row = <uint32_t>scales_of_rows(system)[row]
     check(len(free) + len(held) == system.numbers.n_rows, "a row is lost")

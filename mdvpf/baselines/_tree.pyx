@@ -274,6 +274,7 @@ cdef class CountTree:
         """
         cdef int64_t n = symbols.shape[0]
         cdef int64_t n_known = n_outcomes(&self.rule.alphabet)
+        cdef int64_t width = 0      # of the distribution before the last symbol
         cdef int64_t i, stride = 0
         cdef int32_t number = NO_KEY
         cdef double log_predictive = 0.0
@@ -288,13 +289,14 @@ cdef class CountTree:
         for i in range(n):
             if not MISSING <= symbols[i] < n_known:
                 raise ValueError(f"symbols[{i}]={symbols[i]}: expected one of the alphabet, or -1")
+            width = n_known
             if symbols[i] == n_known - 1 and learn and self.rule.alphabet.is_open:
                 n_known += 1    # a new symbol; another new one may follow
             if has_keys and numbers[i] < NO_KEY:
                 raise ValueError(f"numbers[{i}]={numbers[i]}: expected at least {NO_KEY}")
         if has_distributions and (
             distributions.shape[0] not in (1, self.n_distributions) or distributions.shape[1] != n
-            or distributions.shape[2] < n_known - (learn and self.rule.alphabet.is_open)
+            or distributions.shape[2] < width
         ):
             raise ValueError("distributions: expected one for each symbol, or each of each setting")
         self.enter(context, learn)

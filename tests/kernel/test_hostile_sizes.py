@@ -8,10 +8,11 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mdvpf
-from tests.kernel.sealing import saved
+from tests.kernel.sealing import loaded, saved, sealed, unsealed
 
 MEGABYTE = 2**20
 SCRIPT = """
@@ -82,3 +83,36 @@ def test_inspecting_a_large_alphabet_takes_no_tables_of_it(
     )
     assert done.returncode == 0, done.stderr
     assert "too many to show" in done.stdout
+
+
+def test_more_labels_than_a_look_ahead_can_hold_are_an_error() -> None:
+    # K particles whose M states may all have different labels, in a file of one block: the hash
+    # table of labels would have 2**32 places, a number that does not fit in 32 bits.
+    n_particles, n_states, n_steps = 2**15, 2**14, 2**31
+    model = mdvpf.InfiniteHMM(2, half_life=5.0)
+    pf = mdvpf.ParticleFilter(model, mdvpf.MDVPA(), n_particles=1)
+    pf.run([0, 1, 0, 1])
+    pf.new_sequence()
+    opened = unsealed(saved(pf))
+    opened.values()["options"]["n_particles"] = n_particles
+    opened.values()["core"]["n_steps"] = n_steps
+    lengths = {"into": n_states, "rows": n_states // 4 + 1}
+    opened.arrays |= {  # zeros: states that have faded away, without rows
+        name: np.pad(opened.arrays[name], (0, n - opened.arrays[name].size))
+        for name, n in lengths.items()
+    }
+    opened.arrays |= {
+        "weight": np.full(n_particles, 1 / n_particles),
+        "ancestor": np.zeros(n_particles, np.uint32),
+        "copies": np.array([n_particles], np.uint32),
+        "n_states": np.array([n_states], np.uint32),
+        "kind": np.append(opened.arrays["kind"], np.uint8(255)),  # a record of labels
+        "labels": np.array([len(opened.arrays["kind"]) + 1], np.uint32),
+        "n_labels": np.zeros(1, np.uint32),
+        "next_label": np.array([n_steps - n_states - 2**16], np.uint32),
+    }
+    content = sealed(opened, version=2)
+    assert len(content) < 500_000
+    hostile = loaded(content)
+    with pytest.raises(MemoryError, match="has not changed the filter"):
+        hostile.update(0)

@@ -236,3 +236,20 @@ def test_every_symbol_of_a_run_is_at_most_the_number_seen_before_it() -> None:
     assert pf.n_symbols == 4
     with pytest.raises(ValueError, match="expected one of the alphabet"):
         pf._core.absorb(5, 0.0, np.empty(0))
+
+
+def test_the_last_distribution_of_a_chunk_must_fit_its_array() -> None:
+    pf = make_filter("plain", "VPA")
+    pf.run([0, 1, 2])
+    memory = np.full(8, -1.0)
+    known = np.zeros(1, np.int32)  # before a known symbol, too, a new one is possible: 4 entries
+    arguments = (known, known - 1, np.zeros(1), np.empty(0), np.empty((1, 6)), np.empty(2, "i8"))
+    before = laid_open(pf)
+    with pytest.raises(ValueError, match="distributions"):
+        pf._core.advance(*arguments, distributions=memory[:3].reshape(1, 3))
+    assert_same(pf, before)
+    assert (memory == -1.0).all()
+    expected = pf.predict_proba()
+    pf._core.advance(*arguments, distributions=memory[:4].reshape(1, 4))
+    assert np.array_equal(memory[:4], expected)
+    assert (memory[4:] == -1.0).all()

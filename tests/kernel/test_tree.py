@@ -295,3 +295,18 @@ def test_arrays_that_make_no_tree_are_refused(max_nodes: int) -> None:
         with pytest.raises(ValueError, match="seen nothing"):
             other.fill(*dump)
     assert 50 < n_refused < 500
+
+
+def test_the_last_distribution_of_a_chunk_must_fit_its_array() -> None:
+    tree = mdvpf.PitmanYorTree(None, depth=2)
+    tree.run([0, 1, 2])
+    memory = np.full(8, -1.0)
+    known = np.zeros(1, np.int32)  # before a known symbol, too, a new one is possible: 4 entries
+    arguments = (tree._context, known, known - 1, True, np.empty((1, 6)), None)
+    with pytest.raises(ValueError, match="distributions"):
+        tree._tree.advance(*arguments, memory[:3].reshape(1, 1, 3))
+    assert (memory == -1.0).all()
+    expected = tree.predict_proba()
+    tree._tree.advance(*arguments, memory[:4].reshape(1, 1, 4))
+    np.testing.assert_allclose(memory[:4], expected, rtol=0, atol=1e-15)
+    assert (memory[4:] == -1.0).all()
