@@ -150,11 +150,16 @@ def hyper_parameter(name: str, value: Any, *, also: str = "") -> float:
     return real(name, value, low=SMALLEST_PARAMETER, high=LARGEST_PARAMETER, also=also)
 
 
-def entries(name: str, values: Any, *, of: str) -> list[Any]:
-    """Return the entries of a non-empty iterable, or raise; `of` names them in the message."""
+def sequence(name: str, values: Any, *, of: str) -> list[Any]:
+    """Return the entries of an ordered iterable, or raise; `of` names them in the message."""
     if isinstance(values, _NOT_SEQUENCES) or not isinstance(values, Iterable):
         raise TypeError(f"{name}={reprlib.repr(values)}: expected a sequence of {of}")
-    found = list(values)
+    return list(values)
+
+
+def entries(name: str, values: Any, *, of: str) -> list[Any]:
+    """Return the entries of a non-empty ordered iterable, or raise."""
+    found = sequence(name, values, of=of)
     if not found:
         raise ValueError(f"{name}: got none; expected at least one")
     return found
