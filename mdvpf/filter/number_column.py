@@ -116,7 +116,10 @@ class Column:
         elif self.channel.kind == CATEGORICAL:
             sums = np.concatenate([np.zeros((len(self.table), 1)), self.table.cumsum(1)], axis=1)
             sums[:, -1] = 1.0
-            found = sums[:, np.clip(np.floor(x[:, 0]) + 1, 0, self.channel.n_symbols).astype(int)].T
+            ends = np.clip(np.floor(x) + 1.0, 0.0, self.channel.n_symbols)
+            is_nan = np.isnan(x)
+            index = np.where(is_nan, 0.0, ends).astype(np.int64)[:, 0]
+            found = np.where(is_nan, np.nan, sums[:, index].T)
         else:
             below = _special().betainc(
                 self.shape, np.floor(np.maximum(x, 0.0)) + 1.0, self.rate / (1.0 + self.rate)

@@ -150,7 +150,7 @@ class Predictive:
 
     def _rows(self, x: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
         """Return points as a matrix, and the shape of the result."""
-        points = np.asarray(x, dtype=np.float64)
+        points = np.ma.filled(np.asanyarray(x, dtype=np.float64), np.nan)
         if self.n_dims == 1:
             return points.reshape(-1, 1), points.shape
         if points.ndim == 0 or points.shape[-1] != self.n_dims:
@@ -164,8 +164,8 @@ class Predictive:
     def logpdf(self, x: ArrayLike) -> Any:
         """Return the log density of observations, or the log probability of counts and symbols.
 
-        NaN is a missing number, as in the filter. The `log_predictive` of the next step equals this
-        value at the next observation.
+        A number that is NaN, None or masked is missing, as in the filter. The `log_predictive` of
+        the next step equals this value at the next observation.
 
         Examples
         --------
@@ -216,6 +216,8 @@ class Predictive:
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the joint distribution function: P(every number <= its entry of x).
+
+        It is NaN if a number of x is missing.
 
         Examples
         --------
@@ -332,7 +334,7 @@ class Predictive:
         Parameters
         ----------
         size : int or tuple of int, optional
-            Shape of the result; a single observation by default.
+            How many observations to draw, or the shape in which; by default one, without an axis.
         random_state : None, int, SeedSequence, BitGenerator or Generator, optional
             Seed or generator of the random numbers.
 
@@ -344,7 +346,9 @@ class Predictive:
         (3,)
         """
         rng = validate.generator("random_state", random_state)
-        shape = () if size is None else size if isinstance(size, tuple) else (size,)
+        sizes = () if size is None else size if isinstance(size, (tuple, list)) else (size,)
+        also = ", a tuple of these, or None"
+        shape = tuple(validate.integer("size", n, low=0, also=also) for n in sizes)
         n = math.prod(shape)
         sums = np.cumsum(self.weights)
         with restored_on_error(rng):
