@@ -116,10 +116,13 @@ def _with_nulls(values: Any, converted: NDArray[Any]) -> NDArray[Any]:
 
 
 def without_nulls(values: Any) -> Any:
-    """Return a nullable pandas column as a list with None for nulls; return others unchanged.
+    """Return a masked array or a nullable pandas column as a list with None for what is missing.
 
-    Iterating over a column of text or categories would yield NaN for its nulls.
+    Other values are returned unchanged. Iterating over a pandas column of text or categories would
+    yield NaN for its nulls.
     """
+    if isinstance(values, np.ma.MaskedArray):
+        return values.tolist()
     if not hasattr(getattr(values, "dtype", None), "na_value") or not hasattr(values, "isna"):
         return values
     nulls = np.asarray(values.isna()).tolist()
