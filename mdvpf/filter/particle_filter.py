@@ -440,9 +440,10 @@ class ParticleFilter(Inside):
 def _read_history(history: Any) -> History:
     if history is None:
         return None
-    if isinstance(history, str):
-        validate.choice("history", history, ["full"])
+    if history == "full":
         return "full"
+    if isinstance(history, str):
+        raise ValueError(f'history={history!r}: expected "full", an integer or None')
     return validate.integer("history", history, low=1, also=', None or "full"')
 
 

@@ -116,7 +116,9 @@ class CompiledEmission:
         size = validate.integer("n_statistics", n_statistics, low=1, high=65536)
         put(self, "n_statistics", size)
         put(self, "n_dims", validate.integer("n_dims", n_dims, low=1, high=4096))
-        kept = [True] * size if fades is None else list(fades)
+        kept = [True] * size
+        if fades is not None:
+            kept = validate.sequence("fades", fades, of="bools")
         if len(kept) != size:
             raise ValueError(f"fades={fades!r}: expected {size} entries, one for each statistic")
         put(self, "fades", tuple(validate.flag(f"fades[{i}]", f) for i, f in enumerate(kept)))
@@ -131,7 +133,7 @@ class CompiledEmission:
             put(self, "user_data", ())
             put(self, "_data", attached_data)
         else:
-            data = np.array(user_data, dtype=np.float64).ravel()
+            data = _doubles("user_data", user_data)
             put(self, "user_data", tuple(data.tolist()))
             put(self, "_data", data)
 
@@ -235,6 +237,14 @@ class CompiledEmission:
             except ValueError:
                 found.append(None)
         return found
+
+
+def _doubles(name: str, values: Any) -> Floats:
+    """Return a flat copy of numbers as doubles, or raise."""
+    try:
+        return np.array(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={values!r}: expected an array of numbers, or None") from None
 
 
 def _address(name: str, function: Any) -> tuple[int, int | None]:
