@@ -66,7 +66,7 @@ class Saveable(ABC):
         return {}
 
     def save(self, file: File) -> None:
-        """Write a checkpoint, from which `load` continues exactly as if never interrupted.
+        """Write a checkpoint; what `load` returns continues exactly as this object would.
 
         Parameters
         ----------

@@ -211,7 +211,7 @@ class FrozenFilter(Predictor):
         return log_predictive, mean_states, ess, len(self._sizes), 0.0
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: the next starts from the filter's weights when frozen."""
+        """End the sequence of a key: the next starts from the weights at the time of `freeze`."""
         self._new_sequence(key)
 
     def _end(self, number: int = NO_KEY) -> None:

@@ -55,7 +55,7 @@ class Predictive:
         Statistics of the observations of each component. Those of open channels are the weights of
         the outcomes, see `open_parts.with_base`.
     n_seen : sequence of int, optional
-        Number of symbols seen in each open channel, D: its numbers are 0 to D, which is a new one.
+        The number D of symbols seen in each open channel. The next one is 0 to D; D is a new one.
 
     Examples
     --------
@@ -75,7 +75,9 @@ class Predictive:
     def __init__(
         self, family: NumberFamily, weights: Floats, statistics: Floats, n_seen: Sequence[int] = ()
     ) -> None:
-        self._raw = weights  # in the order of the rows of the core, which a file does not keep
+        # The sum depends on the order of the core's rows, which a checkpoint does not keep;
+        # `expected_numbers` needs the same bits after loading.
+        self._raw = weights
         self.weights = weights / weights.sum()
         self._columns: list[Columns] = []
         for each, channel, part in parts_of(family, statistics, n_seen):

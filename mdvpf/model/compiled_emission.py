@@ -46,8 +46,8 @@ class CompiledEmission:
     all of this family in a product, the functions are not called.
 
     `predictive()`, `sample` and `forecast` compute distribution functions, moments and draws from
-    the density, so it must integrate to 1. They also call `log_predictive` where no observation
-    is; there it may write minus infinity.
+    the density, so it must integrate to 1. They also call `log_predictive` with numbers that cannot
+    occur; for those it may write minus infinity.
 
     With forgetting, the core decays the statistics that are sums of weights before either function
     reads them. Other statistics, such as means, do not decay; `fades` marks the ones that do.
@@ -69,8 +69,8 @@ class CompiledEmission:
     name : str, default "own"
         Name of the family in checkpoints and messages.
     support : {"real", "counts"}, default "real"
-        What every number of an observation is: a real number, with a density, or one of 0, 1, 2,
-        ..., with a probability.
+        The values of each number of an observation. "real": all real numbers, with a density.
+        "counts": 0, 1, 2, ..., each with a probability.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class CompiledEmission:
         return row
 
     def fingerprint(self) -> list[float | None]:
-        """Return the prior predictive at a few points, by which a checkpoint checks the family."""
+        """Return the prior predictive at a few points; checkpoints recognise the family by it."""
         prior = np.zeros((1, self.n_statistics))
         found: list[float | None] = []
         for probe in _PROBES:

@@ -138,7 +138,7 @@ def split_observations(family: NumberFamily, rows: Observations) -> Any:
 
 
 Row = tuple[float | None, ...]
-"""The numbers of an observation, None where one is missing: it is hashable and equals its like."""
+"""The numbers of an observation, None for a missing one; equal observations have equal rows."""
 
 
 def row_of(numbers: Observations) -> Row:
