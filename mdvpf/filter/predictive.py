@@ -321,7 +321,7 @@ class Predictive:
                 high = middle
             else:
                 low = middle
-        return high
+        return float(high)
 
     def interval(self, confidence: float) -> tuple[Any, Any]:
         """Return the ends of the central interval with this probability."""

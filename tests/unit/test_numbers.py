@@ -194,6 +194,31 @@ def test_the_predictive_of_counts_is_negative_binomial_before_anything() -> None
     assert found.logpmf(2.5) == -math.inf
 
 
+@pytest.mark.parametrize("shape", [1e-3, 0.7, 30.0, 1e6])
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 200.0])
+def test_quantiles_of_counts_are_those_of_the_distribution(shape: float, rate: float) -> None:
+    prior = scipy.stats.nbinom(shape, rate / (1.0 + rate))
+    levels = np.array([1e-9, 0.01, 0.3, 0.5, 0.9, 0.999, 1.0 - 1e-9])
+    found = make_filter(mdvpf.Poisson(shape, rate)).predictive().ppf(levels)
+    assert (prior.cdf(found) >= levels * (1.0 - 1e-12)).all()
+    assert (prior.cdf(found - 1.0) <= levels * (1.0 + 1e-12)).all()
+
+
+def test_quantiles_of_counts_beyond_what_doubles_resolve() -> None:
+    pf = make_filter(mdvpf.Poisson())
+    pf.run([2**53, None, 2**53])
+    found = pf.predictive().ppf([0.1, 0.5, 0.9, 1e-300])
+    assert (found >= 0.0).all() and (found <= 1e17).all()
+
+
+def test_quantiles_are_floats() -> None:
+    pf = make_filter(mdvpf.Product(mdvpf.Poisson(), mdvpf.Categorical(4)))
+    pf.run(([7, 8, 6, 7], [0, 1, 0, 3]))
+    for i in range(2):
+        levels = (0.05, 0.5, 0.95, 0.999)
+        assert {type(pf.predictive().marginal(i).ppf(q)) for q in levels} == {np.float64}
+
+
 def test_missing_numbers_of_a_predictive() -> None:
     family = mdvpf.Product(GAUSSIAN, mdvpf.Categorical(3), mdvpf.Poisson())
     found = make_filter(family).predictive()
