@@ -120,7 +120,7 @@ class Saveable(ABC):
         Raises
         ------
         CheckpointError
-            If the file is no checkpoint, is damaged, or contradicts itself.
+            If the file is not a checkpoint, is damaged, or contradicts itself.
 
         Examples
         --------

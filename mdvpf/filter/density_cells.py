@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _N_NODES = 12
-_SINGLES = 32  # a cell of at most so many counts is divided into single counts
+_SINGLES = 32  # the longest cell, in counts, that is divided into single counts
 _CELL_ERROR = 1e-11  # of the probability of a cell
 _RELATIVE_ERROR = 1e-9  # the same, in relation to that probability
 _MOST_HALVINGS = 60

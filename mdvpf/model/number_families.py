@@ -232,7 +232,7 @@ NUMBER_FAMILIES = (Gaussian, Poisson, Product, CompiledEmission)
 
 
 def compiled_parts(family: Any) -> list[CompiledEmission]:
-    """Return the families in an emission that the user has written, in their order.
+    """Return the compiled families in an emission, in order.
 
     Examples
     --------

@@ -424,7 +424,7 @@ class GoesOnLearning(OwnChain):
 
 
 @broken(
-    "freeze returns a predictor that does not learn: freeze returned None, which is no Predictor"
+    "freeze returns a predictor that does not learn: freeze returned None, which is not a Predictor"
 )
 class FreezesToNothing(mdvpf.Markov):
     def freeze(self) -> Any:

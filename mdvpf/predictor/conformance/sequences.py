@@ -92,7 +92,7 @@ def check_missing(predictor: Predictor) -> None:
     for _ in range(3):
         found = other.update(None).log_predictive
         require(found == 0.0, f"update(None) has log_predictive={found!r}")
-        read_distribution(other, "after update(None) the prediction is no distribution:")
+        read_distribution(other, "after update(None) the prediction is not a distribution:")
         other.update(0)
 
 
@@ -110,7 +110,7 @@ def check_new_sequence(predictor: Predictor) -> None:
     updated(other, plain(other))
     found: Any = other.new_sequence()
     require(found is None, f"new_sequence returned {found!r}, not None")
-    once = read_distribution(other, "after it the prediction is no distribution:")
+    once = read_distribution(other, "after it the prediction is not a distribution:")
     other.new_sequence()
     same(other.predict_proba(), once, "the prediction after it was called twice")
 
@@ -165,7 +165,7 @@ def check_open(predictor: Predictor) -> None:
         n = other.n_symbols
         other.update(n)
         require(other.n_symbols == n + 1, f"n_symbols is {other.n_symbols} after update({n})")
-        read_distribution(other, f"after update({n}) the prediction is no distribution:")
+        read_distribution(other, f"after update({n}) the prediction is not a distribution:")
         other.update(n)
         other.update(None)
         found = other.n_symbols
