@@ -1,5 +1,5 @@
 """Helpers for the whole package that do not depend on filters.
 
-Argument validation, messages for missing optional packages, the progress bar, the table printer,
-and deferred interrupts.
+Argument validation, descriptors of public attributes, short texts for `repr`, messages for missing
+optional packages, the progress bar, the table printer, and deferred interrupts.
 """

@@ -116,10 +116,13 @@ def _with_nulls(values: Any, converted: NDArray[Any]) -> NDArray[Any]:
 
 
 def without_nulls(values: Any) -> Any:
-    """Return a nullable pandas column as a list with None for nulls; return others unchanged.
+    """Return a masked array or a nullable pandas column as a list with None for what is missing.
 
-    Iterating over a column of text or categories would yield NaN for its nulls.
+    Other values are returned unchanged. Iterating over a pandas column of text or categories would
+    yield NaN for its nulls.
     """
+    if isinstance(values, np.ma.MaskedArray):
+        return values.tolist()
     if not hasattr(getattr(values, "dtype", None), "na_value") or not hasattr(values, "isna"):
         return values
     nulls = np.asarray(values.isna()).tolist()
@@ -150,11 +153,16 @@ def hyper_parameter(name: str, value: Any, *, also: str = "") -> float:
     return real(name, value, low=SMALLEST_PARAMETER, high=LARGEST_PARAMETER, also=also)
 
 
-def entries(name: str, values: Any, *, of: str) -> list[Any]:
-    """Return the entries of a non-empty iterable, or raise; `of` names them in the message."""
+def sequence(name: str, values: Any, *, of: str) -> list[Any]:
+    """Return the entries of an ordered iterable, or raise; `of` names them in the message."""
     if isinstance(values, _NOT_SEQUENCES) or not isinstance(values, Iterable):
         raise TypeError(f"{name}={reprlib.repr(values)}: expected a sequence of {of}")
-    found = list(values)
+    return list(values)
+
+
+def entries(name: str, values: Any, *, of: str) -> list[Any]:
+    """Return the entries of a non-empty ordered iterable, or raise."""
+    found = sequence(name, values, of=of)
     if not found:
         raise ValueError(f"{name}: got none; expected at least one")
     return found

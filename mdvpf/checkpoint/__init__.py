@@ -3,7 +3,7 @@
 `saveable` has the base class of everything that can be saved, `file_format` encodes and decodes the
 file, `atomic_write` replaces a file on disk, and `rng_state` saves generators of random numbers.
 `lock` keeps two processes from writing the same checkpoint, and `generations` keeps the last two
-checkpoints. Each class defines what is saved of its instances.
+checkpoints. Each class defines what a checkpoint of it holds.
 """
 
 from mdvpf.checkpoint.file_format import CheckpointError

@@ -120,7 +120,11 @@ def _temporary(target: Path, mode: int = 0o600) -> IO[bytes]:
     """Open a new file beside the target, locked."""
     while True:
         path = temporary_name(target)
-        file = open(path, "xb", opener=lambda p, flags: os.open(p, flags, mode))  # noqa: SIM115
+        try:
+            file = open(path, "xb", opener=lambda p, flags: os.open(p, flags, mode))  # noqa: SIM115
+        except OSError as error:
+            error.filename = os.fspath(target)  # the name that the caller knows
+            raise
         try:
             _lock(file, wait=True)
             if os.fstat(file.fileno()).st_nlink:

@@ -66,7 +66,7 @@ class Saveable(ABC):
         return {}
 
     def save(self, file: File) -> None:
-        """Write a checkpoint, from which `load` continues exactly as if never interrupted.
+        """Write a checkpoint; what `load` returns continues exactly as this object would.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class Saveable(ABC):
         Raises
         ------
         CheckpointError
-            If the file is no checkpoint, is damaged, or contradicts itself.
+            If the file is not a checkpoint, is damaged, or contradicts itself.
 
         Examples
         --------

@@ -2,13 +2,18 @@
 
 `particle_filter` has the class. `core_arguments` translates a model and an algorithm for the core,
 `uniforms` draws its random numbers, and `saved_state` writes and reads the filter's checkpoints.
-`inside` gives access to particles, counts and paths. `forecasts` derives forecasts: `sampling`
-draws continuations of symbols from the counts in `particle_statistics`, `number_sampling` draws
-continuations of numbers, and `predictive` (with `number_column`, `compiled_columns` and the files
-`density_*` that integrate densities) is the distribution of a number, which `calibration`
-checks and `expected_numbers` summarises. `finite_hmm` turns a particle into an HMM, `frozen` and
-`frozen_numbers` are filters that no longer learn, and `variance` measures how much the particles'
-predictions differ.
+`inside` gives access to particles, paths and counts, which `real_counts` reads from the core.
+
+`forecasts` derives forecasts. `sampling` draws continuations of symbols from the counts in
+`particle_statistics` and the base distributions in `base_symbols`; `number_sampling` draws
+continuations of numbers. `predictive` is the distribution of an observation over numbers: its
+columns are in `number_column` and `compiled_columns`, the files `density_*` integrate densities,
+and `open_parts` describes open alphabets. `calibration` checks predictions, `expected_numbers`
+summarises one.
+
+`finite_hmm` turns a particle into an HMM. `frozen` and `frozen_numbers` are filters that no longer
+learn; `sequences` finds the sequences that they advance together. `variance` measures how much the
+particles' predictions differ.
 """
 
 from mdvpf.filter.frozen import FrozenFilter

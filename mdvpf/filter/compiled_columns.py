@@ -23,7 +23,7 @@ from mdvpf.model import CompiledEmission
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_LEAST_UNIFORM = 2.0**-54  # half of the least positive one of a generator
+_LEAST_UNIFORM = 2.0**-54  # half of the smallest positive number that a generator draws
 
 
 class Columns(Protocol):
@@ -62,7 +62,7 @@ class CompiledColumns:
     statistics : ndarray of float64, shape (components, statistics)
         The statistics of each component.
     dim : int, optional
-        The number that this is about, while the others are missing; by default all numbers.
+        Index of the one number to describe, with the others missing; all numbers by default.
     """
 
     is_bounded = False

@@ -83,7 +83,7 @@ def number_codes(family: NumberFamily) -> dict[str, Any]:
 
 
 def _functions(family: NumberFamily) -> tuple[tuple[Any, ...], ...]:
-    """Return the families of users: first channel, number of channels, addresses and label."""
+    """Return first channel, number of channels, addresses and label of each compiled family."""
     parts = family.families if isinstance(family, Product) else (family,)
     found = []
     first = 0

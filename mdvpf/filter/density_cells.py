@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _N_NODES = 12
-_SINGLES = 32  # a cell of at most so many counts is divided into single counts
+_SINGLES = 32  # the longest cell, in counts, that is divided into single counts
 _CELL_ERROR = 1e-11  # of the probability of a cell
 _RELATIVE_ERROR = 1e-9  # the same, in relation to that probability
 _MOST_HALVINGS = 60
@@ -166,7 +166,7 @@ class Integration:
             total = np.abs(cells.sums[:, 0])
             done = error <= least
             if paired:
-                # Both halves have kept the error of a cell that was nearly done: it is rounding.
+                # Halving has not reduced an error that was small before: it is rounding.
                 kept = (error > 0.2 * parent[0]).reshape(-1, 2).all(axis=1).repeat(2)
                 done |= kept & (parent[0] < 1e-4 * parent[1])
             np.add.at(self._n_cells, row, 1)
@@ -201,7 +201,7 @@ class Integration:
         # A jump between an end and the next node shows at the end only.
         gaps = np.abs(fit.ends - at_ends)
         error = fit.last + 0.02 * h * np.where(np.isfinite(gaps), gaps, 0.0).max(axis=1)
-        # The places of nodes are rounded, by as much as the ends.
+        # The positions of nodes have rounding errors as large as those of the ends.
         rounding = 1e-15 * np.maximum(np.abs(left), np.abs(right)) * values.max(axis=1)
         least = _CELL_ERROR + _RELATIVE_ERROR * np.abs(sums[:, 0]) + rounding
         return Cells(row, left, right, fit.series, sums), error, least

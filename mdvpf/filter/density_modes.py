@@ -24,12 +24,12 @@ from mdvpf.model.number_families import LARGEST_NUMBER
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Farther away the rounding of log gamma functions, 0.004 here, turns densities into noise.
+# Beyond it, rounding errors of log gamma functions, 0.004 at this count, make densities useless.
 LARGEST_COUNT = 1e12
 _MOST_MODES = 8
 _NEGLIGIBLE = -42.0  # the log of a probability that is left out: 6e-19
 _LEAST_MODE = -20.0  # the same for a mode, 2e-9: the rounding of a tail has local maxima too
-_IMPOSSIBLE = -1100.0  # the log of a probability that stays 0, however far a tail reaches
+_IMPOSSIBLE = -1100.0  # the log of a probability that is 0 in a tail of any length
 _DROP = 0.5  # the log density falls by this within the width of a mode
 _SAME_SLOPE = 1e-3  # of log density against log distance, from one break point to the next
 _LEAST_NUMBER = 1e-150
@@ -114,7 +114,7 @@ class Modes(NamedTuple):
     row, place, log_density : ndarray
         The row, the mode and the log density there.
     below, above : ndarray of float64
-        How far the log density falls by a half, on both sides.
+        The distances, on either side, at which the log density has fallen by `_DROP`.
     """
 
     row: Ints
@@ -252,7 +252,7 @@ def _between(a: Floats, b: Floats) -> Floats:
 
 
 def _width(density: RowDensities, row: Ints, place: Floats, found: Floats, side: float) -> Floats:
-    """Return how far from each mode its log density has fallen by a half, on one side."""
+    """Return the distance from each mode, on one side, at which its log density fell by `_DROP`."""
     least = np.maximum(_LEAST_NUMBER, 4e-16 * np.abs(place))
     most = np.full(len(place), 1e145)
     if density.is_discrete:
@@ -283,10 +283,10 @@ def break_points(
 ) -> tuple[Ints, Floats]:
     """Return row and place of the points between which densities are integrated, sorted.
 
-    They reach so far that the probability beyond is negligible, and so is its product with a
-    distance to the power ``power - 1``, in units of the scale of the row; or so far that the
-    density falls as a power of the distance, which gives the rest in closed form; or as far as
-    numbers go. Points of counts are halves.
+    On either side they end where the probability beyond is negligible. The moment of order
+    ``power - 1`` beyond, with distances in units of the row's scale, must be negligible too, unless
+    the density falls as a power of the distance: the rest then has a closed form. Where neither
+    happens, they end at the largest number. Points of counts are halves.
     """
     n = len(modes.row)
     row, place = np.tile(modes.row, 2), np.tile(modes.place, 2)

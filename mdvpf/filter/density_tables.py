@@ -19,11 +19,11 @@ from mdvpf.filter.density_modes import RowDensities, break_points, find_modes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# A density may fail to integrate to 1 by this: differences of large log gammas cost 1e-5 and more.
+# How far an integral may be from 1: differences of large log gammas alone cost 1e-5 and more.
 MASS_TOLERANCE = 1e-3
 _ROWS_TOGETHER = 2048
 _LEAST_MASS = 1e-15  # of a tail
-_SAME_EXPONENT = 1e-4  # an exponent of a tail is known to within this
+_SAME_EXPONENT = 1e-4  # the accuracy of the exponent of a tail
 
 
 class _Tail(NamedTuple):

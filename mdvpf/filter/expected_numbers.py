@@ -42,7 +42,7 @@ class ExpectedNumbers(NamedTuple):
 
 
 def expected_numbers(predictive: Predictive) -> ExpectedNumbers:
-    """Return what a predictive over numbers expects; families of the user have no such summary.
+    """Return what a predictive over numbers expects; only built-in families have this summary.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def expected_numbers(predictive: Predictive) -> ExpectedNumbers:
 
 
 def _count_entropy(variance: Floats) -> Floats:
-    """Return the entropies of counts, nearly: for large variances those of a normal distribution.
+    """Return approximate entropies of counts; at large variances, those of normal distributions.
 
     The factor was fitted to Poisson distributions; 1 makes the entropy of a count of 0 zero.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdvpf.datasets import HMM
-from mdvpf.filter.real_counts import RealCounts
+from mdvpf.filter.real_counts import RealCounts, oracle_weights
 from mdvpf.model import InfiniteHMM
 from mdvpf.predictor import Counts
 
@@ -147,10 +147,7 @@ def finite_hmm(model: InfiniteHMM, found: RealCounts, seen: NDArray[np.int64] | 
 
 def _transition_rows(model: InfiniteHMM, seen: Floats, into: Floats, rows_into: Floats) -> Floats:
     """Return the transitions to the states that exist, from rows of counts, kappa included."""
-    if model.oracle == "unvisited":
-        offered = np.where(seen > 0.0, 0.0, into)
-    else:
-        offered = into if model.oracle == "any" else rows_into
+    offered = oracle_weights(model, seen, into, rows_into)
     total = offered.sum(axis=-1, keepdims=True) + model.gamma
     # The common denominator t[j] + alpha cancels in the normalisation.
     return _normalised(seen + model.alpha * (offered / total))

@@ -211,7 +211,7 @@ class FrozenFilter(Predictor):
         return log_predictive, mean_states, ess, len(self._sizes), 0.0
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: the next starts from the filter's weights when frozen."""
+        """End the sequence of a key: the next starts from the weights at the time of `freeze`."""
         self._new_sequence(key)
 
     def _end(self, number: int = NO_KEY) -> None:
@@ -373,14 +373,16 @@ class FrozenFilter(Predictor):
         symbols = (len(emission) + 1,) if is_mealy else ()
         transition = read_array(state, "transition", "<f8", (*symbols, n, most, most))
         exists = np.arange(most) < sizes[:, np.newaxis]
-        require(_are_distributions(start, exists[:, np.newaxis, :]), "start is no distribution")
+        require(_are_distributions(start, exists[:, np.newaxis, :]), "start is not a distribution")
         exists_both = exists[:, :, np.newaxis] & exists[:, np.newaxis, :]
         for table in transition.reshape(-1, n, most, most):
-            require(_are_distributions(table, exists_both), "transition rows are no distributions")
+            require(
+                _are_distributions(table, exists_both), "a transition row is not a distribution"
+            )
         emits = emission.transpose(1, 2, 0)
         require(
             _are_distributions(emits, exists[:, :, np.newaxis]),
-            "emission rows are no distributions",
+            "an emission row is not a distribution",
         )
         self._sizes, self._start = sizes, start
         self._transition, self._emission = transition, emission
@@ -398,7 +400,9 @@ class FrozenFilter(Predictor):
             at = _Position.joined([at, _Position(weights, states)])
         _check_weights(at.log_weight)
         for rows in at.state:
-            require(_are_distributions(rows, exists[:, np.newaxis, :]), "state is no distribution")
+            require(
+                _are_distributions(rows, exists[:, np.newaxis, :]), "state is not a distribution"
+            )
         self._positions = {number: at.only(i) for i, number in enumerate(numbers)}
         return self
 

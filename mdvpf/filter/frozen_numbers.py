@@ -1,8 +1,8 @@
 """`FrozenNumbers`: the particles of a filter over numbers as finite HMMs that no longer learn.
 
-It is a `FrozenFilter` whose states emit by densities instead of a table: for every row of a stream,
-the densities of all states are the table of a symbol of its own. They are divided by the largest
-one, so that none but the negligible underflow.
+It is a `FrozenFilter` in which every observation of a stream is a symbol of its own: the entries of
+that symbol in the table of emissions are the densities of the observation in all states. They are
+divided by the largest one, so that only negligible densities underflow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGEST_SUM = 1e300
 class FrozenNumbers(FrozenFilter):
     """A weighted mixture of finite HMMs over numbers; `ParticleFilter.freeze` returns it.
 
-    Every state emits by the predictive of its statistics. A new state never comes.
+    Every state emits by the predictive of its statistics. There is no new state.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class FrozenNumbers(FrozenFilter):
 
     @property
     def n_symbols(self) -> int:
-        """0, as of every filter over numbers."""
+        """0, as for every filter over numbers."""
         return 0
 
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:

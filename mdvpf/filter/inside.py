@@ -145,34 +145,31 @@ class Inside(Forecasts):
     def _row_layout(self) -> tuple[int, NDArray[np.int64] | None]:
         """Size of a row of statistics in the core, and its entries in use; None if it is all."""
         assert self.model.numbers is not None
-        if not self._n_open:
+        if not self._open_channels:
             return sum(c.n_statistics for c in channels_of(self.model.numbers)), None
         size, parts = self._core.layout
         return size, np.concatenate([np.arange(*part) for part in parts])
 
     @property
-    def _n_open(self) -> int:
-        """Number of open channels of a family over numbers."""
+    def _open_channels(self) -> tuple[int, ...]:
+        """The channels of a family over numbers that are open alphabets."""
         family = self.model.numbers
-        return len(family.open_channels) if isinstance(family, Product) else 0
+        return family.open_channels if isinstance(family, Product) else ()
 
     @property
     def _n_seen(self) -> tuple[int, ...]:
-        family = self.model.numbers
-        if not isinstance(family, Product) or not (channels := family.open_channels):
-            return ()
-        parts = self._core.layout[1]
+        channels = self._open_channels
+        parts = self._core.layout[1] if channels else ()
         return tuple(parts[i][1] - parts[i][0] - 1 for i in channels)
 
     def _channels_seen(self) -> list[NDArray[np.int64]]:
-        """Return how often each symbol was seen, for each open channel."""
-        family = self.model.numbers
-        if not isinstance(family, Product) or not family.open_channels:
+        channels = self._open_channels
+        if not channels:
             return []
         size, parts = self._core.layout
         row = np.empty(size, dtype=np.int64)
         self._core.seen(row)
-        return [row[parts[i][0] + 1 : parts[i][1]] for i in family.open_channels]
+        return [row[parts[i][0] + 1 : parts[i][1]] for i in channels]
 
     def _numbers(self, k: int) -> NDArray[np.float64]:
         found = self._label_statistics(k, int(self.n_states[k]))
@@ -239,13 +236,13 @@ class Inside(Forecasts):
         """Return a predictor with the particles of this filter that no longer learns.
 
         The particles become finite HMMs as in `to_hmm`, or Mealy machines with the same states.
-        Each runs forward filtering from its particle's current state in every key. Bayes' rule
-        updates their mixture weights within a sequence, for each key by itself; a new sequence
-        starts from the particles' weights.
-        Over numbers, every state emits by the predictive of its statistics (`FrozenNumbers`); a
-        product with an `OpenVocabulary` cannot be frozen.
-        MD-VPA freezes its provisional particles. In an open alphabet one more symbol stands for
-        all symbols never seen.
+        In every key each of them starts forward filtering in the current state of its particle.
+        Bayes' rule updates their mixture weights within a sequence, for each key separately; a new
+        sequence starts from the weights of the particles. MD-VPA freezes its provisional particles.
+
+        In an open alphabet one more symbol stands for all symbols never seen. Over numbers, every
+        state emits by the predictive of its statistics (`FrozenNumbers`); a product with an
+        `OpenVocabulary` cannot be frozen.
 
         Parameters
         ----------
@@ -267,7 +264,7 @@ class Inside(Forecasts):
         >>> int(frozen.predict_proba().argmax())
         0
         """
-        if self._n_seen:
+        if self._open_channels:
             raise TypeError(
                 f"freeze: {self.model.emission!r} has an OpenVocabulary; expected one with a "
                 "Categorical in its place, or without"

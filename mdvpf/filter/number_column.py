@@ -33,12 +33,6 @@ def _special() -> Any:
     return scipy.special
 
 
-def _stats() -> Any:
-    with needed("quantiles", "scipy", "numbers"):
-        import scipy.stats
-    return scipy.stats
-
-
 class Column:
     """The distributions of one number of an observation, one for each component."""
 
@@ -116,7 +110,10 @@ class Column:
         elif self.channel.kind == CATEGORICAL:
             sums = np.concatenate([np.zeros((len(self.table), 1)), self.table.cumsum(1)], axis=1)
             sums[:, -1] = 1.0
-            found = sums[:, np.clip(np.floor(x[:, 0]) + 1, 0, self.channel.n_symbols).astype(int)].T
+            ends = np.clip(np.floor(x) + 1.0, 0.0, self.channel.n_symbols)
+            is_nan = np.isnan(x)
+            index = np.where(is_nan, 0.0, ends).astype(np.int64)[:, 0]
+            found = np.where(is_nan, np.nan, sums[:, index].T)
         else:
             below = _special().betainc(
                 self.shape, np.floor(np.maximum(x, 0.0)) + 1.0, self.rate / (1.0 + self.rate)
@@ -144,8 +141,13 @@ class Column:
         if self.channel.kind == GAUSSIAN:
             ends = _special().stdtrit(self.df, q) * self.scale + self.loc
             return float(ends.min()), float(ends.max())
-        ends = _stats().nbinom.ppf(q, self.shape, self.rate / (1.0 + self.rate))
-        return float(ends.min()) - 1.0, float(ends.max())
+        # By Cantelli's inequality. The quantiles of scipy.stats.nbinom are closer, but abort the
+        # process if a state has counted more than about 2**53 events.
+        mean, variance = self.moments()
+        deviation = np.sqrt(variance)
+        lowest = (mean - deviation * math.sqrt((1.0 - q) / q)).min()
+        highest = (mean + deviation * math.sqrt(q / (1.0 - q))).max()
+        return float(np.floor(max(lowest, 0.0))) - 1.0, float(np.ceil(highest)) + 1.0
 
     def draw(self, which: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """Draw one number from each of the given components."""

@@ -25,8 +25,8 @@ def parts_of(
 ) -> Iterator[tuple[Part, Channel, Floats]]:
     """Yield the family, the description and the statistics of each channel.
 
-    An open channel, of which the statistics are those of `with_base`, is described as a categorical
-    one over the outcomes without a prior.
+    An open channel is described as a categorical one over its outcomes, without a prior. Its
+    statistics must be those that `with_base` returns.
     """
     sizes = iter(n_seen)
     families = family.families if isinstance(family, Product) else (family,)

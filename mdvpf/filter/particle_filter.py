@@ -290,7 +290,7 @@ class ParticleFilter(Inside):
         """Let the steps on the next symbols keep at most n particles, 1 to `n_particles`.
 
         SMC and ParticleLearning always have `n_particles`. If MD-VPA has a pending symbol, its step
-        keeps as many as it would have without the call. In formulas K stays `n_particles`.
+        keeps as many as it would have without the call. K in formulas remains `n_particles`.
         """
         n = validate.integer("n", n, low=1, high=self.n_particles)
         if isinstance(self.algorithm, DUPLICATING):
@@ -440,9 +440,10 @@ class ParticleFilter(Inside):
 def _read_history(history: Any) -> History:
     if history is None:
         return None
-    if isinstance(history, str):
-        validate.choice("history", history, ["full"])
+    if history == "full":
         return "full"
+    if isinstance(history, str):
+        raise ValueError(f'history={history!r}: expected "full", an integer or None')
     return validate.integer("history", history, low=1, also=', None or "full"')
 
 

@@ -62,7 +62,7 @@ class ParticleStatistics(NamedTuple):
     rows_into : ndarray of float64, shape (n_states,)
         The number of rows that reach each state.
     transition, emission : Entries
-        Its counts.
+        The counts.
     """
 
     state: int

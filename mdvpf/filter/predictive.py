@@ -55,7 +55,7 @@ class Predictive:
         Statistics of the observations of each component. Those of open channels are the weights of
         the outcomes, see `open_parts.with_base`.
     n_seen : sequence of int, optional
-        Number of symbols seen in each open channel, D: its numbers are 0 to D, which is a new one.
+        The number D of symbols seen in each open channel. The next one is 0 to D; D is a new one.
 
     Examples
     --------
@@ -75,7 +75,9 @@ class Predictive:
     def __init__(
         self, family: NumberFamily, weights: Floats, statistics: Floats, n_seen: Sequence[int] = ()
     ) -> None:
-        self._raw = weights  # in the order of the rows of the core, which a file does not keep
+        # The sum depends on the order of the core's rows, which a checkpoint does not keep;
+        # `expected_numbers` needs the same bits after loading.
+        self._raw = weights
         self.weights = weights / weights.sum()
         self._columns: list[Columns] = []
         for each, channel, part in parts_of(family, statistics, n_seen):
@@ -150,7 +152,7 @@ class Predictive:
 
     def _rows(self, x: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
         """Return points as a matrix, and the shape of the result."""
-        points = np.asarray(x, dtype=np.float64)
+        points = np.ma.filled(np.asanyarray(x, dtype=np.float64), np.nan)
         if self.n_dims == 1:
             return points.reshape(-1, 1), points.shape
         if points.ndim == 0 or points.shape[-1] != self.n_dims:
@@ -164,8 +166,8 @@ class Predictive:
     def logpdf(self, x: ArrayLike) -> Any:
         """Return the log density of observations, or the log probability of counts and symbols.
 
-        NaN is a missing number, as in the filter. The `log_predictive` of the next step equals this
-        value at the next observation.
+        A number that is NaN, None or masked is missing, as in the filter. The `log_predictive` of
+        the next step equals this value at the next observation.
 
         Examples
         --------
@@ -216,6 +218,8 @@ class Predictive:
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the joint distribution function: P(every number <= its entry of x).
+
+        It is NaN if a number of x is missing.
 
         Examples
         --------
@@ -317,7 +321,7 @@ class Predictive:
                 high = middle
             else:
                 low = middle
-        return high
+        return float(high)
 
     def interval(self, confidence: float) -> tuple[Any, Any]:
         """Return the ends of the central interval with this probability."""
@@ -332,7 +336,7 @@ class Predictive:
         Parameters
         ----------
         size : int or tuple of int, optional
-            Shape of the result; a single observation by default.
+            How many observations to draw, or the shape in which; by default one, without an axis.
         random_state : None, int, SeedSequence, BitGenerator or Generator, optional
             Seed or generator of the random numbers.
 
@@ -344,7 +348,9 @@ class Predictive:
         (3,)
         """
         rng = validate.generator("random_state", random_state)
-        shape = () if size is None else size if isinstance(size, tuple) else (size,)
+        sizes = () if size is None else size if isinstance(size, (tuple, list)) else (size,)
+        also = ", a tuple of these, or None"
+        shape = tuple(validate.integer("size", n, low=0, also=also) for n in sizes)
         n = math.prod(shape)
         sums = np.cumsum(self.weights)
         with restored_on_error(rng):

@@ -1,4 +1,7 @@
-"""The counts of a particle as dense arrays, with the sums that forgetting keeps separately."""
+"""The counts of a particle as dense arrays, with the sums that forgetting keeps separately.
+
+`oracle_weights` turns these sums into the weights of states in the oracle.
+"""
 
 from __future__ import annotations
 
@@ -89,3 +92,18 @@ def _real_counts(
     shape = (n_states, n_rows, n_states) if model.machine == "mealy" else (n_states, n_states)
     counts = Counts(transition[0].copy(), transition[1:].reshape(shape).copy(), emission)
     return RealCounts(counts, into, rows_into, labels)
+
+
+def oracle_weights(
+    model: InfiniteHMM,
+    seen: NDArray[np.float64],
+    into: NDArray[np.float64],
+    rows_into: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the weight of each existing state in the oracle, given the counts of a row.
+
+    `seen` has the transitions from that row, kappa included. All arrays may have leading axes.
+    """
+    if model.oracle == "unvisited":
+        return np.where(seen > 0.0, 0.0, into)
+    return into if model.oracle == "any" else rows_into

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mdvpf.filter.base_symbols import EvenBase, OpenBase
 from mdvpf.filter.particle_statistics import START_ROW, Entries, ParticleStatistics, row_codes
+from mdvpf.filter.real_counts import oracle_weights
 from mdvpf.model import InfiniteHMM
 
 Floats = NDArray[np.float64]
@@ -258,10 +259,7 @@ class Continuations:
             standing = np.flatnonzero(self.state >= 0)
             seen = seen.copy()
             seen[standing, self.state[standing]] += model.kappa
-        if model.oracle == "unvisited":
-            offered = np.where(seen > 0.0, 0.0, self._into)
-        else:
-            offered = self._into if model.oracle == "any" else self._rows_into
+        offered = oracle_weights(model, seen, self._into, self._rows_into)
         total = offered.sum(axis=1) + model.gamma
         mass: Floats = seen + model.alpha * (offered / total[:, np.newaxis])
         new = model.alpha * (model.gamma / total)

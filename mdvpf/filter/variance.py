@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mdvpf._support import validate
 from mdvpf.filter.particle_filter import ParticleFilter
-from mdvpf.filter.real_counts import RealCounts
+from mdvpf.filter.real_counts import RealCounts, oracle_weights
 from mdvpf.model import InfiniteHMM
 
 
@@ -53,10 +53,7 @@ def _predictive(
             row = row[-1 if last is None else last]
         seen = row.astype(np.float64)
         seen[state] += model.kappa
-    if model.oracle == "unvisited":
-        offered = np.where(seen > 0, 0, found.into)
-    else:
-        offered = found.into if model.oracle == "any" else found.rows_into
+    offered = oracle_weights(model, seen, found.into, found.rows_into)
     oracle = model.alpha / (offered.sum() + model.gamma)
     new = oracle * model.gamma
     if model.max_states is not None and np.count_nonzero(found.into) >= model.max_states:
@@ -72,7 +69,7 @@ def estimation_variance(pf: ParticleFilter, symbol: int) -> float:
     """Return the weighted variance of the particles' predictive probabilities of a symbol.
 
     The paper compares filters by an "estimation variance" that it does not define. This definition
-    applies to every filter, also to deterministic ones. Call it before the symbol is absorbed.
+    applies to every filter, including deterministic ones. Call it before the symbol is absorbed.
 
     Parameters
     ----------

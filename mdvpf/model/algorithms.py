@@ -43,8 +43,8 @@ class MDVPA:
     """Mirror-descent variational particle filtering (MD-VPA): the paper's filter.
 
     The score of a candidate has two terms. The first is how well it explains the present symbol.
-    The second, times the discount, is how well it explains the next symbol, relative to the other
-    particles in the state of the same label. A step is therefore completed only when the next
+    The second, multiplied by the discount, is how well it explains the next symbol, relative to
+    the other candidates with the same state. A step is therefore completed only when the next
     symbol arrives. Until then the filter shows the particles that VPA would keep, and predicts
     from them.
 
@@ -56,11 +56,11 @@ class MDVPA:
         step.
     normalizer : {"geometric", "sum", "none"}, default "geometric"
         What is subtracted from the log look-ahead of a candidate. "geometric": the mean of the logs
-        over the particles that have a candidate of the same label. "sum": 1/K times the log of
-        their sum (Algorithm 1 as printed). "none": nothing.
+        over all candidates with the same state. "sum": 1/K times the log of their sum (Algorithm 1
+        as printed). "none": nothing.
     carry_weights : bool, default True
-        Whether scores include the weight of the parent. Without it the filter ignores how well a
-        particle predicted before. It does far worse and exists for comparison.
+        Whether scores include the weight of the parent. False ignores how well a particle
+        predicted before; it does far worse, and exists for comparison.
     selection : {"top", "optimal"}, default "top"
         How the survivors of a completed step are chosen: the K best, or by the rule of
         `OptimalResampling`.

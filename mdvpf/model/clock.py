@@ -45,35 +45,40 @@ def read_time(name: str, time: Any) -> float:
 
 
 def read_times(times: Any, n: int) -> NDArray[np.float64]:
-    """Return the time stamps of n symbols in seconds since 1970, NaN for None, or raise."""
-    if isinstance(times, (str, bytes)):
-        raise TypeError(f"times={times!r}: expected one time stamp a symbol, or None")
-    array = np.asanyarray(times)
-    if array.dtype.kind == "M" and array.ndim == 1:
-        seconds: NDArray[np.float64] = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+    """Return the time stamps of n symbols in seconds since 1970, or raise.
+
+    A time that is missing (None, NaN, NaT, pandas.NA, or masked) becomes NaN.
+    """
+    array = np.asanyarray(times) if hasattr(times, "__array__") else None
+    if array is not None and array.ndim != 1:
+        raise ValueError(f"times of shape {array.shape}: expected ({n},)")
+    seconds: NDArray[np.float64]
+    if array is not None and array.dtype.kind == "M":
+        elapsed = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        seconds = np.ma.filled(elapsed, np.nan)
     else:
-        values = list(times)
+        values = times if array is None else array.tolist()  # None where masked
+        found = validate.sequence("times", values, of="time stamps, one for each symbol")
         seconds = np.array(
             [
-                np.nan if time is None or time != time else read_time(f"times[{i}]", time)
-                for i, time in enumerate(values)
+                math.nan
+                if validate.is_missing(time) or time != time
+                else read_time(f"times[{i}]", time)
+                for i, time in enumerate(found)
             ]
         )
     if len(seconds) != n:
-        raise ValueError(f"times: got {len(seconds)}; expected {n}, one a symbol")
+        raise ValueError(f"times: got {len(seconds)}; expected {n}, one for each symbol")
     return seconds
 
 
 def read_half_life(half_life: Any) -> float | timedelta:
     """Return a half-life in symbols or as a time span, or raise."""
-    if isinstance(half_life, np.timedelta64):
-        if np.isnat(half_life):
+    if isinstance(half_life, (timedelta, np.timedelta64)):
+        span = half_life if isinstance(half_life, timedelta) else _span(half_life)
+        if span <= timedelta(0):
             raise ValueError(f"half_life={half_life!r}: expected a positive time span")
-        half_life = timedelta(seconds=float(half_life / np.timedelta64(1, "s")))
-    if isinstance(half_life, timedelta):
-        if half_life <= timedelta(0):
-            raise ValueError(f"half_life={half_life!r}: expected a positive time span")
-        return half_life
+        return span
     return validate.real(
         "half_life",
         half_life,
@@ -81,6 +86,14 @@ def read_half_life(half_life: Any) -> float | timedelta:
         high=validate.LARGEST_PARAMETER,
         also=", a timedelta, or None",
     )
+
+
+def _span(half_life: np.timedelta64) -> timedelta:
+    """Return a half-life as a timedelta, zero if it has no fixed length that a timedelta holds."""
+    try:
+        return timedelta(seconds=float(half_life / np.timedelta64(1, "s")))
+    except (ArithmeticError, TypeError, ValueError):  # NaT, months and years, too many days
+        return timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,8 @@ class CompiledEmission:
     all of this family in a product, the functions are not called.
 
     `predictive()`, `sample` and `forecast` compute distribution functions, moments and draws from
-    the density, so it must integrate to 1. They also call `log_predictive` where no observation
-    is; there it may write minus infinity.
+    the density, so it must integrate to 1. They also call `log_predictive` with numbers that cannot
+    occur; for those it may write minus infinity.
 
     With forgetting, the core decays the statistics that are sums of weights before either function
     reads them. Other statistics, such as means, do not decay; `fades` marks the ones that do.
@@ -69,8 +69,8 @@ class CompiledEmission:
     name : str, default "own"
         Name of the family in checkpoints and messages.
     support : {"real", "counts"}, default "real"
-        What every number of an observation is: a real number, with a density, or one of 0, 1, 2,
-        ..., with a probability.
+        The values of each number of an observation. "real": all real numbers, with a density.
+        "counts": 0, 1, 2, ..., each with a probability.
 
     Examples
     --------
@@ -116,7 +116,9 @@ class CompiledEmission:
         size = validate.integer("n_statistics", n_statistics, low=1, high=65536)
         put(self, "n_statistics", size)
         put(self, "n_dims", validate.integer("n_dims", n_dims, low=1, high=4096))
-        kept = [True] * size if fades is None else list(fades)
+        kept = [True] * size
+        if fades is not None:
+            kept = validate.sequence("fades", fades, of="bools")
         if len(kept) != size:
             raise ValueError(f"fades={fades!r}: expected {size} entries, one for each statistic")
         put(self, "fades", tuple(validate.flag(f"fades[{i}]", f) for i, f in enumerate(kept)))
@@ -131,7 +133,7 @@ class CompiledEmission:
             put(self, "user_data", ())
             put(self, "_data", attached_data)
         else:
-            data = np.array(user_data, dtype=np.float64).ravel()
+            data = _doubles("user_data", user_data)
             put(self, "user_data", tuple(data.tolist()))
             put(self, "_data", data)
 
@@ -225,7 +227,7 @@ class CompiledEmission:
         return row
 
     def fingerprint(self) -> list[float | None]:
-        """Return the prior predictive at a few points, by which a checkpoint checks the family."""
+        """Return the prior predictive at a few points; checkpoints recognise the family by it."""
         prior = np.zeros((1, self.n_statistics))
         found: list[float | None] = []
         for probe in _PROBES:
@@ -235,6 +237,14 @@ class CompiledEmission:
             except ValueError:
                 found.append(None)
         return found
+
+
+def _doubles(name: str, values: Any) -> Floats:
+    """Return a flat copy of numbers as doubles, or raise."""
+    try:
+        return np.array(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={values!r}: expected an array of numbers, or None") from None
 
 
 def _address(name: str, function: Any) -> tuple[int, int | None]:

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdvpf._support import validate
 
-# Limits of concentration and strength. In the worst case the count of a symbol less the discount is
-# 1e-16 of 1e16 symbols, and both parameters are factors of a probability. Within these limits a
+# Limits of concentration and strength. In the worst case a count less the discount is 1e-16, the
+# stream has 1e16 symbols, and both parameters are factors of a probability. Within these limits a
 # product of probabilities stays above the floor that `validate` sets for closed alphabets.
 _SMALLEST = 1e-20
 _LARGEST = 1e20

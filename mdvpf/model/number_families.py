@@ -163,9 +163,9 @@ class Product:
     ----------
     *families : Gaussian, Poisson, Categorical, OpenVocabulary, CompiledEmission or Product
         At least one. A nested product is replaced by its families. Each `OpenVocabulary` numbers
-        its symbols by first appearance. A state then has a count for each symbol seen by anyone, as
-        in a `Categorical`. The functions of a `CompiledEmission` get only the numbers and the
-        statistics of that family.
+        its symbols by first appearance, and a state has a count for each symbol that the stream has
+        had so far. The functions of a `CompiledEmission` get only the numbers and the statistics of
+        that family.
 
     Examples
     --------
@@ -232,7 +232,7 @@ NUMBER_FAMILIES = (Gaussian, Poisson, Product, CompiledEmission)
 
 
 def compiled_parts(family: Any) -> list[CompiledEmission]:
-    """Return the families in an emission that are written by the user, in their order.
+    """Return the compiled families in an emission, in order.
 
     Examples
     --------

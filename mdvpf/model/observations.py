@@ -138,7 +138,7 @@ def split_observations(family: NumberFamily, rows: Observations) -> Any:
 
 
 Row = tuple[float | None, ...]
-"""The numbers of an observation, None where one is missing: it is hashable and equals its like."""
+"""The numbers of an observation, None for a missing one; equal observations have equal rows."""
 
 
 def row_of(numbers: Observations) -> Row:
@@ -256,13 +256,19 @@ def _columns(name: str, family: Part, values: Any) -> Observations:
     fast = _from_array(name, family, values, width)
     if fast is not None:
         return fast
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{name}={values!r}: expected a sequence of observations")
-    if isinstance(values, np.ndarray):
-        values = values.tolist()  # None where masked
+    found = validate.sequence(name, _listed(values), of="observations")
     most = _MOST_SYMBOLS
-    rows = [_one(f"{name}[{i}]", family, value, most) for i, value in enumerate(values)]
+    rows = [_one(f"{name}[{i}]", family, value, most) for i, value in enumerate(found)]
     return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+
+
+def _listed(values: Any) -> Any:
+    """Return an array or a data frame as a list of its rows; return other values unchanged."""
+    if hasattr(values, "to_pylist"):  # Arrow, whose entries are not Python's
+        return values.to_pylist()
+    if isinstance(values, np.ndarray) or getattr(values, "ndim", 1) == 2:
+        return np.asanyarray(values).tolist()  # None where masked
+    return values
 
 
 def _from_array(name: str, family: Any, values: Any, width: int) -> Observations | None:
@@ -294,6 +300,7 @@ def _from_array(name: str, family: Any, values: Any, width: int) -> Observations
     if wrong.any():
         i, column = (int(k) for k in np.argwhere(wrong)[0])
         entry = f"{name}[{i}]" if width == 1 else f"{name}[{i}][{column}]"
-        _read(entry, family, numbers[i, column].item(), _MOST_SYMBOLS)  # raises
-        raise ValueError(f"{entry}={numbers[i, column]!r}: expected an observation")
+        value = np.ma.getdata(array).reshape(-1, width)[i, column].item()
+        _read(entry, family, value, _MOST_SYMBOLS)  # raises
+        raise AssertionError(f"{entry}={value!r}")
     return numbers

@@ -7,8 +7,7 @@ not begun or has ended is not in the table, and its number is reused.
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,12 +34,11 @@ def read_key(name: str, key: Any) -> Label | None:
 
 def read_keys(keys: Any, n: int) -> list[Label | None]:
     """Return the keys of n symbols, or raise."""
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        raise TypeError(f"keys={reprlib.repr(keys)}: expected one key a symbol, in a sequence")
-    array = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
-    if len(array) != n:
-        raise ValueError(f"keys: got {len(array)}; expected {n}, one a symbol")
-    return [read_key(f"keys[{i}]", key) for i, key in enumerate(array)]
+    values = keys.tolist() if isinstance(keys, np.ndarray) else keys
+    found = validate.sequence("keys", values, of="keys, one for each symbol")
+    if len(found) != n:
+        raise ValueError(f"keys: got {len(found)}; expected {n}, one for each symbol")
+    return [read_key(f"keys[{i}]", key) for i, key in enumerate(found)]
 
 
 class Surplus(NamedTuple):

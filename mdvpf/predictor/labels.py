@@ -40,7 +40,7 @@ def with_symbols(symbols: Any, vocabulary: Vocabulary | None, n_seen: int | None
         listed = validate.without_nulls(symbols)
         values = listed if isinstance(listed, list) else array.tolist()
     elif isinstance(symbols, (str, bytes, bytearray, Mapping, Set)):
-        return symbols  # a string, a mapping and a set are no sequences of labels
+        return symbols  # iterable, but not a sequence of labels; `run` refuses them
     elif isinstance(symbols, Iterable):
         values = list(symbols)
     else:

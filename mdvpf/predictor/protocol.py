@@ -29,7 +29,7 @@ from mdvpf.predictor.vocabulary import Label, Vocabulary
 
 
 def read_step(predictor: Predictor, step: Any) -> Step:
-    """Return the result of a predictor's `update` as a `Step`, or raise if it is none."""
+    """Return the result of a predictor's `update` as a `Step`, or raise."""
     if isinstance(step, Step):
         return step
     if isinstance(step, tuple) and len(step) == len(Step._fields):

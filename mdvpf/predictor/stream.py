@@ -27,9 +27,9 @@ class Stream:
     symbols : ndarray of int32
         The symbols; `MISSING` for a missing one.
     ended : ndarray of int32
-        The number of the key whose sequence ends at each symbol; `NONE_ENDS` if none does. The key
-        of the symbol itself ends before it. Another key ends to make room, after the symbol was
-        predicted: the prediction is that of `predict_proba`.
+        The number of the key whose sequence ends at each symbol; `NONE_ENDS` if none does. If it
+        is the key of the symbol, its sequence ends before the symbol. Any other key ends to make
+        room, but only after the symbol is predicted, so that `predict_proba` gives the same.
     numbers : ndarray of int32 or None
         The number of the key of each symbol; None if all belong to key=None.
     keys : list of labels or None

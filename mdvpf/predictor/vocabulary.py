@@ -230,7 +230,7 @@ class Vocabulary:
         Parameters
         ----------
         data : iterable of labels
-            The data. Missing labels (None, pandas.NA) and `unknown` are skipped.
+            The data. Missing labels (None, pandas.NA, masked entries) and `unknown` are skipped.
         unknown : label, optional
             As for the class.
 
@@ -257,8 +257,8 @@ class Vocabulary:
         Parameters
         ----------
         labels : iterable of labels
-            The labels. None and pandas.NA are missing; if there are any, the result is a masked
-            array.
+            The labels. None, pandas.NA and masked entries are missing; if there are any, the result
+            is a masked array.
 
         Examples
         --------

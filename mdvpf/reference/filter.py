@@ -21,6 +21,7 @@ from mdvpf.model.algorithms import (
     ParticleLearning,
 )
 from mdvpf.predictor import Step
+from mdvpf.predictor.keys import read_max_keys
 from mdvpf.reference.memory import Memory
 from mdvpf.reference.particle import Key, Particle, Symbol, at_clock, ended, standing
 from mdvpf.reference.rule import SelectionRule, checked_algorithm, run_rule
@@ -130,9 +131,7 @@ class ReferenceFilter:
         self.algorithm = checked_algorithm(MDVPA() if algorithm is None else algorithm)
         self.n_particles = validate.integer("n_particles", n_particles, low=1)
         self.rounding = validate.flag("rounding", rounding)
-        if max_keys is not None:
-            max_keys = validate.integer("max_keys", max_keys, low=1)
-        self.max_keys = max_keys
+        self.max_keys = read_max_keys(max_keys)
         self.log_evidence = 0.0
         self.n_steps = 0
         self._rng = validate.generator("rng", rng)

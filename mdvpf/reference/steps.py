@@ -54,7 +54,7 @@ def effective_size(log_weights: Sequence[float]) -> float:
 
 
 def lost_share(log_scores: Sequence[float], survivors: Collection[int]) -> float:
-    """Return the share of the total weight of those that have no survivor."""
+    """Return the share of the total weight of the candidates that did not survive."""
     kept = set(survivors)
     shares = normalised(log_scores)
     return math.fsum(math.exp(share) for i, share in enumerate(shares) if i not in kept)

@@ -58,7 +58,7 @@ def theorem_regret(
         raise TypeError(f"algorithm={algorithm!r}: expected an MDVPA or a VPA")
     if isinstance(algorithm, MDVPA) and algorithm.selection != "top":
         raise ValueError(f"algorithm={algorithm!r}: expected selection='top'")
-    if model.is_open:
+    if model.emission is not None:
         raise ValueError(f"model={model!r}: expected one with a closed alphabet")
     codes = validate.integers("symbols", symbols, low=0, high=model.n_symbols - 1).tolist()
     particles = [Particle(memory=Memory.of(model))]

@@ -189,7 +189,16 @@ def test_what_is_no_c_function_is_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [("n_statistics", 0), ("n_dims", 0), ("fades", [True]), ("name", ""), ("fades", [1, 2])],
+    [
+        ("n_statistics", 0),
+        ("n_dims", 0),
+        ("fades", [True]),
+        ("name", ""),
+        ("fades", [1, 2]),
+        ("fades", 5),
+        ("user_data", "a"),
+        ("user_data", object()),
+    ],
 )
 def test_bad_arguments_are_named(argument: str, value: Any) -> None:
     log_predictive, update = poisson()._owners  # type: ignore[attr-defined]

@@ -140,7 +140,7 @@ class SharesItsCounts(OwnChain):
         return other
 
 
-@broken("n_symbols and is_open are the alphabet: n_symbols is 3.0, not an integer")
+@broken("n_symbols and is_open describe the alphabet: n_symbols is 3.0, not an integer")
 class RealAlphabet(OwnChain):
     n_symbols = 3.0  # type: ignore[assignment]
 
@@ -234,7 +234,7 @@ def _stands_in(name: str) -> bool:
     return False
 
 
-@broken("copies do the same: the steps of two copies")
+@broken("copies behave alike: the steps of two copies")
 class DrawsItsOwn(OwnChain):
     rng = np.random.default_rng(5)  # of all copies
 
@@ -291,7 +291,7 @@ class ForgetsBeforeItRaises(OwnChain):
         return super().update(symbol, key)
 
 
-@broken("an open alphabet grows by the symbols that come: n_symbols is 1 after update(1)")
+@broken("an open alphabet grows with each new symbol: n_symbols is 1 after update(1)")
 class NeverGrows(OwnOpenCounts):
     def update(self, symbol: int | None, key: Any = None) -> mdvpf.Step:
         step = super().update(symbol, key)
@@ -313,7 +313,7 @@ class PredictsWithoutKey(OwnChain):
         return super().predict_proba()
 
 
-@broken("a key is a sequence as any other: log_predictive with one key, and with none")
+@broken("a key is a sequence like any other: log_predictive with one key, and with none")
 class LearnsOnlyWithoutKeys(OwnChain):
     def update(self, symbol: int | None, key: Any = None) -> mdvpf.Step:
         counts = self.inside.counts.copy()
@@ -338,7 +338,7 @@ class RunsWithoutKeys(OwnChain):
         return super().run(symbols, lengths, keys if one else None, progress, times=times)
 
 
-@broken("a key that ends stands at the start: the prediction after new_sequence(")
+@broken("a key whose sequence ends is back at the start: the prediction after new_sequence(")
 class NeverEndsKeys(OwnChain):
     def new_sequence(self, key: Any = None) -> None:
         if key is None or _stands_in("_keyless"):
@@ -424,7 +424,7 @@ class GoesOnLearning(OwnChain):
 
 
 @broken(
-    "freeze returns a predictor that does not learn: freeze returned None, which is no Predictor"
+    "freeze returns a predictor that does not learn: freeze returned None, which is not a Predictor"
 )
 class FreezesToNothing(mdvpf.Markov):
     def freeze(self) -> Any:
@@ -451,7 +451,7 @@ def test_a_checkpoint_that_lacks_something_is_named(monkeypatch: pytest.MonkeyPa
         return make_state(other)
 
     monkeypatch.setattr(mdvpf.Markov, "_to_state", without_context)
-    message = "Markov: load goes on where save left off: the prediction after load"
+    message = "Markov: load continues where save left off: the prediction after load"
     with pytest.raises(AssertionError, match=message):
         mdvpf.check_predictor(mdvpf.Markov(3))
 

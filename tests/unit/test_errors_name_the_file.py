@@ -40,6 +40,13 @@ def test_a_checkpoint_of_something_else(tmp_path: Path) -> None:
         mdvpf.Predictor.load(path)
 
 
+def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "no such folder" / "kept.mdvpf"
+    with pytest.raises(FileNotFoundError) as caught:
+        mdvpf.Markov(2).save(path)
+    assert caught.value.filename == str(path)
+
+
 def test_an_open_file_has_no_name_to_give() -> None:
     with pytest.raises(mdvpf.CheckpointError, match=r"^file: not a checkpoint"):
         mdvpf.Predictor.load(io.BytesIO(b"nothing of the kind"))

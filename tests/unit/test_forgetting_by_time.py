@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 import mdvpf
-from mdvpf.model import Clock
+from mdvpf.model import Clock, read_times
 from mdvpf.reference import ReferenceFilter
 
 ALGORITHMS = [
@@ -150,6 +151,29 @@ def test_times_are_read_in_all_their_forms():
         np.testing.assert_array_equal(result.log_predictive, found[0].log_predictive)
 
 
+def test_a_time_can_be_missing_in_all_forms_of_times():
+    pandas = pytest.importorskip("pandas")
+    first, last = np.datetime64(1000, "s"), np.datetime64(1040, "s")
+    masked = np.ma.masked_array([1000.0, 5.0, 1040.0], [False, True, False])
+    forms = [
+        [1000.0, None, 1040.0],
+        [1000.0, math.nan, 1040.0],
+        [1000.0, pandas.NA, 1040.0],
+        [first, np.datetime64("NaT"), last],
+        np.array([first, np.datetime64("NaT"), last]),
+        masked,
+        masked.astype("datetime64[s]"),
+        pandas.Series(masked.astype("datetime64[s]").filled(np.datetime64("NaT")), index=[7, 8, 9]),
+    ]
+    for times in forms:
+        np.testing.assert_array_equal(read_times(times, 3), [1000.0, np.nan, 1040.0])
+
+
+def test_each_time_of_a_list_is_read_by_itself():
+    times = [np.datetime64("1970-01-02"), 90000.0]
+    np.testing.assert_array_equal(read_times(times, 2), [86400.0, 90000.0])
+
+
 @pytest.mark.parametrize(
     ("times", "error"),
     [
@@ -158,6 +182,9 @@ def test_times_are_read_in_all_their_forms():
         ([0.0, float("inf")], ValueError),
         ([0.0, datetime(2026, 1, 1)], ValueError),
         ("ab", TypeError),
+        (5, TypeError),
+        ({0.0, 1.0}, TypeError),
+        (np.zeros((2, 2)), ValueError),
     ],
 )
 def test_bad_times_are_refused_and_change_nothing(times, error):
@@ -169,7 +196,8 @@ def test_bad_times_are_refused_and_change_nothing(times, error):
 
 
 def test_a_bad_half_life_is_refused():
-    for half_life in (timedelta(0), timedelta(seconds=-1), np.timedelta64("NaT"), 0.0, "1h"):
+    spans = [np.timedelta64("NaT"), np.timedelta64(1, "Y"), np.timedelta64(2**62, "s")]
+    for half_life in (timedelta(0), timedelta(seconds=-1), *spans, 0.0, "1h"):
         with pytest.raises((ValueError, TypeError), match="half_life"):
             mdvpf.InfiniteHMM(3, half_life=half_life)
     with pytest.raises(ValueError, match="counts fade in one way only"):

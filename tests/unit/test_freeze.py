@@ -293,7 +293,7 @@ def test_bad_arguments(call: Callable[[], Any], error: type[Exception], message:
         ("emission", lambda a: a * np.nan, "emission"),
         ("emission", lambda a: a[:0], "no symbols"),
         ("sizes", lambda a: a * 0, "numbers of states"),
-        ("sizes", lambda a: a * 0 + 1, "no distribution"),
+        ("sizes", lambda a: a * 0 + 1, "not a distribution"),
         ("state", lambda a: a + 1, "state"),
         ("log_weight", lambda a: a + 1, "weights"),
         ("present_log_weight", lambda a: a * np.nan, "weights"),

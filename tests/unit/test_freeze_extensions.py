@@ -310,10 +310,13 @@ def test_a_file_of_frozen_hmms_says_nothing_of_machines() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a: a * 2, "transition rows are no distributions"),
-        (lambda a: np.concatenate([a[:-1], -a[-1:]]), "transition rows are no distributions"),
-        (lambda a: a * np.nan, "transition rows are no distributions"),
-        (lambda a: np.concatenate([a[:-1], a[-1:] * 0.5]), "transition rows are no distributions"),
+        (lambda a: a * 2, "a transition row is not a distribution"),
+        (lambda a: np.concatenate([a[:-1], -a[-1:]]), "a transition row is not a distribution"),
+        (lambda a: a * np.nan, "a transition row is not a distribution"),
+        (
+            lambda a: np.concatenate([a[:-1], a[-1:] * 0.5]),
+            "a transition row is not a distribution",
+        ),
         (lambda a: a[:-1], "transition of type"),
         (lambda a: a[0], "transition of type"),
         (lambda a: a.astype(np.int64), "transition of type"),

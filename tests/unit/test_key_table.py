@@ -79,7 +79,9 @@ def test_a_damaged_table_is_refused(change, message):
 @pytest.mark.parametrize(
     ("given_keys", "error", "message"),
     [
-        ("ab", TypeError, "expected one key a symbol"),
+        ("ab", TypeError, "expected a sequence of keys, one for each symbol"),
+        ({"a", "b"}, TypeError, "expected a sequence of keys"),
+        ({"a": 0, "b": 1}, TypeError, "expected a sequence of keys"),
         (["a"], ValueError, "got 1; expected 2"),
         (["a", 1.5], TypeError, r"keys\[1\]=1.5"),
         (["a", True], TypeError, r"keys\[1\]=True"),

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mdvpf import MDVPA, SMC, VPA, InfiniteHMM
+from mdvpf import MDVPA, SMC, VPA, Gaussian, InfiniteHMM, OpenVocabulary
 from mdvpf.reference import LiteralFilter, Particle, ReferenceFilter, move, theorem_regret
 from mdvpf.reference.literal import literal_transitions
 from mdvpf.reference.particle import log_potentials, transition_probabilities
@@ -135,5 +135,8 @@ def test_bad_input_is_named() -> None:
         LiteralFilter(MODEL, initial_states=-1)
     with pytest.raises(ValueError, match="expected selection='top'"):
         theorem_regret(MODEL, MDVPA(selection="optimal"), 5, SYMBOLS)
+    for family in (OpenVocabulary(), Gaussian()):
+        with pytest.raises(ValueError, match=r"model=.*: expected one with a closed alphabet"):
+            theorem_regret(InfiniteHMM(emission=family), VPA(), 5, SYMBOLS)
     with pytest.raises(TypeError, match=r"algorithm=SMC\(.*: expected an MDVPA or a VPA"):
         theorem_regret(MODEL, SMC(), 5, SYMBOLS)  # type: ignore[arg-type]

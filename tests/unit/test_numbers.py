@@ -79,6 +79,30 @@ def test_observations_come_in_many_forms() -> None:
     assert np.isnan(read_observation(family, None)).all()
 
 
+def test_nulls_of_frames_are_missing_numbers() -> None:
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    expected = [[1.0, 2.0], [np.nan, 3.0]]
+    for kind in ("float64", "Float64", "object"):
+        frame = pandas.DataFrame({"a": [1.0, None], "b": [2.0, 3.0]}).astype(kind)
+        np.testing.assert_array_equal(read_observations(mdvpf.Gaussian(2), frame), expected)
+    family = mdvpf.Product(mdvpf.Poisson(), mdvpf.Categorical(3))
+    for column in (pyarrow.array([1, None]), pandas.Series([1, None], dtype="Int64")):
+        rows = read_observations(family, (column, column))
+        np.testing.assert_array_equal(rows, [[1.0, 1.0], [np.nan, np.nan]])
+
+
+@pytest.mark.parametrize("family", [mdvpf.Categorical(3), mdvpf.OpenVocabulary(), mdvpf.Poisson()])
+def test_a_bad_entry_of_an_array_is_shown_as_it_was_given(family: Any) -> None:
+    with pytest.raises(ValueError, match=r"^symbols\[0\]\[1\]=-7: expected an integer in 0\.\."):
+        make_filter(mdvpf.Product(family)).run((np.array([0, -7]),))
+
+
+@pytest.mark.parametrize("observations", [{1.0, 2.0}, {1.0: 2.0}, "12", 5])
+def test_observations_come_in_order(observations: Any) -> None:
+    with pytest.raises(TypeError, match=r"^symbols=.*: expected a sequence of observations"):
+        make_filter(GAUSSIAN).run(observations)
+
+
 @pytest.mark.parametrize(
     ("family", "observation"),
     [
@@ -168,6 +192,50 @@ def test_the_predictive_of_counts_is_negative_binomial_before_anything() -> None
     assert found.mean() == pytest.approx(prior.mean())
     assert found.var() == pytest.approx(prior.var())
     assert found.logpmf(2.5) == -math.inf
+
+
+@pytest.mark.parametrize("shape", [1e-3, 0.7, 30.0, 1e6])
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 200.0])
+def test_quantiles_of_counts_are_those_of_the_distribution(shape: float, rate: float) -> None:
+    prior = scipy.stats.nbinom(shape, rate / (1.0 + rate))
+    levels = np.array([1e-9, 0.01, 0.3, 0.5, 0.9, 0.999, 1.0 - 1e-9])
+    found = make_filter(mdvpf.Poisson(shape, rate)).predictive().ppf(levels)
+    assert (prior.cdf(found) >= levels * (1.0 - 1e-12)).all()
+    assert (prior.cdf(found - 1.0) <= levels * (1.0 + 1e-12)).all()
+
+
+def test_quantiles_of_counts_beyond_what_doubles_resolve() -> None:
+    pf = make_filter(mdvpf.Poisson())
+    pf.run([2**53, None, 2**53])
+    found = pf.predictive().ppf([0.1, 0.5, 0.9, 1e-300])
+    assert (found >= 0.0).all() and (found <= 1e17).all()
+
+
+def test_quantiles_are_floats() -> None:
+    pf = make_filter(mdvpf.Product(mdvpf.Poisson(), mdvpf.Categorical(4)))
+    pf.run(([7, 8, 6, 7], [0, 1, 0, 3]))
+    for i in range(2):
+        levels = (0.05, 0.5, 0.95, 0.999)
+        assert {type(pf.predictive().marginal(i).ppf(q)) for q in levels} == {np.float64}
+
+
+def test_missing_numbers_of_a_predictive() -> None:
+    family = mdvpf.Product(GAUSSIAN, mdvpf.Categorical(3), mdvpf.Poisson())
+    found = make_filter(family).predictive()
+    alone = found.marginal(1).logpdf(2)
+    masked = np.ma.masked_array([0.1, 2.0, 5.0], [True, False, True])
+    for x in ([None, 2, None], [math.nan, 2, math.nan], masked):
+        assert found.logpdf(x) == pytest.approx(alone)
+        assert np.isnan(found.cdf(x))
+    for i in range(3):
+        part = found.marginal(i)
+        np.testing.assert_array_equal(part.cdf([math.nan, -math.inf, math.inf]), [math.nan, 0, 1])
+
+
+@pytest.mark.parametrize("size", [-1, 2.5, (2, -1), "2"])
+def test_a_bad_size_of_a_draw_is_named(size: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^size=.*: expected an integer in 0\.\."):
+        make_filter(GAUSSIAN).predictive().rvs(size)
 
 
 @pytest.mark.parametrize("algorithm", [mdvpf.VPA(), mdvpf.MDVPA(), mdvpf.SMC()])

@@ -106,6 +106,14 @@ def test_missing_labels_are_missing_symbols() -> None:
     assert np.array_equal(found, twin.run([0, None, 2]).log_predictive)
 
 
+@pytest.mark.parametrize("kind", [str, object])
+def test_masked_labels_are_missing(kind: type) -> None:
+    labels = np.ma.masked_array(np.array(["a", "c", "b"], dtype=kind), [False, True, False])
+    vocabulary = Vocabulary.from_data(labels)
+    assert vocabulary.labels == ("a", "b")
+    assert vocabulary.encode(labels).tolist() == [0, None, 1]
+
+
 def test_nothing_to_encode() -> None:
     assert Vocabulary("ab").encode([]).tolist() == []
     assert Vocabulary("ab").encode([]).dtype == np.int64

@@ -50,12 +50,12 @@ def check_predictor(predictor: Predictor | Callable[[], Predictor]) -> None:
     found = predictor if isinstance(predictor, Predictor) else _create(predictor)
     checks = [
         ("copy is independent", sequences.check_copy),
-        ("n_symbols and is_open are the alphabet", sequences.check_alphabet),
+        ("n_symbols and is_open describe the alphabet", sequences.check_alphabet),
         ("predict_proba is a distribution", sequences.check_distribution),
         ("update returns a Step", sequences.check_step),
         ("update scores a symbol by the prediction before it", sequences.check_score_of_update),
         ("a missing symbol has log predictive 0", sequences.check_missing),
-        ("copies do the same", sequences.check_determinism),
+        ("copies behave alike", sequences.check_determinism),
         ("new_sequence ends a sequence", sequences.check_new_sequence),
         ("run is update of each symbol", sequences.check_run),
         ("score is the run of a copy", sequences.check_score),
@@ -63,19 +63,19 @@ def check_predictor(predictor: Predictor | Callable[[], Predictor]) -> None:
         ("freeze returns a predictor that does not learn", abilities.check_freeze),
     ]
     if found.is_open:
-        checks.append(("an open alphabet grows by the symbols that come", sequences.check_open))
+        checks.append(("an open alphabet grows with each new symbol", sequences.check_open))
     if found._takes_keys:
         checks += [
             ("predict_proba and new_sequence take a key, as update does", keys.check_key_arguments),
-            ("a key is a sequence as any other", keys.check_one_key),
+            ("a key is a sequence like any other", keys.check_one_key),
             ("run with keys is update of each symbol with its key", keys.check_run_with_keys),
-            ("a key that ends stands at the start", keys.check_end_of_key),
+            ("a key whose sequence ends is back at the start", keys.check_end_of_key),
             ("keys have positions of their own", keys.check_positions),
             ("n_keys counts the keys in use", keys.check_number_of_keys),
             ("max_keys ends the key used longest ago", keys.check_max_keys),
             ("a bad key is refused and changes nothing", keys.check_bad_keys),
         ]
-    checks.append(("load goes on where save left off", abilities.check_save))
+    checks.append(("load continues where save left off", abilities.check_save))
     for promise, check in checks:
         with named(found, promise):
             check(found)

@@ -32,7 +32,7 @@ def check_freeze(predictor: Predictor) -> None:
 
 
 def check_save(predictor: Predictor) -> None:
-    """Check that `load` goes on where save left off."""
+    """Check that `load` continues where `save` left off."""
     other = predictor.copy()
     other.run(plain(other))
     stream = keyed(other)

@@ -32,13 +32,13 @@ def _keyless(predictor: Predictor) -> Predictor:
 
 
 def check_key_arguments(predictor: Predictor) -> None:
-    """Check that `predict_proba` and new_sequence take a key, as update does."""
+    """Check that `predict_proba` and `new_sequence` take a key, as `update` does."""
     for method in (type(predictor).predict_proba, type(predictor).new_sequence):
         require(has_key(method), f"{method.__name__} has no argument key")
 
 
 def check_one_key(predictor: Predictor) -> None:
-    """Check that a key is a sequence as any other."""
+    """Check that a key is a sequence like any other."""
     first, second = _keyless(predictor), _keyless(predictor)
     symbols = plain(first)
     found = first.run(symbols, keys=[OTHER] * len(symbols)).log_predictive
@@ -47,7 +47,7 @@ def check_one_key(predictor: Predictor) -> None:
 
 
 def check_run_with_keys(predictor: Predictor) -> None:
-    """Check that `run` with keys is update of each symbol with its key."""
+    """Check that `run` with keys is `update` of each symbol with its key."""
     first, second = _keyless(predictor), _keyless(predictor)
     stream = keyed(first)
     result = first.run(stream.symbols, keys=stream.keys)
@@ -65,7 +65,7 @@ def check_run_with_keys(predictor: Predictor) -> None:
 
 
 def check_end_of_key(predictor: Predictor) -> None:
-    """Check that a key that ends stands at the start."""
+    """Check that a key whose sequence ends is back at the start."""
     other = _keyless(predictor)
     stream = keyed(other)
     other.run(stream.symbols, keys=stream.keys)

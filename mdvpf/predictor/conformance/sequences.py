@@ -36,7 +36,7 @@ def check_copy(predictor: Predictor) -> None:
 
 
 def check_alphabet(predictor: Predictor) -> None:
-    """Check that `n_symbols` and is_open are the alphabet."""
+    """Check that `n_symbols` and `is_open` describe the alphabet."""
     n, is_open = predictor.n_symbols, predictor.is_open
     require(isinstance(is_open, (bool, np.bool_)), f"is_open is {is_open!r}, not True or False")
     is_integer = isinstance(n, (int, np.integer)) and not isinstance(n, bool)
@@ -61,7 +61,7 @@ def check_distribution(predictor: Predictor) -> None:
 
 
 def check_step(predictor: Predictor) -> None:
-    """Check that `update` returns a Step."""
+    """Check that `update` returns a `Step`."""
     other = predictor.copy()
     for symbol in plain(other):
         step: Any = other.update(symbol)
@@ -92,12 +92,12 @@ def check_missing(predictor: Predictor) -> None:
     for _ in range(3):
         found = other.update(None).log_predictive
         require(found == 0.0, f"update(None) has log_predictive={found!r}")
-        read_distribution(other, "after update(None) the prediction is no distribution:")
+        read_distribution(other, "after update(None) the prediction is not a distribution:")
         other.update(0)
 
 
 def check_determinism(predictor: Predictor) -> None:
-    """Check that copies do the same."""
+    """Check that copies behave alike."""
     first, second = predictor.copy(), predictor.copy()
     symbols = plain(first)
     same(updated(first, symbols), updated(second, symbols), "the steps of two copies")
@@ -110,13 +110,13 @@ def check_new_sequence(predictor: Predictor) -> None:
     updated(other, plain(other))
     found: Any = other.new_sequence()
     require(found is None, f"new_sequence returned {found!r}, not None")
-    once = read_distribution(other, "after it the prediction is no distribution:")
+    once = read_distribution(other, "after it the prediction is not a distribution:")
     other.new_sequence()
     same(other.predict_proba(), once, "the prediction after it was called twice")
 
 
 def check_run(predictor: Predictor) -> None:
-    """Check that `run` is update of each symbol."""
+    """Check that `run` is `update` of each symbol."""
     first, second = predictor.copy(), predictor.copy()
     symbols = plain(first)
     lengths = [N_SHORT, len(symbols) - N_SHORT]
@@ -159,13 +159,13 @@ def check_bad_symbols(predictor: Predictor) -> None:
 
 
 def check_open(predictor: Predictor) -> None:
-    """Check that an open alphabet grows by the symbols that come."""
+    """Check that an open alphabet grows with each new symbol."""
     other = predictor.copy()
     for _ in range(3):
         n = other.n_symbols
         other.update(n)
         require(other.n_symbols == n + 1, f"n_symbols is {other.n_symbols} after update({n})")
-        read_distribution(other, f"after update({n}) the prediction is no distribution:")
+        read_distribution(other, f"after update({n}) the prediction is not a distribution:")
         other.update(n)
         other.update(None)
         found = other.n_symbols

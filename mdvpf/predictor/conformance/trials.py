@@ -71,7 +71,7 @@ def require_unchanged(predictor: Predictor, other: Predictor, after: str) -> Non
 
 
 def read_distribution(predictor: Predictor, when: str, **key: Any) -> NDArray[np.float64]:
-    """Return a prediction, or raise if it is no distribution over the alphabet."""
+    """Return a prediction, or raise if it is not a distribution over the alphabet."""
     found = predictor.predict_proba(**key)
     require(isinstance(found, np.ndarray), f"{when} it is {found!r}, not an array")
     size = predictor.n_symbols + predictor.is_open
@@ -109,5 +109,5 @@ def frozen_or_none(predictor: Predictor) -> Predictor | None:
         if "cannot be frozen" in str(error):
             return None
         raise
-    require(isinstance(found, Predictor), f"freeze returned {found!r}, which is no Predictor")
+    require(isinstance(found, Predictor), f"freeze returned {found!r}, which is not a Predictor")
     return cast(Predictor, found)
