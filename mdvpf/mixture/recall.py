@@ -7,6 +7,7 @@ when their regime returns.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,6 @@ from mdvpf.mixture.base import memory_of_all
 from mdvpf.mixture.frozen import FrozenMixture
 from mdvpf.mixture.members import frozen_members
 from mdvpf.predictor import (
-    MISSING,
     N_FIELDS,
     NO_KEY,
     NONE_ENDS,
@@ -36,8 +36,9 @@ _SHARE = 0.01
 _TRIAL = 8  # blocks after which an unsuccessful newcomer is replaced
 _LEAST_TRIAL = 4  # blocks before a newcomer can get a slot
 _BACKUP = 2  # blocks between two backups of the learning copy
-_SURE = 3  # when a newcomer is ahead, the last blocks assumed to be of a new regime
+_NEW_BLOCKS = 3  # how many of the last blocks a new slot learns: they made the newcomer lead
 _FADING = 0.5  # decay of the scores from block to block
+_NO_SYMBOL = -2  # in a checkpoint: the entry is the end of a sequence between two symbols
 
 
 @register("Recall")
@@ -117,8 +118,9 @@ class Recall(Predictor):
         self._time = 0
         self._birth = 0  # number of the first block of the newcomer
         self._scores = np.zeros(self.n_slots + 1)  # decayed log predictives; the newcomer's is last
-        self._open_keys: set[int] = set()
-        self._heard: list[list[Stream]] = [[]]  # the last blocks, each in parts
+        self._numbers: set[int] = set()  # numbers of all keys so far; those of ended keys recur
+        # The last blocks, each in parts: symbols, or the number of a key that ended between them.
+        self._heard: list[list[Stream | int]] = [[]]
         self._mixer = self._new_mixer()
 
     def _new_mixer(self) -> Mixer:
@@ -189,7 +191,10 @@ class Recall(Predictor):
     def _end(self, number: int = NO_KEY) -> None:
         for each in self._present():
             each._end(number)
-        self._open_keys.discard(number)
+        block = self._heard[-1]
+        just_ended = takewhile(lambda part: isinstance(part, int), reversed(block))
+        if number in self._numbers and number not in just_ended:
+            block.append(number)
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -200,7 +205,7 @@ class Recall(Predictor):
         other._older, other._newer = self._older.copy(), self._newer.copy()
         other._used = self._used.copy()
         other._scores = self._scores.copy()
-        other._open_keys = self._open_keys.copy()
+        other._numbers = self._numbers.copy()
         other._heard = [parts.copy() for parts in self._heard]
         other._mixer = self._new_mixer()
         other._mixer.restore(**self._mixer.export(), n_seen=self._mixer.n_seen)
@@ -273,9 +278,7 @@ class Recall(Predictor):
         reports[:, 0] = reports[:, 1] = log_predictive
         self._time += n
         self._heard[-1].append(stream)
-        for end in stream.ended[stream.ended != NONE_ENDS].tolist():
-            self._open_keys.discard(end)
-        self._open_keys |= set([NO_KEY] if stream.numbers is None else stream.numbers.tolist())
+        self._numbers.update([NO_KEY] if stream.numbers is None else stream.numbers.tolist())
 
     # -- selection of the learning copy ----------------------------------------------------
 
@@ -297,7 +300,7 @@ class Recall(Predictor):
             self._active = self._free_slot()
             self._learners[self._active] = self._template.copy()
             self._sleepers[self._active] = None
-            self._learn_again(_SURE)
+            self._learn_again(_NEW_BLOCKS)
             self._start_trial(block)
         elif block - self._birth >= _TRIAL:
             self._newcomer = self._template.copy()
@@ -308,21 +311,24 @@ class Recall(Predictor):
             self._older, self._newer = self._newer, self._learners[self._active].copy()
         self._scores *= _FADING
         self._heard.append([])
-        del self._heard[:-_SURE]
+        del self._heard[:-_NEW_BLOCKS]
 
     def _learn_again(self, n_blocks: int) -> None:
         """Let the new learning copy learn the last blocks, which are of its regime."""
         learner = self._learners[self._active]
         for parts in self._heard[-n_blocks:]:
             for part in parts:
-                learner._run(part, learner._plan(part))
+                if isinstance(part, int):
+                    learner._end(part)
+                else:
+                    learner._run(part, learner._plan(part))
 
     def _put_to_sleep(self) -> None:
         """Freeze the learning copy in its state before the regime changed."""
         learner = self._older
         # The backup missed the last blocks, so its position in sequences is only approximate.
         self._sleepers[self._active] = learner.freeze()
-        for number in sorted(self._open_keys):
+        for number in sorted(self._numbers):  # the backup has positions of keys that ended since
             learner._end(number)
         self._learners[self._active] = learner
 
@@ -355,7 +361,7 @@ class Recall(Predictor):
             "time": self._time,
             "birth": self._birth,
             "used": self._used,
-            "open_keys": sorted(self._open_keys),
+            "key_numbers": sorted(self._numbers),
             "n_seen": self._mixer.n_seen,
         }
         parts = {
@@ -382,7 +388,7 @@ class Recall(Predictor):
         self._active = validate.integer("active", values["active"], low=0, high=slots[-1])
         self._time = validate.integer("time", values["time"], low=0)
         self._birth = validate.integer("birth", values["birth"], low=0)
-        self._open_keys = set(values["open_keys"])
+        self._numbers = set(validate.integers("key_numbers", values["key_numbers"], low=0).tolist())
         self._learners = [parts.pop(f"learner {i}") for i in slots]
         self._sleepers = [parts.pop(f"sleeper {i}", None) for i in slots]
         self._newcomer, self._older = parts.pop("newcomer"), parts.pop("older")
@@ -404,37 +410,52 @@ class Recall(Predictor):
         return self
 
 
-def _heard_to_arrays(heard: list[list[Stream]]) -> dict[str, NDArray[Any]]:
+def _heard_to_arrays(heard: list[list[Stream | int]]) -> dict[str, NDArray[Any]]:
     """Return the last blocks as arrays: lengths of blocks, symbols, ends and numbers of keys."""
-    parts = [part for block in heard for part in block]
+    blocks = [
+        [Stream.one(_NO_SYMBOL, ended=part) if isinstance(part, int) else part for part in block]
+        for block in heard
+    ]
+    parts = [part for block in blocks for part in block]
     none = np.empty(0, dtype=np.int32)
     numbers = [
         np.full_like(part.symbols, NO_KEY) if part.numbers is None else part.numbers
         for part in parts
     ]
     return {
-        "heard_lengths": np.array([sum(map(len, block)) for block in heard], dtype=np.int32),
+        "heard_lengths": np.array([sum(map(len, block)) for block in blocks], dtype=np.int32),
         "heard_symbols": np.concatenate([none, *(part.symbols for part in parts)]),
         "heard_ended": np.concatenate([none, *(part.ended for part in parts)]),
         "heard_numbers": np.concatenate([none, *numbers]),
     }
 
 
-def _heard_from_arrays(state: State, n_symbols: int) -> list[list[Stream]]:
-    """Return the blocks that `_heard_to_arrays` saved, each in one part, or raise."""
+def _heard_from_arrays(state: State, n_symbols: int) -> list[list[Stream | int]]:
+    """Return the blocks that `_heard_to_arrays` saved, or raise."""
     lengths = read_array(state, "heard_lengths", "<i4", (None,))
-    require(1 <= len(lengths) <= _SURE and np.all(lengths >= 0), "blocks out of range")
+    require(1 <= len(lengths) <= _NEW_BLOCKS and np.all(lengths >= 0), "blocks out of range")
     n = int(lengths.sum(dtype=np.int64))
     symbols, ended, numbers = (
         read_array(state, f"heard_{name}", "<i4", (n,)) for name in ("symbols", "ended", "numbers")
     )
-    require(np.all((symbols >= MISSING) & (symbols < n_symbols)), "a symbol out of range")
+    require(np.all((symbols >= _NO_SYMBOL) & (symbols < n_symbols)), "a symbol out of range")
     require(np.all((ended >= NONE_ENDS) & (numbers >= NO_KEY)), "a key out of range")
+    require(np.all(ended[symbols == _NO_SYMBOL] >= NO_KEY), "no symbol, and no key that ends")
     keys = numbers if numbers.any() or np.any(ended > NO_KEY) else None
     stops = np.cumsum(lengths).tolist()
     whole = Stream(symbols, ended, keys)
     starts = [0, *stops[:-1]]
-    return [
-        [whole[start:stop]] if stop > start else []
-        for start, stop in zip(starts, stops, strict=True)
-    ]
+    return [_in_parts(whole[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+
+
+def _in_parts(block: Stream) -> list[Stream | int]:
+    """Return the parts of a saved block: symbols, and numbers of keys that ended between them."""
+    parts: list[Stream | int] = []
+    start = 0
+    for i in [*np.flatnonzero(block.symbols == _NO_SYMBOL).tolist(), len(block)]:
+        if i > start:
+            parts.append(block[start:i])
+        if i < len(block):
+            parts.append(int(block.ended[i]))
+        start = i + 1
+    return parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 
 import numpy as np
@@ -99,6 +100,38 @@ def test_keys_stand_at_the_start_for_who_wakes() -> None:
     predictor.new_sequence("a")
     assert predictor.predict_proba("b").sum() == pytest.approx(1.0)
     assert predictor.predict_proba("a").sum() == pytest.approx(1.0)
+
+
+def sequences(predictor: mdvpf.Recall, saved: bool = False) -> list[float]:
+    """Return the log predictives of symbols that come one by one, in sequences of 50."""
+    found = []
+    for i, symbol in enumerate(turns(1, 200).tolist()):
+        if i and i % 50 == 0:
+            predictor.new_sequence()
+            if saved:
+                predictor = copy.deepcopy(predictor)  # by a checkpoint
+        found.append(predictor.update(symbol).log_predictive)
+    return found
+
+
+def test_sequences_that_end_between_symbols_end_when_they_are_learnt_again() -> None:
+    symbols = turns(1, 200)
+    expected = recall().run(symbols, lengths=[50] * 12).log_predictive
+    assert_array_equal(sequences(recall()), expected)
+    assert_array_equal(sequences(recall(), saved=True), expected)
+
+
+def test_a_number_of_a_key_that_ended_before_a_change_starts_anew() -> None:
+    """A key that made room leaves its number to the next one, and backups still have its place."""
+    symbols = turns(1, 200)
+    keys = [str(number) for number in np.random.default_rng(0).integers(6, size=len(symbols))]
+    whole, single = recall(block=4, margin=0.2), recall(block=4, margin=0.2)
+    whole.max_keys = single.max_keys = 3
+    found = [
+        single.update(int(symbol), key).log_predictive
+        for symbol, key in zip(symbols, keys, strict=True)
+    ]
+    assert_array_equal(found, whole.run(symbols, keys=keys).log_predictive)
 
 
 @pytest.mark.parametrize("stop", [0, 260, 700, 777])
