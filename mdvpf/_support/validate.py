@@ -150,12 +150,12 @@ def hyper_parameter(name: str, value: Any, *, also: str = "") -> float:
     return real(name, value, low=SMALLEST_PARAMETER, high=LARGEST_PARAMETER, also=also)
 
 
-def entries(name: str, values: Any, *, of: str) -> list[Any]:
-    """Return the entries of a non-empty iterable, or raise; `of` names them in the message."""
+def entries(name: str, values: Any, *, of: str, may_be_empty: bool = False) -> list[Any]:
+    """Return the entries of an iterable, or raise; `of` names them in the message."""
     if isinstance(values, _NOT_SEQUENCES) or not isinstance(values, Iterable):
         raise TypeError(f"{name}={reprlib.repr(values)}: expected a sequence of {of}")
     found = list(values)
-    if not found:
+    if not found and not may_be_empty:
         raise ValueError(f"{name}: got none; expected at least one")
     return found
 

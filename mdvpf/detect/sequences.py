@@ -295,6 +295,7 @@ class _Terms:
 
 
 def _check_background(predictor: Predictor, background: Predictor) -> None:
+    background._check_symbols("background")
     if predictor.is_open or background.is_open:
         raise ValueError("background with an open alphabet: expected alphabets of a fixed size")
     if predictor.n_symbols != background.n_symbols:

@@ -130,11 +130,16 @@ class GeometricMixture(MixtureBase):
             for i, share in enumerate(validate.entries("shares", shares, of="numbers"))
         )
         self.rates = tuple(
-            validate.real(f"rates[{i}]", rate, low=0.0, high=1.0) for i, rate in enumerate(rates)
+            validate.real(f"rates[{i}]", rate, low=0.0, high=1.0)
+            for i, rate in enumerate(
+                validate.entries("rates", rates, of="numbers", may_be_empty=True)
+            )
         )
         self.ridges = tuple(
             validate.real(f"ridges[{i}]", ridge, low=1e-6, high=_LARGEST_RIDGE)
-            for i, ridge in enumerate(ridges)
+            for i, ridge in enumerate(
+                validate.entries("ridges", ridges, of="numbers", may_be_empty=True)
+            )
         )
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
         self.adapt_particles = validate.flag("adapt_particles", adapt_particles)
@@ -447,7 +452,7 @@ class GeometricMixture(MixtureBase):
     def _advance_part(
         self, stream: Stream, reports: NDArray[np.float64], mixed: NDArray[np.float64] | None
     ) -> None:
-        """`_advance` for symbols during which no filter gets another number of particles."""
+        """`_advance` for symbols between two changes of the numbers of particles."""
         n, members, sizes = len(stream), self.members, self._sizes
         widths = self._widths(stream)
         columns = np.empty((sum(sizes), n, int(widths[-1])))
