@@ -70,7 +70,7 @@ class FrozenMixture(Combined):
 
     @classmethod
     def _of(cls, members: Sequence[Predictor], weights: Any) -> Self:
-        """Return a mixture of frozen members whose positions already use its numbers of keys."""
+        """Return a mixture of frozen members, whose positions have the numbers of its keys."""
         self = object.__new__(cls)
         self._set(check_members(members), weights)
         return self
@@ -169,7 +169,7 @@ class FrozenMixture(Combined):
         return mixed
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: its next one starts from the weights at freezing."""
+        """End the sequence of a key: the next one starts from the frozen weights."""
         self._new_sequence(key)
 
     def _end(self, number: int = NO_KEY) -> None:

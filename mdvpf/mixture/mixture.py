@@ -322,9 +322,8 @@ class Mixture(MixtureBase, MixedNumbers):
     def freeze(self) -> FrozenMixture:
         """Return a predictor that no longer learns.
 
-        Members and living copies are frozen. Every sequence starts from their present weights.
-        Within a sequence the weights follow Bayes' rule, without a share. Each key has its own
-        weights.
+        Members and living copies are frozen. Every sequence starts from the present weights; within
+        a sequence they follow Bayes' rule, without a share. Each key has its own weights.
 
         Examples
         --------

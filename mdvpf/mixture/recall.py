@@ -1,8 +1,8 @@
 """`Recall`: one copy of a predictor for each regime; only the copy of the present regime learns.
 
-A predictor that forgets must learn a returning regime again. One that does not forget mixes the
-regimes up. `Recall` freezes the copies of the other regimes. They continue to predict, which shows
-when their regime returns.
+A predictor that forgets must learn a returning regime again; one that does not forget mixes the
+regimes up. `Recall` freezes the copies of the other regimes. They continue to predict, and their
+scores show when their regime returns.
 """
 
 from __future__ import annotations
