@@ -44,7 +44,6 @@ RIDGES = (100.0,)
 
 _LARGEST_CHUNK = 256  # symbols that each member runs over before the predictions are combined
 _CHUNK_NUMBERS = 2**20  # approximate number of probabilities in one chunk
-_LARGEST_RIDGE = 1e9
 
 
 @register("GeometricMixture")
@@ -129,18 +128,8 @@ class GeometricMixture(MixtureBase):
             read_rate(f"shares[{i}]", share)
             for i, share in enumerate(validate.entries("shares", shares, of="numbers"))
         )
-        self.rates = tuple(
-            validate.real(f"rates[{i}]", rate, low=0.0, high=1.0)
-            for i, rate in enumerate(
-                validate.entries("rates", rates, of="numbers", may_be_empty=True)
-            )
-        )
-        self.ridges = tuple(
-            validate.real(f"ridges[{i}]", ridge, low=1e-6, high=_LARGEST_RIDGE)
-            for i, ridge in enumerate(
-                validate.entries("ridges", ridges, of="numbers", may_be_empty=True)
-            )
-        )
+        self.rates = _read_reals("rates", rates, low=0.0, high=1.0)
+        self.ridges = _read_reals("ridges", ridges, low=1e-6, high=1e9)
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
         self.adapt_particles = validate.flag("adapt_particles", adapt_particles)
         self._members = Members.first(found, None)
@@ -500,3 +489,9 @@ class GeometricMixture(MixtureBase):
             return np.full(len(stream), n_known)
         seen = np.maximum.accumulate(np.concatenate([[n_known - 1], stream.symbols[:-1]]))
         return np.asarray(seen + 2, dtype=np.int64)
+
+
+def _read_reals(name: str, values: Any, *, low: float, high: float) -> tuple[float, ...]:
+    """Return numbers in ``low..high``, possibly none, or raise."""
+    found = validate.entries(name, values, of="numbers", may_be_empty=True)
+    return tuple(validate.real(f"{name}[{i}]", y, low=low, high=high) for i, y in enumerate(found))
