@@ -39,7 +39,7 @@ class Background(checkpoint.Saveable):
         `predictor` does not change.
     max_keys : int, default 10,000
         Largest number of sequences with a position in the background. Beyond it, the least recently
-        used sequence is ended.
+        used sequence is ended. If the predictor has a `max_keys` of its own, that one applies.
 
     Examples
     --------

@@ -88,9 +88,9 @@ class SurpriseDetector(Judging):
     gain : float, default 0.1
         How far an alarm raises the threshold, in standard deviations of the level.
     change_limit : float, default 10.0
-        Sum of excess, in standard deviations, at which a change point is reported. By default,
-        levels one standard deviation above the baseline need some 20 levels, and no rise is
-        reported in fewer than 5. Smoothed levels overlap and take `smoothing` times as long.
+        Sum of excess, in standard deviations, at which a change point is reported. By default, a
+        rise by one standard deviation is reported after some 20 levels, and no rise after fewer
+        than 5. Smoothed levels overlap and take `smoothing` times as long.
     background : Background or Predictor, optional
         Predictor of the whole population. Levels are then mean log likelihood ratios of background
         and predictor. A plain predictor is frozen. A `Background` may continue to learn, and

@@ -306,6 +306,7 @@ class Judging(checkpoint.Saveable):
         expected: Expectation,
         numbers: NDArray[np.float64] | None,
     ) -> Detection:
+        """Judge a symbol, given its surprise and its log ratio (NaN without a background)."""
         if self.learn == "own":
             symbol = code if numbers is None else row_of(numbers)
             self._belief.note(None if missing else symbol, key)
@@ -334,6 +335,7 @@ class Judging(checkpoint.Saveable):
         )
 
     def _judge(self, level: float, time: int) -> tuple[float, bool, int | None]:
+        """Judge a level; return its score, whether it is an alarm, and the start of a rise."""
         self._judged = time
         judges, score = self._threshold.judges, self._threshold.score(level)
         alarm = self._threshold.judge(level)
