@@ -7,6 +7,7 @@ scores show when their regime returns.
 
 from __future__ import annotations
 
+import math
 from itertools import takewhile
 from typing import Any, Self
 
@@ -20,10 +21,11 @@ from mdvpf.mixture._mixing import Mixer
 from mdvpf.mixture.base import memory_of_all
 from mdvpf.mixture.frozen import FrozenMixture
 from mdvpf.mixture.members import frozen_members
+from mdvpf.mixture.saved_blocks import Block, blocks_from_arrays, blocks_to_arrays, times_of
+from mdvpf.model import read_time
 from mdvpf.predictor import (
     N_FIELDS,
     NO_KEY,
-    NONE_ENDS,
     Label,
     MemoryReport,
     Predictor,
@@ -38,7 +40,6 @@ _LEAST_TRIAL = 4  # blocks before a newcomer can get a slot
 _BACKUP = 2  # blocks between two backups of the learning copy
 _NEW_BLOCKS = 3  # how many of the last blocks a new slot learns: they made the newcomer lead
 _FADING = 0.5  # decay of the scores from block to block
-_NO_SYMBOL = -2  # in a checkpoint: the entry is the end of a sequence between two symbols
 
 
 @register("Recall")
@@ -120,7 +121,8 @@ class Recall(Predictor):
         self._scores = np.zeros(self.n_slots + 1)  # decayed log predictives; the newcomer's is last
         self._numbers: set[int] = set()  # numbers of all keys so far; those of ended keys recur
         # The last blocks, each in parts: symbols, or the number of a key that ended between them.
-        self._heard: list[list[Stream | int]] = [[]]
+        self._heard: list[Block] = [[]]
+        self._told = math.nan  # the time of the next symbol, if `tell_time` was called
         self._mixer = self._new_mixer()
 
     def _new_mixer(self) -> Mixer:
@@ -196,6 +198,11 @@ class Recall(Predictor):
         if number in self._numbers and number not in just_ended:
             block.append(number)
 
+    def _tell_time(self, time: float) -> None:
+        for each in self._present():
+            each._tell_time(time)
+        self._told = time
+
     def copy(self) -> Self:
         """Return an independent copy."""
         other = self._twin()
@@ -260,6 +267,7 @@ class Recall(Predictor):
         self, stream: Stream, reports: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:
         """Absorb a part of a block."""
+        stream, self._told = _at_time(stream, self._told), math.nan
         n, present = len(stream), self._present()
         found = [np.empty((1, n, self.n_symbols)) for _ in present]
         slots = [*range(self.n_regimes), self.n_slots]
@@ -363,6 +371,7 @@ class Recall(Predictor):
             "used": self._used,
             "key_numbers": sorted(self._numbers),
             "n_seen": self._mixer.n_seen,
+            "told": None if math.isnan(self._told) else self._told,
         }
         parts = {
             "template": self._template,
@@ -373,7 +382,7 @@ class Recall(Predictor):
         parts |= {f"learner {i}": each for i, each in enumerate(self._learners)}
         parts |= {f"sleeper {i}": each for i, each in enumerate(self._sleepers) if each is not None}
         arrays = {"weights": self._mixer.export()["linear"], "scores": self._scores}
-        return State(values, arrays | _heard_to_arrays(self._heard), parts)
+        return State(values, arrays | blocks_to_arrays(self._heard), parts)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -403,59 +412,18 @@ class Recall(Predictor):
         self._scores = read_array(state, "scores", "<f8", (n + 1,)).copy()
         is_sound = np.isfinite(weights).all() and abs(weights.sum() - 1.0) < 1e-6
         require(is_sound and np.all(weights >= 0.0), "weights do not sum to one")
-        self._heard = _heard_from_arrays(state, self.n_symbols)
+        self._heard = blocks_from_arrays(state, self.n_symbols, _NEW_BLOCKS)
+        self._told = math.nan if values["told"] is None else read_time("told", values["told"])
         n_seen = validate.integer("n_seen", values["n_seen"], low=0, high=self._time)
         exported = self._mixer.export() | {"linear": weights}
         self._mixer.restore(**exported, n_seen=n_seen)
         return self
 
 
-def _heard_to_arrays(heard: list[list[Stream | int]]) -> dict[str, NDArray[Any]]:
-    """Return the last blocks as arrays: lengths of blocks, symbols, ends and numbers of keys."""
-    blocks = [
-        [Stream.one(_NO_SYMBOL, ended=part) if isinstance(part, int) else part for part in block]
-        for block in heard
-    ]
-    parts = [part for block in blocks for part in block]
-    none = np.empty(0, dtype=np.int32)
-    numbers = [
-        np.full_like(part.symbols, NO_KEY) if part.numbers is None else part.numbers
-        for part in parts
-    ]
-    return {
-        "heard_lengths": np.array([sum(map(len, block)) for block in blocks], dtype=np.int32),
-        "heard_symbols": np.concatenate([none, *(part.symbols for part in parts)]),
-        "heard_ended": np.concatenate([none, *(part.ended for part in parts)]),
-        "heard_numbers": np.concatenate([none, *numbers]),
-    }
-
-
-def _heard_from_arrays(state: State, n_symbols: int) -> list[list[Stream | int]]:
-    """Return the blocks that `_heard_to_arrays` saved, or raise."""
-    lengths = read_array(state, "heard_lengths", "<i4", (None,))
-    require(1 <= len(lengths) <= _NEW_BLOCKS and np.all(lengths >= 0), "blocks out of range")
-    n = int(lengths.sum(dtype=np.int64))
-    symbols, ended, numbers = (
-        read_array(state, f"heard_{name}", "<i4", (n,)) for name in ("symbols", "ended", "numbers")
-    )
-    require(np.all((symbols >= _NO_SYMBOL) & (symbols < n_symbols)), "a symbol out of range")
-    require(np.all((ended >= NONE_ENDS) & (numbers >= NO_KEY)), "a key out of range")
-    require(np.all(ended[symbols == _NO_SYMBOL] >= NO_KEY), "no symbol, and no key that ends")
-    keys = numbers if numbers.any() or np.any(ended > NO_KEY) else None
-    stops = np.cumsum(lengths).tolist()
-    whole = Stream(symbols, ended, keys)
-    starts = [0, *stops[:-1]]
-    return [_in_parts(whole[start:stop]) for start, stop in zip(starts, stops, strict=True)]
-
-
-def _in_parts(block: Stream) -> list[Stream | int]:
-    """Return the parts of a saved block: symbols, and numbers of keys that ended between them."""
-    parts: list[Stream | int] = []
-    start = 0
-    for i in [*np.flatnonzero(block.symbols == _NO_SYMBOL).tolist(), len(block)]:
-        if i > start:
-            parts.append(block[start:i])
-        if i < len(block):
-            parts.append(int(block.ended[i]))
-        start = i + 1
-    return parts
+def _at_time(stream: Stream, time: float) -> Stream:
+    """Return a stream whose first symbol comes at a time; NaN if it is unknown."""
+    if math.isnan(time) or (stream.times is not None and not math.isnan(stream.times[0])):
+        return stream
+    times = times_of(stream).copy()
+    times[0] = time
+    return Stream(stream.symbols, stream.ended, stream.numbers, None, times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -132,6 +133,25 @@ def test_a_number_of_a_key_that_ended_before_a_change_starts_anew() -> None:
         for symbol, key in zip(symbols, keys, strict=True)
     ]
     assert_array_equal(found, whole.run(symbols, keys=keys).log_predictive)
+
+
+def test_times_that_are_told_one_by_one_are_those_of_a_run() -> None:
+    model = mdvpf.InfiniteHMM(4, half_life=timedelta(hours=1))
+    template = mdvpf.ParticleFilter(model, n_particles=3)
+    whole, single, resumed = (mdvpf.Recall(template, block=4, margin=0.1) for _ in range(3))
+    symbols = turns(1, 60)
+    times = np.cumsum(np.random.default_rng(0).integers(3000, size=len(symbols))).astype(float)
+    expected = whole.run(symbols, times=times).log_predictive
+    found: list[list[float]] = [[], []]
+    for i, (symbol, time) in enumerate(zip(symbols.tolist(), times.tolist(), strict=True)):
+        single.tell_time(time)
+        resumed.tell_time(time)
+        if i % 7 == 0:
+            resumed = copy.deepcopy(resumed)  # by a checkpoint
+        found[0].append(single.update(symbol).log_predictive)
+        found[1].append(resumed.update(symbol).log_predictive)
+    assert_array_equal(found, [expected, expected])
+    assert whole.n_regimes > 1
 
 
 @pytest.mark.parametrize("stop", [0, 260, 700, 777])
