@@ -327,7 +327,9 @@ class KeyedDetector(checkpoint.Saveable):
             detector = SurpriseDetector._from_checkpoint(
                 checkpoint.State(values, arrays, own), given
             )
-            if detector.settings != self._template.settings or key in self._detectors:
+            own_learn = {"learn": detector.learn}  # the only setting that can change later
+            fits = detector.settings == self._template.settings | own_learn
+            if not fits or key in self._detectors:
                 raise checkpoint.CheckpointError(
                     f"file: the detector of {key!r} does not match the template"
                 )

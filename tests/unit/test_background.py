@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from typing import Any
 
@@ -169,6 +170,14 @@ def test_keyed_detectors_go_on_after_a_checkpoint(settings: dict[str, Any]) -> N
         np.testing.assert_array_equal(found.ratio, expected.ratio)
         np.testing.assert_array_equal(found.p_value, expected.p_value)
         assert twin.of("a").background is twin.background
+
+
+def test_a_key_that_stopped_learning_goes_on_after_a_checkpoint() -> None:
+    keyed = users()
+    keyed.run([0, 1] * 20, keys=["a", "b"] * 20)
+    keyed.of("a").learn = "none"
+    resumed = copy.deepcopy(keyed)  # by a checkpoint
+    assert [resumed.of(key).learn for key in "ab"] == ["none", "all"]
 
 
 def test_only_a_detector_that_has_judged_nothing_is_a_template() -> None:
