@@ -237,7 +237,8 @@ class KeyedDetector(checkpoint.Saveable):
         detector = detector_from_bytes(content)
         if detector.settings != self._template.settings:
             raise ValueError(
-                f"content: the state of {detector!r}; expected the settings of the template"
+                f"content: the state of {detector!r}; expected the settings of the template, "
+                f"{self._template.settings}"
             )
         own, expected = detector.predictor, self._template.predictor
         if own._description() != expected._description() or own.vocabulary != expected.vocabulary:

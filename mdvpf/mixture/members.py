@@ -61,8 +61,10 @@ def check_members(members: Any) -> list[Predictor]:
             own, first = kinds[member.is_open], kinds[found[0].is_open]
             raise ValueError(f"members[{i}] has {own}: expected {first}, as members[0] has")
         if _channel_kinds(member) != _channel_kinds(found[0]):
+            shown = [each._family or "symbols" for each in (member, found[0])]
             raise ValueError(
-                f"members[{i}] has other observations than members[0]: expected the same families"
+                f"members[{i}] has other observations, {shown[0]}: expected {shown[1]}, as "
+                "members[0] has"
             )
         if member._n_seen != found[0]._n_seen:
             raise ValueError(
