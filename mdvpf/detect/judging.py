@@ -127,6 +127,8 @@ class Judging(checkpoint.Saveable):
     def _tell_time(self, time: float) -> None:
         self._note_time(time)
         self.reader.tell_time(time)
+        if self._background is not None:
+            self._background.background.predictor.tell_time(time)
 
     def _note_time(self, time: float) -> None:
         if math.isnan(time):
@@ -260,7 +262,7 @@ class Judging(checkpoint.Saveable):
         """Judge symbols that have been absorbed, with their expectations if these are known."""
         ratios = [math.nan] * len(symbols)
         if self._background is not None:
-            ratios = self._background.ratios(symbols, keys, log_predictive, rows).tolist()
+            ratios = self._background.ratios(symbols, keys, log_predictive, rows, times).tolist()
         surprises: list[float] = (-log_predictive).tolist()
         detections = []
         for i, code in enumerate(symbols.tolist()):
