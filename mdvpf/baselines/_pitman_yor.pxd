@@ -128,7 +128,10 @@ cdef inline void predict_pitman_yor(
 # ---- a grid of settings ------------------------------------------------------------------
 
 cdef inline void read_levels(const Tree* tree, Past* past, int64_t found) noexcept nogil:
-    """Write for each node count and total of occurrences, then of types, and distinct symbols."""
+    """Write five numbers for each node of the path.
+
+    They are count and total of occurrences, count and total of types, and distinct symbols.
+    """
     cdef double* level = <double*>past.work.data
     cdef const double* values
     cdef uint32_t entry

@@ -133,7 +133,7 @@ cdef inline Status reserve_path(Tree* tree, const Past* past, int64_t found) noe
 
 
 cdef inline void complete_path(Tree* tree, Past* past, int64_t found) noexcept nogil:
-    """Add the missing nodes of the path; with a limit, mark the path as used and forget others."""
+    """Add the missing nodes of the path; with a limit, mark the path as used and evict others."""
     cdef uint32_t* path = nodes_of(past)
     cdef int64_t i
     if tree.max_nodes:

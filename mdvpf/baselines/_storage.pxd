@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Storage of contexts and counts: adding nodes and entries, using and forgetting nodes.
+"""Storage of contexts and counts: adding nodes and entries, marking nodes as used, eviction.
 
 Without a limit on nodes, nothing is deleted, and nodes and entries are numbered in order of
 appearance. With a limit, nodes are in the order of their latest use. A context that occurs marks
 its node and then all shorter ones as used, so a parent is always more recent than its children. The
-least recent node is therefore a leaf, and it is the next one to be forgotten. Deleted nodes and
+least recent node is therefore a leaf, and it is the next one to be evicted. Deleted nodes and
 entries are chained for reuse.
 
 A change has two phases: `reserve` makes room and may fail; the changes after it cannot.

@@ -85,7 +85,7 @@ class ContextPredictor(Predictor):
         return self._predict(self._number(key))
 
     def _predict(self, number: int = NO_KEY) -> NDArray[np.float64]:
-        out = np.empty(self._n_outcomes if self._n_symbols is None else self._n_symbols)
+        out = np.empty(self._n_outcomes)
         self._tree.predict(self._context, out[np.newaxis], number)
         return out
 
@@ -94,8 +94,7 @@ class ContextPredictor(Predictor):
 
         In an open alphabet, `n_symbols` denotes an unseen symbol.
         """
-        n = self._n_outcomes if self._n_symbols is None else self._n_symbols
-        return Step._make(self._update(read_symbol(symbol, n), key))
+        return Step._make(self._update(read_symbol(symbol, self._n_outcomes), key))
 
     def _step(self, symbol: int, number: int = NO_KEY) -> Sequence[float]:
         log_predictive, size = self._tree.absorb(self._context, symbol, self._learns, number)
@@ -328,7 +327,7 @@ def fill_positions(
     require(len(numbers) == len(sizes), "a key without a context")
     require(np.all((sizes >= lengths[0]) & (sizes <= lengths[-1])), "a context of another length")
     require(np.all(sizes <= len(symbols)) and sizes.sum() == len(symbols), "contexts too short")
-    require(np.all((symbols >= low) & (symbols < n_symbols)), "a strange context")
+    require(np.all((symbols >= low) & (symbols < n_symbols)), "a context with an unknown symbol")
     ends = np.cumsum(sizes).tolist()
     found = symbols.tolist()
     for number, size, end in zip(numbers, sizes.tolist(), ends, strict=True):

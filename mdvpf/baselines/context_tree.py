@@ -40,8 +40,8 @@ class ContextTree(ContextPredictor):
     split is split with probability 1/2. The sum over all trees is computed along the path of the
     current context, from its deepest node to the root, in time proportional to `depth`.
 
-    Near the start of a sequence the context ends with the start itself as its last symbol. Counts
-    after other starts therefore predict the first `depth` symbols of a sequence.
+    The start of a sequence counts as a symbol before its first one. So the first `depth` symbols
+    are predicted from what followed the starts of earlier sequences.
 
     Parameters
     ----------

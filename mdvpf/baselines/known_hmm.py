@@ -114,7 +114,7 @@ class KnownHMM(Baseline):
         KnownHMM.__init__(other, self.hmms[self._segment], n_symbols=self._n_symbols)
         other._states = self._states.copy()
         other._key_table = self._table.copy()
-        other.vocabulary = self.vocabulary
+        other.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()
         return other
 
     def _advance(self, symbol: int, number: int) -> float:

@@ -138,7 +138,9 @@ class Markov(ContextPredictor):
         n = len(totals)
         units = read_array(state, "units", "<f8", (n,))
         contexts = read_array(state, "contexts", "<i4", (n, self.order))
-        require(np.all((contexts >= START) & (contexts < n_symbols)), "a strange context")
+        require(
+            np.all((contexts >= START) & (contexts < n_symbols)), "a context with an unknown symbol"
+        )
         require(np.all((units >= 1.0) & (units <= _LARGEST_UNIT)), "a unit is out of range")
         owners, symbols, counts = counts_from_arrays(state, "<f8", totals, n_symbols)
         is_exact = self.decay == 1.0

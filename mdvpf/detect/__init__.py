@@ -5,9 +5,11 @@
 - `threshold` raises alarms at a wanted share. `incidents` raises them at a wanted rate of false
   incidents, using the statistics in `sides` and the p-values in `calibration`; `watch` connects it
   to a detector.
-- `explanation` explains an incident from the `trace` of the last symbols.
-- `recipes` has the recommended detector for blocks, `per_key` a detector for each key, and
-  `sequences` scores whole sequences.
+- `explanation` and, over numbers, `number_explanation` explain an incident from the `trace` of the
+  last symbols, which has the `expectation` of each.
+- `recipes` has the recommended detector for blocks, `per_key` a detector for each key (`key_state`
+  is its state as bytes). `sequences` scores whole sequences, by p-values from
+  `sequence_calibration`.
 - `results` has the return values, `stide` is a peer method, and `roc` measures detectors.
 """
 

@@ -39,7 +39,7 @@ class Background(checkpoint.Saveable):
         `predictor` does not change.
     max_keys : int, default 10,000
         Largest number of sequences with a position in the background. Beyond it, the least recently
-        used sequence is ended.
+        used sequence is ended. If the predictor has a `max_keys` of its own, that one applies.
 
     Examples
     --------
@@ -110,6 +110,7 @@ class Background(checkpoint.Saveable):
         keys: list[Label | None] | None,
         reader: int = 0,
         rows: NDArray[np.float64] | None = None,
+        times: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Return the log predictives of the next symbols of a reader, and absorb them.
 
@@ -123,6 +124,8 @@ class Background(checkpoint.Saveable):
             The reader, as numbered by `join`.
         rows : ndarray of float64, optional
             Over numbers: the observations, one row each.
+        times : ndarray of float64, optional
+            The time of each symbol in seconds since 1970; NaN if it is unknown.
 
         Examples
         --------
@@ -140,13 +143,15 @@ class Background(checkpoint.Saveable):
             symbol: Any = None if symbols[0] == MISSING else int(symbols[0])
             if family is not None and rows is not None:
                 symbol = observation_of(family, row_of(rows[0]))
+            if times is not None and not np.isnan(times[0]):
+                self.predictor.tell_time(float(times[0]))
             key = {} if named is None or named[0] is None else {"key": named[0]}
             step = read_step(self.predictor, self.predictor.update(symbol, **key))
             return np.array([step.log_predictive])
         observed: Any = np.ma.masked_array(symbols, symbols == MISSING)
         if family is not None and rows is not None:
             observed = split_observations(family, rows)
-        return self.predictor.run(observed, keys=named).log_predictive
+        return self.predictor.run(observed, keys=named, times=times).log_predictive
 
     def _fits(self, predictor: Predictor) -> bool:
         """Return whether this background has the observations of a predictor."""
@@ -250,9 +255,10 @@ class BackgroundReader:
         keys: list[Label | None] | None,
         log_predictive: NDArray[np.float64],
         rows: NDArray[np.float64] | None = None,
+        times: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Return log p_background - log p of the next symbols; 0 where both probabilities are 0."""
-        found = self.background.log_predictive(symbols, keys, self.number, rows)
+        found = self.background.log_predictive(symbols, keys, self.number, rows, times)
         with np.errstate(invalid="ignore"):
             found = np.nan_to_num(found - log_predictive, nan=0.0)
         clipped: NDArray[np.float64] = np.clip(found, -LARGEST, LARGEST)

@@ -157,7 +157,11 @@ class Rate:
         return self.per_block * math.exp(self.correction)
 
     def end_block(self, time: float, opened: bool, memory: int) -> None:
-        """Adapt the limit after a block that ended at `time` (NaN if unknown)."""
+        """Adapt the limit after a block that ended at `time` (NaN if unknown).
+
+        `opened` is whether it opened an incident, `memory` the number of blocks over which their
+        duration is averaged.
+        """
         if not math.isnan(time):
             last = time if math.isnan(self.last_time) else self.last_time
             self.last_time = max(time, last)

@@ -88,9 +88,9 @@ class SurpriseDetector(Judging):
     gain : float, default 0.1
         How far an alarm raises the threshold, in standard deviations of the level.
     change_limit : float, default 10.0
-        Sum of excess, in standard deviations, at which a change point is reported. By default,
-        levels one standard deviation above the baseline need some 20 levels, and no rise is
-        reported in fewer than 5. Smoothed levels overlap and take `smoothing` times as long.
+        Sum of excess, in standard deviations, at which a change point is reported. By default, a
+        rise by one standard deviation is reported after some 20 levels, and no rise after fewer
+        than 5. Smoothed levels overlap and take `smoothing` times as long.
     background : Background or Predictor, optional
         Predictor of the whole population. Levels are then mean log likelihood ratios of background
         and predictor. A plain predictor is frozen. A `Background` may continue to learn, and
@@ -143,9 +143,10 @@ class SurpriseDetector(Judging):
             raise TypeError(f"predictor={predictor!r}: expected a Predictor")
         if false_incidents is not None:
             block = INCIDENT_BLOCK if block is None else block
-        elif cooldown is not None or trace is not None:
+        elif per != "symbols" or cooldown is not None or trace is not None:
             raise ValueError(
-                f"cooldown={cooldown!r}, trace={trace!r}: expected only with false_incidents"
+                f"per={per!r}, cooldown={cooldown!r}, trace={trace!r}: expected only with "
+                "false_incidents"
             )
         if warm_up is None:
             warm_up = WARM_UP if false_incidents is None else INCIDENT_WARM_UP
@@ -248,6 +249,11 @@ class SurpriseDetector(Judging):
         """
         if not isinstance(step, Step):
             raise TypeError(f"step={step!r}: expected a Step, as update of a predictor returns it")
+        if self.learn != "all" and not self._belief.reading:
+            raise ValueError(
+                f"step={step!r}: expected the return value of reader.update(symbol), but reader "
+                "has not been used in this block"
+            )
         if symbol is None and not missing and (self._watch or self._background):
             raise TypeError("symbol=None: expected the symbol, or missing=True")
         key = read_key("key", key)

@@ -23,7 +23,7 @@ from mdvpf.predictor import MISSING, Label, Vocabulary, label_text
 if TYPE_CHECKING:
     import pandas
 
-LONGEST_COMPARED = 500  # only so many symbols of an incident are compared with earlier stretches
+LONGEST_COMPARED = 500  # most symbols of an incident that are compared with earlier stretches
 
 
 @dataclass(frozen=True, slots=True)

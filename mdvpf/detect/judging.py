@@ -127,6 +127,8 @@ class Judging(checkpoint.Saveable):
     def _tell_time(self, time: float) -> None:
         self._note_time(time)
         self.reader.tell_time(time)
+        if self._background is not None:
+            self._background.background.predictor.tell_time(time)
 
     def _note_time(self, time: float) -> None:
         if math.isnan(time):
@@ -260,7 +262,7 @@ class Judging(checkpoint.Saveable):
         """Judge symbols that have been absorbed, with their expectations if these are known."""
         ratios = [math.nan] * len(symbols)
         if self._background is not None:
-            ratios = self._background.ratios(symbols, keys, log_predictive, rows).tolist()
+            ratios = self._background.ratios(symbols, keys, log_predictive, rows, times).tolist()
         surprises: list[float] = (-log_predictive).tolist()
         detections = []
         for i, code in enumerate(symbols.tolist()):
@@ -306,6 +308,7 @@ class Judging(checkpoint.Saveable):
         expected: Expectation,
         numbers: NDArray[np.float64] | None,
     ) -> Detection:
+        """Judge a symbol, given its surprise and its log ratio (NaN without a background)."""
         if self.learn == "own":
             symbol = code if numbers is None else row_of(numbers)
             self._belief.note(None if missing else symbol, key)
@@ -334,6 +337,7 @@ class Judging(checkpoint.Saveable):
         )
 
     def _judge(self, level: float, time: int) -> tuple[float, bool, int | None]:
+        """Judge a level; return its score, whether it is an alarm, and the start of a rise."""
         self._judged = time
         judges, score = self._threshold.judges, self._threshold.score(level)
         alarm = self._threshold.judge(level)

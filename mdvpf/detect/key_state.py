@@ -48,7 +48,7 @@ def detector_to_bytes(detector: SurpriseDetector) -> bytes:
     """
     if detector.background is not None:
         raise TypeError(
-            "a detector with a background: expected one without, as all keys share the background"
+            f"detector={detector!r}: expected one without a background, which all keys share"
         )
     file = io.BytesIO()
     KeyState(detector._to_checkpoint()).save(file)

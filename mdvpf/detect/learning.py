@@ -85,11 +85,11 @@ class Belief:
             self.events.append(Event(symbol, key))
 
     def note_time(self, time: float) -> None:
-        """Record a time that may be repeated to the predictor at the end of the block."""
+        """Record a time, which the predictor is told at the end of the block."""
         if self.learn == "own":
             self.events.append(Event(None, None, time=time))
 
-    def end_block(self, alarm: bool, level: float | None = None) -> None:
+    def end_block(self, alarm: bool, level: float | None) -> None:
         """End a block and learn it or not. With "own", `level` is its mean log likelihood ratio."""
         self.reading = False
         if self.learn == "own":
@@ -110,7 +110,7 @@ class Belief:
             self.predictor, self.other = self.other, self.predictor
 
     def _observation(self, symbol: int | Row | None) -> Any:
-        """Return what an event has as its symbol in the form that `update` accepts."""
+        """Return the symbol of an event in the form that `update` accepts."""
         family = self.predictor._family
         if symbol is None or isinstance(symbol, int) or family is None:
             return symbol

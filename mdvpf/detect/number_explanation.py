@@ -1,7 +1,7 @@
 """Explain incidents over numbers: what was observed, and what was expected and usual.
 
-An explanation uses only the trace of the last observations. Numbers hardly ever come back exactly,
-so it names no earlier stretch: it compares the numbers of the incident with those before it.
+An explanation uses only the trace of the last observations. It compares the numbers of the incident
+with those before it. It names no similar earlier stretch, because exact numbers rarely recur.
 """
 
 from __future__ import annotations

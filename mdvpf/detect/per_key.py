@@ -237,7 +237,8 @@ class KeyedDetector(checkpoint.Saveable):
         detector = detector_from_bytes(content)
         if detector.settings != self._template.settings:
             raise ValueError(
-                f"content: the state of {detector!r}; expected the settings of the template"
+                f"content: the state of {detector!r}; expected the settings of the template, "
+                f"{self._template.settings}"
             )
         own, expected = detector.predictor, self._template.predictor
         if own._description() != expected._description() or own.vocabulary != expected.vocabulary:
@@ -327,7 +328,9 @@ class KeyedDetector(checkpoint.Saveable):
             detector = SurpriseDetector._from_checkpoint(
                 checkpoint.State(values, arrays, own), given
             )
-            if detector.settings != self._template.settings or key in self._detectors:
+            own_learn = {"learn": detector.learn}  # the only setting that can change later
+            fits = detector.settings == self._template.settings | own_learn
+            if not fits or key in self._detectors:
                 raise checkpoint.CheckpointError(
                     f"file: the detector of {key!r} does not match the template"
                 )

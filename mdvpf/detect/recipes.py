@@ -1,7 +1,7 @@
 """The detector that the package recommends for blocks of symbols.
 
-A better predictor is not always a better detector. An intruder is recognised by the commands that
-he types, hardly by their order. On the masquerade data plain counts detected more than every
+A better predictor is not always a better detector. What gives an intruder away is which commands
+are typed, hardly their order. On the masquerade data plain counts detected more than every
 predictor that also learns the order (`docs/detection.md` has the figures).
 """
 
@@ -28,7 +28,7 @@ def block_detector(
     background: Background | Predictor | None = None,
     **settings: Any,
 ) -> SurpriseDetector:
-    """Return a detector for blocks whose predictor is the counts of symbols.
+    """Return a detector for blocks that predicts a symbol from its count, whatever came before it.
 
     Without a background the counts are fixed. With one, they learn the blocks that they explain
     better than the background does, unless `learn` is passed. The background should be of the same

@@ -28,7 +28,7 @@ class Detection:
         The judged surprise, in nats a symbol: smoothed, or the mean of the block that ends here.
         NaN where nothing is judged: in the middle of a block, and on missing symbols.
     score : float
-        Excess of the level over its baseline, in standard deviations; NaN without a level.
+        Excess of the level over its baseline, in standard deviations; NaN where nothing is judged.
     threshold : float
         An alarm needs a level above this. It is infinite in the warm-up, and with
         `false_incidents`.

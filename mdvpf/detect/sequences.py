@@ -23,6 +23,7 @@ from mdvpf._support import validate
 from mdvpf._support.extras import needed
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.shown import shown_fields
+from mdvpf.detect.learning import end_sequence
 from mdvpf.detect.sequence_calibration import (
     TILTS,
     Floats,
@@ -295,6 +296,7 @@ class _Terms:
 
 
 def _check_background(predictor: Predictor, background: Predictor) -> None:
+    background._check_symbols("background")
     if predictor.is_open or background.is_open:
         raise ValueError("background with an open alphabet: expected alphabets of a fixed size")
     if predictor.n_symbols != background.n_symbols:
@@ -368,7 +370,7 @@ def _read_terms(
         judge, judged, places = predictor, stream, order
         for key in dict.fromkeys(stream.keys or ()):
             if key in predictor._table:
-                _end(predictor, key)
+                end_sequence(predictor, key)
     else:
         judge = predictor.freeze()
         most = judge.n_symbols - 1 if predictor.is_open else validate.LARGEST_INT
@@ -394,13 +396,6 @@ def _grouped(symbols: NDArray[np.int32], sizes: NDArray[np.int64]) -> Stream:
     ended = np.full(len(symbols), NONE_ENDS, dtype=np.int32)
     ended[np.cumsum(sizes) - sizes] = NO_KEY
     return Stream(symbols, ended)
-
-
-def _end(predictor: Predictor, key: Label | None) -> None:
-    if key is None:  # some predictors take no key
-        predictor.new_sequence()
-    else:
-        predictor.new_sequence(key)
 
 
 def _clipped(log_predictive: Floats) -> Floats:

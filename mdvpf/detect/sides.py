@@ -21,8 +21,8 @@ count in full, and only the ranks of past blocks say how many are usual. For cou
 alone the surprise is that of a probability, and the limit for each nat holds.
 
 Over numbers the surprising side has a second statistic, the largest excess of the block (`SPIKE`).
-A filter adapts to a jump within one or two observations. Their excess is little for the sum of a
-block, which varies by some nats with the noise, but much for a single observation.
+A filter adapts to a jump within one or two observations. Their excess is small against the sum of a
+block, which noise moves by some nats, but large for a single observation.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class Level:
         self.total, self.count = 0.0, 0
         return level
 
-    def check(self, signed: bool = False) -> None:
-        """Raise if no stream can lead to this state; only log ratios (`signed`) can be negative."""
+    def check(self, signed: bool) -> None:
+        """Raise if no stream can lead to this state; with `signed`, levels may be negative."""
         most = self.time if self.block is None else self.time % self.block
         largest = LARGEST * (self.count if self.block is not None else min(self.count, 1))
         least = -_ROUNDED * largest if signed else 0.0
@@ -170,8 +170,8 @@ class Threshold:
             if not alarm:
                 self.cut -= self.gain
 
-    def check(self, signed: bool = False) -> None:
-        """Raise if no levels can lead to this state; only log ratios (`signed`) can be negative."""
+    def check(self, signed: bool) -> None:
+        """Raise if no levels can lead to this state; with `signed`, they may be negative."""
         largest = _ROUNDED * LARGEST * min(self.seen, 1)
         least = -largest if signed else -1e-9
         if self.seen < 0 or not least <= self.centre <= largest or self.variance > largest**2:
@@ -228,7 +228,7 @@ class Rise:
     def _end(self) -> None:
         self.total, self.start, self.levels, self.count = 0.0, -1, 0.0, 0
 
-    def check(self, time: int, seen: int, signed: bool = False) -> None:
+    def check(self, time: int, seen: int, signed: bool) -> None:
         """Raise if `time` symbols with `seen` levels cannot have led to this state."""
         largest = _ROUNDED * LARGEST * self.count
         if self.count == 0:

@@ -439,7 +439,7 @@ def _row(name: str, row: Any, n_dims: int) -> NDArray[np.float64] | None:
 def _array(
     name: str, array: Any, kind: str, n: int | tuple[int, int] | None = None
 ) -> NDArray[Any]:
-    """Return an array of one dimension, of a type and perhaps of a length or shape, or raise."""
+    """Return an array of a type, and of one dimension or the given length or shape, or raise."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} of type {type(array).__name__}: expected an array")
     wanted = np.dtype(kind)

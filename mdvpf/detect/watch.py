@@ -48,7 +48,7 @@ class IncidentWatch:
     trace: Trace
     clock: float = math.nan
     family: NumberFamily | None = None
-    is_real: NDArray[np.bool_] = field(init=False)  # of each number: no probability, but a density
+    is_real: NDArray[np.bool_] = field(init=False)  # of each number: whether it has a density
 
     def __post_init__(self) -> None:
         channels = () if self.family is None else channels_of(self.family)

@@ -16,7 +16,10 @@ cdef enum:
 
 
 cdef inline bint look_back(Tables* tables, Py_ssize_t seed, double unit) noexcept nogil:
-    """Write the probability of the symbols after position 1 given its state, up to a factor."""
+    """Write the probability of the symbols after position 1 given its state, up to a factor.
+
+    Return False if all of them are 0, by underflow.
+    """
     cdef double* message = tables.message
     cdef double* evidence = tables.evidence
     cdef const double* base = tables.base + seed * tables.stride

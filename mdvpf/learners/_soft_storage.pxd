@@ -164,7 +164,7 @@ cdef inline int32_t make_row(
 
 
 cdef inline Py_ssize_t missing_rows(Tables* tables, Py_ssize_t i) noexcept nogil:
-    """Return the number of rows to make before the position after position i is counted."""
+    """Return how many of the rows that counting position i + 1 needs do not exist yet."""
     cdef Py_ssize_t n = 0
     cdef Py_ssize_t k, j
     cdef const double* state

@@ -147,7 +147,10 @@ def _restore_positions(
     require(len(lengths) == len(numbers), "a key without a position")
     held = read_array(state, "key_held", "<i4", (None,))
     n = len(held)
-    require(np.all((lengths >= 1) & (lengths <= n)) and lengths.sum() == n, "strange positions")
+    require(
+        np.all((lengths >= 1) & (lengths <= n)) and lengths.sum() == n,
+        "positions that do not fit their lengths",
+    )
     steps = read_array(state, "key_steps", "<i8", (n,))
     posterior = read_array(state, "key_posterior", "<f8", (n * n_seeds, n_states))
     _check_posterior(posterior, held, n_seeds)

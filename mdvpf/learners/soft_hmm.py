@@ -45,7 +45,7 @@ class SoftHMM(Predictor):
     Parameters
     ----------
     n_symbols : int
-        Size of the alphabet.
+        Size of the alphabet. It cannot be open.
     n_states : int, default 40
         Number of hidden states; a few too many do little harm.
     machine : {"mealy", "moore"}, default "mealy"
@@ -276,7 +276,7 @@ class SoftHMM(Predictor):
         """Return a copy that predicts as this learner does now, and no longer learns.
 
         The copy filters exactly, with the current posterior means. The weights of the seeds follow
-        the evidence within a sequence; each sequence starts from the weights of now.
+        the evidence within a sequence; each sequence starts from the present weights.
 
         Examples
         --------

@@ -26,15 +26,15 @@ BUDGETS = ("fast", "default", "best")
 MAX_BYTES = 200_000_000
 MAX_STATES = 50  # of a filter
 
+_LEAST_BYTES = 10_000_000  # smallest `max_bytes`
 # Shares of `max_bytes`. The rest is for filters and learners, whose memory does not grow.
-_LEAST_BYTES = 10_000_000
 _TREE_PART = 0.5
 _RECALL_PART = 0.15
 _SHALLOW_PART = 0.03  # for the shallow tree in the second `Recall`
 _KEYS_PART = 0.25
 _MARGIN = 2.0  # nats, of `Recall`
 _N_COPIES = 15  # copies of the tree in `Recall`: six slots twice, a newcomer and two backups
-_BYTES_OF_NODE = 200  # bytes of a tree at the limit for each node, with its entries
+_BYTES_OF_NODE = 200  # bytes of a full tree, with its entries, divided by the number of nodes
 _ENTRIES_OF_NODE = 2
 # Measured bytes of the position of a key.
 _BYTES_OF_KEY = 3_000  # in trees, chains and filters
@@ -78,14 +78,14 @@ _FILTERS = (
 
 
 class _Budget(NamedTuple):
-    """The members of a budget.
+    """Numbers and sizes of the members of a budget.
 
     Attributes
     ----------
     n_filters : int
         Number of filters.
     particles : float
-        Factor on their particles.
+        Factor by which `_Filter.n_particles` is multiplied.
     n_seeds : int
         Seeds of each `SoftHMM`.
     n_recall_seeds : int
@@ -226,7 +226,7 @@ def _max_keys(members: Sequence[Predictor], budget: _Budget, max_bytes: int) -> 
 
 
 def _trees(n_symbols: int | None, max_bytes: int) -> list[Predictor]:
-    """Return the tree of contexts, and chains that forget."""
+    """Return the trees, which share their counts, and the chains."""
     depths: tuple[int, ...] = tuple(range(8))
     strengths: tuple[float, ...] = (0.3, 2.0)
     if n_symbols is None or n_symbols > _LARGE_ALPHABET:

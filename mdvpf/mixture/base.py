@@ -1,4 +1,4 @@
-"""`MixtureBase`: the base of `Mixture` and `GeometricMixture`, whatever their weights."""
+"""`MixtureBase`: what `Mixture` and `GeometricMixture` have in common."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class FrozenMixture(Combined):
 
     @classmethod
     def _of(cls, members: Sequence[Predictor], weights: Any) -> Self:
-        """Return a mixture of frozen members whose positions already use its numbers of keys."""
+        """Return a mixture of frozen members, whose positions have the numbers of its keys."""
         self = object.__new__(cls)
         self._set(check_members(members), weights)
         return self
@@ -112,7 +112,15 @@ class FrozenMixture(Combined):
         return weights
 
     def predict_proba(self, key: Label | None = None) -> NDArray[np.float64]:
-        """Return the distribution of the next symbol of a key."""
+        """Return the distribution of the next symbol of a key.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(4), mdvpf.ContextTree(4)])
+        >>> mixture.freeze().predict_proba().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+        """
         self._check_symbols("predict_proba")
         return self._predict(self._number(key))
 
@@ -142,7 +150,15 @@ class FrozenMixture(Combined):
         return out
 
     def update(self, symbol: Any, key: Label | None = None) -> Step:
-        """Advance by one symbol of a key without learning; None is a missing symbol."""
+        """Advance by one symbol of a key without learning; None is a missing symbol.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(4), mdvpf.ContextTree(4)])
+        >>> round(mixture.freeze().update(3).log_predictive, 6)
+        -1.386294
+        """
         if self._family is not None:
             return self._update_numbers(read_observation(self._family, symbol), key)
         code = read_symbol(symbol, self.n_symbols + self.is_open)
@@ -169,7 +185,21 @@ class FrozenMixture(Combined):
         return mixed
 
     def new_sequence(self, key: Label | None = None) -> None:
-        """End the sequence of a key: its next one starts from the weights at freezing."""
+        """End the sequence of a key: the next one starts from the frozen weights.
+
+        Examples
+        --------
+        >>> import mdvpf
+        >>> mixture = mdvpf.Mixture([mdvpf.Markov(2, order=0), mdvpf.Markov(2, order=1)])
+        >>> _ = mixture.run([0, 1] * 20)
+        >>> frozen = mixture.freeze()
+        >>> _ = frozen.run([1] * 10)
+        >>> frozen.weights.round(2).tolist()
+        [1.0, 0.0]
+        >>> frozen.new_sequence()
+        >>> frozen.weights.round(2).tolist()
+        [0.01, 0.99]
+        """
         self._new_sequence(key)
 
     def _end(self, number: int = NO_KEY) -> None:

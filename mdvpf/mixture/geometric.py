@@ -44,7 +44,6 @@ RIDGES = (100.0,)
 
 _LARGEST_CHUNK = 256  # symbols that each member runs over before the predictions are combined
 _CHUNK_NUMBERS = 2**20  # approximate number of probabilities in one chunk
-_LARGEST_RIDGE = 1e9
 
 
 @register("GeometricMixture")
@@ -129,13 +128,8 @@ class GeometricMixture(MixtureBase):
             read_rate(f"shares[{i}]", share)
             for i, share in enumerate(validate.entries("shares", shares, of="numbers"))
         )
-        self.rates = tuple(
-            validate.real(f"rates[{i}]", rate, low=0.0, high=1.0) for i, rate in enumerate(rates)
-        )
-        self.ridges = tuple(
-            validate.real(f"ridges[{i}]", ridge, low=1e-6, high=_LARGEST_RIDGE)
-            for i, ridge in enumerate(ridges)
-        )
+        self.rates = _read_reals("rates", rates, low=0.0, high=1.0)
+        self.ridges = _read_reals("ridges", ridges, low=1e-6, high=1e9)
         self.n_threads = validate.integer("n_threads", n_threads, low=1)
         self.adapt_particles = validate.flag("adapt_particles", adapt_particles)
         self._members = Members.first(found, None)
@@ -447,7 +441,7 @@ class GeometricMixture(MixtureBase):
     def _advance_part(
         self, stream: Stream, reports: NDArray[np.float64], mixed: NDArray[np.float64] | None
     ) -> None:
-        """`_advance` for symbols during which no filter gets another number of particles."""
+        """`_advance` for symbols between two changes of the numbers of particles."""
         n, members, sizes = len(stream), self.members, self._sizes
         widths = self._widths(stream)
         columns = np.empty((sum(sizes), n, int(widths[-1])))
@@ -495,3 +489,9 @@ class GeometricMixture(MixtureBase):
             return np.full(len(stream), n_known)
         seen = np.maximum.accumulate(np.concatenate([[n_known - 1], stream.symbols[:-1]]))
         return np.asarray(seen + 2, dtype=np.int64)
+
+
+def _read_reals(name: str, values: Any, *, low: float, high: float) -> tuple[float, ...]:
+    """Return numbers in ``low..high``, possibly none, or raise."""
+    found = validate.sequence(name, values, of="numbers")
+    return tuple(validate.real(f"{name}[{i}]", y, low=low, high=high) for i, y in enumerate(found))

@@ -1,17 +1,17 @@
 """Particles that follow the influence of their filter on a `GeometricMixture`.
 
-Particles are time, and on most streams most filters of a mixture hardly matter. The *influence* of
-a filter is its weight in the linear heads and its power in the geometric heads, averaged by the
-weights of the heads. At fixed times each filter gets a number of particles by its influence.
+Every particle costs time, and on most streams most filters of a mixture hardly matter. The
+*influence* of a filter is the average, by the weights of the heads, of its weights in the linear
+heads and its powers in the geometric ones. At fixed times it determines the number of particles of
+the filter.
 
-At the start every filter has all its `n_particles`, because states that a filter finds early decide
-what it finds later: particles that come later are children of the few that were left. From then on
-the number falls to the one that the influence gives, at most to one half at a time. It rises at
-once. Filters without influence keep a few particles, with which they go on learning, so that
-another part of the stream can give them influence.
+At the start every filter has all its `n_particles`, because the states that it finds early decide
+what it finds later: particles that are added later descend from the few that were left. Afterwards
+the number falls by at most half at a time, but rises at once. Filters without influence keep a few
+particles and go on learning, because they may gain influence in another part of the stream.
 
-The numbers depend on nothing but the symbols so far. Results therefore do not depend on how a
-stream is cut into calls, or on threads.
+The numbers depend only on the symbols so far. Results therefore do not depend on how a stream is
+cut into calls, or on threads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.model.algorithms import DUPLICATING
 from mdvpf.predictor import Predictor
 
-INTERVAL = 256  # symbols between two choices; shorter ones cost time, as each ends a chunk
+INTERVAL = 256  # symbols between two changes; each change ends a chunk, which costs time
 
-_FULL = 0.5  # influence from which on a filter has all its particles
+_FULL = 0.5  # a filter of this influence or more has all its particles
 _LEAST = 1 / 8  # share of its particles that a filter always keeps
-_FALL = 0.5  # least share of the number before that remains
+_FALL = 0.5  # least share of the present number that remains after a change
 
 
 def influences(

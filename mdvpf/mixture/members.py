@@ -60,9 +60,11 @@ def check_members(members: Any) -> list[Predictor]:
             kinds = ["a closed alphabet", "an open one"]
             own, first = kinds[member.is_open], kinds[found[0].is_open]
             raise ValueError(f"members[{i}] has {own}: expected {first}, as members[0] has")
-        if _columns(member) != _columns(found[0]):
+        if _channel_kinds(member) != _channel_kinds(found[0]):
+            shown = [each._family or "symbols" for each in (member, found[0])]
             raise ValueError(
-                f"members[{i}] has other observations than members[0]: expected the same families"
+                f"members[{i}] has other observations, {shown[0]}: expected {shown[1]}, as "
+                "members[0] has"
             )
         if member._n_seen != found[0]._n_seen:
             raise ValueError(
@@ -78,9 +80,9 @@ def check_members(members: Any) -> list[Predictor]:
 
 
 def frozen_members(members: Iterable[Predictor], table: KeyTable) -> list[Predictor]:
-    """Freeze the members of a mixture at the positions of its keys, given the table of keys.
+    """Freeze the members of a mixture with the positions of its keys.
 
-    Members have the positions by number, but only the table tells which numbers are in use.
+    Members store positions by number; only `table`, that of the mixture, has the numbers in use.
     """
     frozen = []
     for member in members:
@@ -95,8 +97,8 @@ def frozen_members(members: Iterable[Predictor], table: KeyTable) -> list[Predic
     return frozen
 
 
-def _columns(member: Predictor) -> list[tuple[int, int, tuple[str, ...]]] | None:
-    """Return what the channels of a predictor observe; None if it takes symbols.
+def _channel_kinds(member: Predictor) -> list[tuple[int, int, tuple[str, ...]]] | None:
+    """Return what each channel of a predictor observes; None if the predictor takes symbols.
 
     An entry has the kind, the size of the alphabet, and the supports of custom families.
     """

@@ -1,4 +1,4 @@
-"""Mixtures whose members are over numbers: their predictive, and one observation at a time."""
+"""`MixedNumbers`: the predictive of a mixture whose members are over numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdvpf.predictor import Label, Predictor
 
 
 class MixedNumbers(Combined):
-    """Base class of `Mixture` with its methods for members over numbers.
+    """Base class of `Mixture`, with the method that it has only for members over numbers.
 
     Examples
     --------

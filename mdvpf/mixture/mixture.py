@@ -322,9 +322,10 @@ class Mixture(MixtureBase, MixedNumbers):
     def freeze(self) -> FrozenMixture:
         """Return a predictor that no longer learns.
 
-        Members and living copies are frozen. Every sequence starts from their present weights.
-        Within a sequence the weights follow Bayes' rule, without a share. Each key has its own
-        weights.
+        Members and living copies are frozen. Every sequence starts from the present weights; within
+        a sequence they follow Bayes' rule, without a share. Each key has its own weights. An open
+        alphabet becomes a closed one with the symbols seen and one more, which represents all
+        others; the frozen mixture then has no `vocabulary`.
 
         Examples
         --------
@@ -344,7 +345,8 @@ class Mixture(MixtureBase, MixedNumbers):
         members = frozen_members([member for _, member in pairs], self._table)
         frozen = FrozenMixture._of(members, [weight for weight, _ in pairs])
         frozen._key_table = self._table.copy()
-        frozen.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()
+        if self.vocabulary is not None and not self.is_open:
+            frozen.vocabulary = self.vocabulary.copy()
         return frozen
 
     # -- checkpoints -----------------------------------------------------------------------

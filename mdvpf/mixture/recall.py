@@ -1,12 +1,14 @@
 """`Recall`: one copy of a predictor for each regime; only the copy of the present regime learns.
 
-A predictor that forgets must learn a returning regime again. One that does not forget mixes the
-regimes up. `Recall` freezes the copies of the other regimes. They continue to predict, which shows
-when their regime returns.
+A predictor that forgets must learn a returning regime again; one that does not forget mixes the
+regimes up. `Recall` freezes the copies of the other regimes. They continue to predict, and their
+scores show when their regime returns.
 """
 
 from __future__ import annotations
 
+import math
+from itertools import takewhile
 from typing import Any, Self
 
 import numpy as np
@@ -19,11 +21,11 @@ from mdvpf.mixture._mixing import Mixer
 from mdvpf.mixture.base import memory_of_all
 from mdvpf.mixture.frozen import FrozenMixture
 from mdvpf.mixture.members import frozen_members
+from mdvpf.mixture.saved_blocks import Block, blocks_from_arrays, blocks_to_arrays, times_of
+from mdvpf.model import read_time
 from mdvpf.predictor import (
-    MISSING,
     N_FIELDS,
     NO_KEY,
-    NONE_ENDS,
     Label,
     MemoryReport,
     Predictor,
@@ -36,7 +38,7 @@ _SHARE = 0.01
 _TRIAL = 8  # blocks after which an unsuccessful newcomer is replaced
 _LEAST_TRIAL = 4  # blocks before a newcomer can get a slot
 _BACKUP = 2  # blocks between two backups of the learning copy
-_SURE = 3  # when a newcomer is ahead, the last blocks assumed to be of a new regime
+_NEW_BLOCKS = 3  # how many of the last blocks a new slot learns: they made the newcomer lead
 _FADING = 0.5  # decay of the scores from block to block
 
 
@@ -117,8 +119,10 @@ class Recall(Predictor):
         self._time = 0
         self._birth = 0  # number of the first block of the newcomer
         self._scores = np.zeros(self.n_slots + 1)  # decayed log predictives; the newcomer's is last
-        self._open_keys: set[int] = set()
-        self._heard: list[list[Stream]] = [[]]  # the last blocks, each in parts
+        self._numbers: set[int] = set()  # numbers of all keys so far; those of ended keys recur
+        # The last blocks, each in parts: symbols, or the number of a key that ended between them.
+        self._heard: list[Block] = [[]]
+        self._told = math.nan  # the time of the next symbol, if `tell_time` was called
         self._mixer = self._new_mixer()
 
     def _new_mixer(self) -> Mixer:
@@ -189,7 +193,15 @@ class Recall(Predictor):
     def _end(self, number: int = NO_KEY) -> None:
         for each in self._present():
             each._end(number)
-        self._open_keys.discard(number)
+        block = self._heard[-1]
+        just_ended = takewhile(lambda part: isinstance(part, int), reversed(block))
+        if number in self._numbers and number not in just_ended:
+            block.append(number)
+
+    def _tell_time(self, time: float) -> None:
+        for each in self._present():
+            each._tell_time(time)
+        self._told = time
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -200,7 +212,7 @@ class Recall(Predictor):
         other._older, other._newer = self._older.copy(), self._newer.copy()
         other._used = self._used.copy()
         other._scores = self._scores.copy()
-        other._open_keys = self._open_keys.copy()
+        other._numbers = self._numbers.copy()
         other._heard = [parts.copy() for parts in self._heard]
         other._mixer = self._new_mixer()
         other._mixer.restore(**self._mixer.export(), n_seen=self._mixer.n_seen)
@@ -255,6 +267,7 @@ class Recall(Predictor):
         self, stream: Stream, reports: NDArray[np.float64], out: NDArray[np.float64]
     ) -> None:
         """Absorb a part of a block."""
+        stream, self._told = _at_time(stream, self._told), math.nan
         n, present = len(stream), self._present()
         found = [np.empty((1, n, self.n_symbols)) for _ in present]
         slots = [*range(self.n_regimes), self.n_slots]
@@ -273,9 +286,7 @@ class Recall(Predictor):
         reports[:, 0] = reports[:, 1] = log_predictive
         self._time += n
         self._heard[-1].append(stream)
-        for end in stream.ended[stream.ended != NONE_ENDS].tolist():
-            self._open_keys.discard(end)
-        self._open_keys |= set([NO_KEY] if stream.numbers is None else stream.numbers.tolist())
+        self._numbers.update([NO_KEY] if stream.numbers is None else stream.numbers.tolist())
 
     # -- selection of the learning copy ----------------------------------------------------
 
@@ -297,7 +308,7 @@ class Recall(Predictor):
             self._active = self._free_slot()
             self._learners[self._active] = self._template.copy()
             self._sleepers[self._active] = None
-            self._learn_again(_SURE)
+            self._learn_again(_NEW_BLOCKS)
             self._start_trial(block)
         elif block - self._birth >= _TRIAL:
             self._newcomer = self._template.copy()
@@ -308,21 +319,24 @@ class Recall(Predictor):
             self._older, self._newer = self._newer, self._learners[self._active].copy()
         self._scores *= _FADING
         self._heard.append([])
-        del self._heard[:-_SURE]
+        del self._heard[:-_NEW_BLOCKS]
 
     def _learn_again(self, n_blocks: int) -> None:
         """Let the new learning copy learn the last blocks, which are of its regime."""
         learner = self._learners[self._active]
         for parts in self._heard[-n_blocks:]:
             for part in parts:
-                learner._run(part, learner._plan(part))
+                if isinstance(part, int):
+                    learner._end(part)
+                else:
+                    learner._run(part, learner._plan(part))
 
     def _put_to_sleep(self) -> None:
         """Freeze the learning copy in its state before the regime changed."""
         learner = self._older
         # The backup missed the last blocks, so its position in sequences is only approximate.
         self._sleepers[self._active] = learner.freeze()
-        for number in sorted(self._open_keys):
+        for number in sorted(self._numbers):  # the backup has positions of keys that ended since
             learner._end(number)
         self._learners[self._active] = learner
 
@@ -355,8 +369,9 @@ class Recall(Predictor):
             "time": self._time,
             "birth": self._birth,
             "used": self._used,
-            "open_keys": sorted(self._open_keys),
+            "key_numbers": sorted(self._numbers),
             "n_seen": self._mixer.n_seen,
+            "told": None if math.isnan(self._told) else self._told,
         }
         parts = {
             "template": self._template,
@@ -367,7 +382,7 @@ class Recall(Predictor):
         parts |= {f"learner {i}": each for i, each in enumerate(self._learners)}
         parts |= {f"sleeper {i}": each for i, each in enumerate(self._sleepers) if each is not None}
         arrays = {"weights": self._mixer.export()["linear"], "scores": self._scores}
-        return State(values, arrays | _heard_to_arrays(self._heard), parts)
+        return State(values, arrays | blocks_to_arrays(self._heard), parts)
 
     @classmethod
     def _from_state(cls, state: State, given: dict[str, Any]) -> Self:
@@ -382,7 +397,7 @@ class Recall(Predictor):
         self._active = validate.integer("active", values["active"], low=0, high=slots[-1])
         self._time = validate.integer("time", values["time"], low=0)
         self._birth = validate.integer("birth", values["birth"], low=0)
-        self._open_keys = set(values["open_keys"])
+        self._numbers = set(validate.integers("key_numbers", values["key_numbers"], low=0).tolist())
         self._learners = [parts.pop(f"learner {i}") for i in slots]
         self._sleepers = [parts.pop(f"sleeper {i}", None) for i in slots]
         self._newcomer, self._older = parts.pop("newcomer"), parts.pop("older")
@@ -397,44 +412,18 @@ class Recall(Predictor):
         self._scores = read_array(state, "scores", "<f8", (n + 1,)).copy()
         is_sound = np.isfinite(weights).all() and abs(weights.sum() - 1.0) < 1e-6
         require(is_sound and np.all(weights >= 0.0), "weights do not sum to one")
-        self._heard = _heard_from_arrays(state, self.n_symbols)
+        self._heard = blocks_from_arrays(state, self.n_symbols, _NEW_BLOCKS)
+        self._told = math.nan if values["told"] is None else read_time("told", values["told"])
         n_seen = validate.integer("n_seen", values["n_seen"], low=0, high=self._time)
         exported = self._mixer.export() | {"linear": weights}
         self._mixer.restore(**exported, n_seen=n_seen)
         return self
 
 
-def _heard_to_arrays(heard: list[list[Stream]]) -> dict[str, NDArray[Any]]:
-    """Return the last blocks as arrays: lengths of blocks, symbols, ends and numbers of keys."""
-    parts = [part for block in heard for part in block]
-    none = np.empty(0, dtype=np.int32)
-    numbers = [
-        np.full_like(part.symbols, NO_KEY) if part.numbers is None else part.numbers
-        for part in parts
-    ]
-    return {
-        "heard_lengths": np.array([sum(map(len, block)) for block in heard], dtype=np.int32),
-        "heard_symbols": np.concatenate([none, *(part.symbols for part in parts)]),
-        "heard_ended": np.concatenate([none, *(part.ended for part in parts)]),
-        "heard_numbers": np.concatenate([none, *numbers]),
-    }
-
-
-def _heard_from_arrays(state: State, n_symbols: int) -> list[list[Stream]]:
-    """Return the blocks that `_heard_to_arrays` saved, each in one part, or raise."""
-    lengths = read_array(state, "heard_lengths", "<i4", (None,))
-    require(1 <= len(lengths) <= _SURE and np.all(lengths >= 0), "blocks out of range")
-    n = int(lengths.sum(dtype=np.int64))
-    symbols, ended, numbers = (
-        read_array(state, f"heard_{name}", "<i4", (n,)) for name in ("symbols", "ended", "numbers")
-    )
-    require(np.all((symbols >= MISSING) & (symbols < n_symbols)), "a symbol out of range")
-    require(np.all((ended >= NONE_ENDS) & (numbers >= NO_KEY)), "a key out of range")
-    keys = numbers if numbers.any() or np.any(ended > NO_KEY) else None
-    stops = np.cumsum(lengths).tolist()
-    whole = Stream(symbols, ended, keys)
-    starts = [0, *stops[:-1]]
-    return [
-        [whole[start:stop]] if stop > start else []
-        for start, stop in zip(starts, stops, strict=True)
-    ]
+def _at_time(stream: Stream, time: float) -> Stream:
+    """Return a stream whose first symbol comes at a time; NaN if it is unknown."""
+    if math.isnan(time) or (stream.times is not None and not math.isnan(stream.times[0])):
+        return stream
+    times = times_of(stream).copy()
+    times[0] = time
+    return Stream(stream.symbols, stream.ended, stream.numbers, None, times)

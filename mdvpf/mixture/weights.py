@@ -142,7 +142,7 @@ def weighted_fields(
 ) -> NDArray[np.float64]:
     """Return the fields of `Step` after the first, averaged over all members by weight.
 
-    Levels are summed first, one by one. In that order levels without members do not change a bit.
+    Levels are summed first, one by one, so levels without members do not change any bit.
     """
     terms = weights[..., np.newaxis] * found[..., _MEAN_STATES:]
     terms[..., _ESS] = weights**2 / found[..., _ESS]

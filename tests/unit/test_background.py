@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -169,6 +171,35 @@ def test_keyed_detectors_go_on_after_a_checkpoint(settings: dict[str, Any]) -> N
         np.testing.assert_array_equal(found.ratio, expected.ratio)
         np.testing.assert_array_equal(found.p_value, expected.p_value)
         assert twin.of("a").background is twin.background
+
+
+def test_a_background_that_fades_by_time_gets_the_times() -> None:
+    model = mdvpf.InfiniteHMM(4, half_life=timedelta(hours=1))
+    times = np.cumsum(RNG.integers(3000, size=100)).astype(float)
+    found = []
+    for together in (True, False):
+        background = mdvpf.Background(mdvpf.ParticleFilter(model, n_particles=3), learn=True)
+        detector = detector_of(background)
+        if together:
+            found.append(detector.run(SYMBOLS[:100], times=times).ratio)
+            continue
+        ratios = []
+        for symbol, time in zip(SYMBOLS[:100].tolist(), times.tolist(), strict=True):
+            detector.tell_time(time)
+            ratios.append(detector.update(symbol).ratio)
+        found.append(np.array(ratios))
+    plain = mdvpf.ParticleFilter(model, n_particles=3).run(SYMBOLS[:100], times=times)
+    own = mdvpf.Markov(4, order=1).run(SYMBOLS[:100]).log_predictive
+    np.testing.assert_array_equal(found[0], plain.log_predictive - own)
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_a_key_that_stopped_learning_goes_on_after_a_checkpoint() -> None:
+    keyed = users()
+    keyed.run([0, 1] * 20, keys=["a", "b"] * 20)
+    keyed.of("a").learn = "none"
+    resumed = copy.deepcopy(keyed)  # by a checkpoint
+    assert [resumed.of(key).learn for key in "ab"] == ["none", "all"]
 
 
 def test_only_a_detector_that_has_judged_nothing_is_a_template() -> None:

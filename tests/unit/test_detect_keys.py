@@ -106,6 +106,13 @@ def test_a_report_that_is_no_step_is_named() -> None:
         detector.judge(-0.5)  # type: ignore[arg-type]
 
 
+def test_a_step_that_the_reader_did_not_make_is_named() -> None:
+    chain = mdvpf.Markov(2)
+    detector = mdvpf.SurpriseDetector(chain.copy(), block=2, learn="unflagged")
+    with pytest.raises(ValueError, match=r"expected the return value of reader\.update"):
+        detector.judge(chain.update(0))
+
+
 # -- evaluate ------------------------------------------------------------------------------------
 
 

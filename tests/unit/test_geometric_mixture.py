@@ -392,6 +392,8 @@ def test_threads_change_no_bit() -> None:
         ({"shares": [2.0]}, ValueError, r"shares\[0\]=2.0"),
         ({"rates": [-1.0]}, ValueError, r"rates\[0\]=-1.0"),
         ({"ridges": [0.0]}, ValueError, r"ridges\[0\]=0.0"),
+        ({"rates": 0.002}, TypeError, "rates=0.002: expected a sequence of numbers"),
+        ({"ridges": None}, TypeError, "ridges=None: expected a sequence of numbers"),
         ({"n_threads": 0}, ValueError, "n_threads=0"),
     ],
 )

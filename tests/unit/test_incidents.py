@@ -275,6 +275,7 @@ def test_missing_symbols_and_blocks_without_a_symbol_are_not_judged() -> None:
         ({"false_incidents": 1.0, "cooldown": -1}, "cooldown=-1"),
         ({"false_incidents": 1.0, "smoothing": 5.0}, "smoothing=5.0"),
         ({"cooldown": 5}, "cooldown=5"),
+        ({"per": "day"}, "per='day'.*: expected only with false_incidents"),
         ({"trace": 5}, "trace=5"),
     ],
 )

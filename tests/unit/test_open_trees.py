@@ -235,8 +235,16 @@ def test_a_frozen_one_has_one_symbol_for_all_that_were_never_seen(make: Make) ->
     assert predictor.n_symbols == n
 
 
-def test_a_frozen_one_leaves_its_vocabulary_behind() -> None:
-    tree = mdvpf.PitmanYorTree(None)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mdvpf.PitmanYorTree(None),
+        lambda: mdvpf.Mixture([mdvpf.PitmanYorTree(None), mdvpf.Markov(None)]),
+        lambda: mdvpf.GeometricMixture([mdvpf.PitmanYorTree(None), mdvpf.Markov(None)]),
+    ],
+)
+def test_a_frozen_one_leaves_its_vocabulary_behind(make: Callable[[], mdvpf.Predictor]) -> None:
+    tree = make()
     tree.vocabulary = mdvpf.Vocabulary.open()
     tree.run(["cd", "make", "cd"])
     frozen = tree.freeze()

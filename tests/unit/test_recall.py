@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -99,6 +101,57 @@ def test_keys_stand_at_the_start_for_who_wakes() -> None:
     predictor.new_sequence("a")
     assert predictor.predict_proba("b").sum() == pytest.approx(1.0)
     assert predictor.predict_proba("a").sum() == pytest.approx(1.0)
+
+
+def sequences(predictor: mdvpf.Recall, saved: bool = False) -> list[float]:
+    """Return the log predictives of symbols that come one by one, in sequences of 50."""
+    found = []
+    for i, symbol in enumerate(turns(1, 200).tolist()):
+        if i and i % 50 == 0:
+            predictor.new_sequence()
+            if saved:
+                predictor = copy.deepcopy(predictor)  # by a checkpoint
+        found.append(predictor.update(symbol).log_predictive)
+    return found
+
+
+def test_sequences_that_end_between_symbols_end_when_they_are_learnt_again() -> None:
+    symbols = turns(1, 200)
+    expected = recall().run(symbols, lengths=[50] * 12).log_predictive
+    assert_array_equal(sequences(recall()), expected)
+    assert_array_equal(sequences(recall(), saved=True), expected)
+
+
+def test_a_number_of_a_key_that_ended_before_a_change_starts_anew() -> None:
+    """A key that made room leaves its number to the next one, and backups still have its place."""
+    symbols = turns(1, 200)
+    keys = [str(number) for number in np.random.default_rng(0).integers(6, size=len(symbols))]
+    whole, single = recall(block=4, margin=0.2), recall(block=4, margin=0.2)
+    whole.max_keys = single.max_keys = 3
+    found = [
+        single.update(int(symbol), key).log_predictive
+        for symbol, key in zip(symbols, keys, strict=True)
+    ]
+    assert_array_equal(found, whole.run(symbols, keys=keys).log_predictive)
+
+
+def test_times_that_are_told_one_by_one_are_those_of_a_run() -> None:
+    model = mdvpf.InfiniteHMM(4, half_life=timedelta(hours=1))
+    template = mdvpf.ParticleFilter(model, n_particles=3)
+    whole, single, resumed = (mdvpf.Recall(template, block=4, margin=0.1) for _ in range(3))
+    symbols = turns(1, 60)
+    times = np.cumsum(np.random.default_rng(0).integers(3000, size=len(symbols))).astype(float)
+    expected = whole.run(symbols, times=times).log_predictive
+    found: list[list[float]] = [[], []]
+    for i, (symbol, time) in enumerate(zip(symbols.tolist(), times.tolist(), strict=True)):
+        single.tell_time(time)
+        resumed.tell_time(time)
+        if i % 7 == 0:
+            resumed = copy.deepcopy(resumed)  # by a checkpoint
+        found[0].append(single.update(symbol).log_predictive)
+        found[1].append(resumed.update(symbol).log_predictive)
+    assert_array_equal(found, [expected, expected])
+    assert whole.n_regimes > 1
 
 
 @pytest.mark.parametrize("stop", [0, 260, 700, 777])

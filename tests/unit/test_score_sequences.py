@@ -202,6 +202,10 @@ def test_frame_has_a_row_a_sequence() -> None:
     assert frame["length"].tolist() == [2, 1]
 
 
+def over_numbers() -> mdvpf.ParticleFilter:
+    return mdvpf.ParticleFilter(mdvpf.InfiniteHMM(emission=mdvpf.Gaussian()), n_particles=2)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -212,6 +216,7 @@ def test_frame_has_a_row_a_sequence() -> None:
         ({"learn": 1}, TypeError, "learn=1"),
         ({"background": 3}, TypeError, "background=3: expected a Predictor"),
         ({"background": mdvpf.Markov(2)}, ValueError, "background of 2 symbols: expected 5"),
+        ({"background": over_numbers()}, TypeError, "background: Gaussian observations"),
         ({"reference": [0, 1]}, TypeError, "reference of type list"),
         ({"reference": ([0, 9], [2])}, ValueError, r"reference: symbols\[1\]=9"),
         ({"reference": ([None], [1])}, ValueError, "reference: got only missing"),
