@@ -41,7 +41,7 @@ ParticlesInAll = Annotated[
         "--particles",
         "-K",
         help="Number of particles. auto divides them among its filters and needs 4 or more. "
-        "\\[default: 160 for auto, 1,000 for a single filter]",
+        "\\[default: 440 for auto, 1,000 for a single filter]",
     ),
 ]
 Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
