@@ -441,7 +441,7 @@ def _read_history(history: Any) -> History:
     if history is None:
         return None
     if isinstance(history, str):
-        validate.choice("history", history, ["full"])
+        validate.choice("history", history, ["full"], also=", an integer >= 1, or None")
         return "full"
     return validate.integer("history", history, low=1, also=', None or "full"')
 
