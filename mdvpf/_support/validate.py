@@ -168,9 +168,12 @@ def entries(name: str, values: Any, *, of: str) -> list[Any]:
     return found
 
 
-def choice(name: str, value: Any, options: Collection[str]) -> str:
-    """Return `value` if it is one of the `options`, or raise."""
-    expected = "one of " + ", ".join(repr(option) for option in options)
+def choice(name: str, value: Any, options: Collection[str], *, also: str = "") -> str:
+    """Return `value` if it is one of the `options`, or raise.
+
+    `also` is appended to the message; it names other values that the caller accepts.
+    """
+    expected = "one of " + ", ".join(repr(option) for option in options) + also
     if not isinstance(value, str):
         raise TypeError(f"{name}={_short(value)}: expected {expected}")
     if value not in options:

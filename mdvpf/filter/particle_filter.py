@@ -440,10 +440,9 @@ class ParticleFilter(Inside):
 def _read_history(history: Any) -> History:
     if history is None:
         return None
-    if history == "full":
-        return "full"
     if isinstance(history, str):
-        raise ValueError(f'history={history!r}: expected "full", an integer or None')
+        validate.choice("history", history, ["full"], also=", an integer >= 1, or None")
+        return "full"
     return validate.integer("history", history, low=1, also=', None or "full"')
 
 

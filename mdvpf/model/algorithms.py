@@ -132,7 +132,9 @@ class MDVPA:
 
 def _checked_discount(discount: Any) -> Discount:
     if isinstance(discount, str):
-        return validate.choice("discount", discount, NAMED_DISCOUNTS)
+        return validate.choice(
+            "discount", discount, NAMED_DISCOUNTS, also=", a number, a callable or a sequence"
+        )
     if callable(discount):
         checked: Callable[[int], float] = discount
         return checked

@@ -293,6 +293,14 @@ def test_filter(name: str, value: Any, error: type[Exception]) -> None:
         ParticleFilter(**{"model": MODEL, name: value})
 
 
+def test_an_unknown_name_is_told_the_values_that_are_not_names() -> None:
+    with refused(ValueError, "history", "'all': expected one of 'full', an integer >= 1, or None"):
+        ParticleFilter(MODEL, history="all")
+    expected = "one of '1/n', '1/sqrt(n)', a number, a callable or a sequence"
+    with refused(ValueError, "discount", f"'1/2': expected {expected}"):
+        mdvpf.MDVPA(discount="1/2")
+
+
 def test_a_generator_is_not_used_by_a_filter_that_is_refused() -> None:
     rng = np.random.default_rng(3)
     before = rng.bit_generator.state
