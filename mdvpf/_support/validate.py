@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 SMALLEST_PARAMETER = 1e-60
 LARGEST_PARAMETER = 1e60
 
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+
 LARGEST_INT = 2**31 - 2
 
 _LONGEST_VALUE = 410  # characters of a value in a message
@@ -129,12 +131,15 @@ def without_nulls(values: Any) -> Any:
     return [None if null else value for value, null in zip(values, nulls, strict=True)]
 
 
-def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> float:
+def real(
+    name: str, value: Any, *, low: float, high: float, also: str = "", expected: str = ""
+) -> float:
     """Return `value` as a float in ``low..high``, or raise. NaN is outside every range.
 
-    `also` is appended to the message; it names other values that the caller accepts.
+    `also` is appended to the message; it names other values that the caller accepts. `expected`
+    takes the place of the range in the message.
     """
-    expected = f"a number in {low:g}..{high:g}{also}"
+    expected = expected or f"a number in {low:g}..{high:g}{also}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -151,6 +156,12 @@ def real(name: str, value: Any, *, low: float, high: float, also: str = "") -> f
 def hyper_parameter(name: str, value: Any, *, also: str = "") -> float:
     """Return a positive hyper-parameter as a float, or raise."""
     return real(name, value, low=SMALLEST_PARAMETER, high=LARGEST_PARAMETER, also=also)
+
+
+def discount(name: str, value: Any) -> float:
+    """Return the discount of a Pitman-Yor process, which is less than 1, or raise."""
+    expected = "a number from 0, less than 1"
+    return real(name, value, low=0.0, high=_BELOW_ONE, expected=expected)
 
 
 def sequence(name: str, values: Any, *, of: str) -> list[Any]:

@@ -27,7 +27,6 @@ from mdvpf.baselines.context_predictor import (
     read_n_symbols,
 )
 from mdvpf.baselines.pitman_yor_tree import (
-    read_discount,
     read_max_nodes,
     read_strength,
     tree_from_arrays,
@@ -129,7 +128,7 @@ class PitmanYorMixture(ContextPredictor):
         if len(set(self.depths)) < len(self.depths):
             raise ValueError(f"depths={list(depths)!r}: expected different ones")
         self.discounts = tuple(
-            read_discount(f"discounts[{i}]", each)
+            validate.discount(f"discounts[{i}]", each)
             for i, each in enumerate(validate.entries("discounts", discounts, of="numbers"))
         )
         self.strengths = tuple(

@@ -25,8 +25,6 @@ from mdvpf.baselines.context_predictor import (
 from mdvpf.baselines.saved_alphabet import check_seen, fill_seen, with_seen
 from mdvpf.checkpoint import State, narrow, register, require, widen
 
-LARGEST_DISCOUNT = 1.0 - 2.0**-53  # the largest double below 1
-
 
 @register("PitmanYorTree")
 class PitmanYorTree(ContextPredictor):
@@ -116,7 +114,7 @@ class PitmanYorTree(ContextPredictor):
     ) -> None:
         n_symbols = read_n_symbols(n_symbols)
         self.depth = validate.integer("depth", depth, low=0)
-        self.discount = read_discount("discount", discount)
+        self.discount = validate.discount("discount", discount)
         self.strength = read_strength("strength", strength, self.discount)
         self.max_nodes = read_max_nodes(max_nodes, self.depth)
         super().__init__(
@@ -169,11 +167,6 @@ class PitmanYorTree(ContextPredictor):
 
 
 # -- shared with PitmanYorMixture ----------------------------------------------------------------
-
-
-def read_discount(name: str, value: Any) -> float:
-    """Return a discount, or raise."""
-    return validate.real(name, value, low=0.0, high=LARGEST_DISCOUNT)
 
 
 def read_strength(name: str, value: Any, discount: float) -> float:

@@ -99,10 +99,7 @@ class OpenVocabulary:
         for name in ("concentration", "strength"):
             value = validate.real(name, getattr(self, name), low=_SMALLEST, high=_LARGEST)
             put(self, name, value)
-        discount = validate.real("discount", self.discount, low=0.0, high=1.0)
-        if discount == 1.0:
-            raise ValueError(f"discount={self.discount!r}: expected a number from 0, less than 1")
-        put(self, "discount", discount)
+        put(self, "discount", validate.discount("discount", self.discount))
 
     def base_probability(self, seen: Sequence[int], symbol: int) -> float:
         """Return q(symbol), given how often each symbol was seen.

@@ -93,10 +93,11 @@ class Labelled(checkpoint.Saveable):
         version = state.version
         if self.vocabulary is not None and self.vocabulary.is_open:
             version = max(version, 2)
-        if not (self._table.is_plain and self._table.max_keys is None):
+        is_told = (None in self._table) == self._has_begun  # without a table, as in version 0.1
+        if not (self._table.is_plain and self._table.max_keys is None and is_told):
             values["keys"] = self._table.to_values()
             version = max(version, 2)
-        return replace(state, values=values, version=version)  # without keys, as in version 0.1
+        return replace(state, values=values, version=version)
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:

@@ -164,7 +164,7 @@ def test_a_bound_leaves_out_no_survivor(algorithm: str, prior: str) -> None:
 def test_a_model_without_extensions_keeps_its_bits_by_the_shorter_way(
     oracle: dict[str, Any], prior: str
 ) -> None:
-    """Its transitions are computed by themselves; counts that fade immeasurably take the long way."""
+    """Counts that fade immeasurably take the longer way, through views of real counts."""
     y = levels_with_outliers(80, seed=5)
     family = mdvpf.Gaussian(1, *PRIORS[prior])
     for algorithm in EVERY_ALGORITHM.values():
