@@ -60,7 +60,7 @@ def open_source(
         name = "standard input"
         if not _is_regular(stream):
             return _pipe(stream, name, run, from_start, is_resumable, note)
-        file = unpack_gzip(os.fdopen(os.dup(stream.fileno()), "rb"))
+        file = unpack_gzip(os.fdopen(os.dup(stream.fileno()), "rb"), name)
         return _file(file, STDIN, name, run, from_start, note)
     if path.exists() and not path.is_file():
         pipe = open(path, "rb", buffering=0)  # noqa: SIM115 - the source closes it
@@ -248,7 +248,7 @@ def _holds(path: Path, position: Position) -> bool:
     try:
         with open_file(path) as file:
             return position.is_in(file)
-    except (OSError, EOFError, ValueError):
+    except (OSError, ValueError):
         return False
 
 

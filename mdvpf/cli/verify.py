@@ -59,7 +59,8 @@ def _check(path: Path) -> FilterRun | None:
     try:
         run = load_run(path)
     except (CheckpointError, OSError) as error:
-        print(f"{path}: {error}" if isinstance(error, CheckpointError) else str(error))
+        message = str(error).removeprefix(f"file={str(path)!r}: ")
+        print(f"{path}: {message}" if isinstance(error, CheckpointError) else message)
         return None
     text = f"{path}: good; {run.monitor.n_lines:,} lines"
     if run.position is not None:

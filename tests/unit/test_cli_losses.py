@@ -180,6 +180,19 @@ def test_a_compressed_file_resumes(command: Command) -> None:
     assert command() == expected(LINES)[20:]
 
 
+@pytest.mark.parametrize(("n_bytes", "code"), [(12, 1), (-9, 0)])  # -9: all lines are still there
+def test_a_compressed_file_that_was_cut_is_no_interrupt(
+    command: Command, n_bytes: int, code: int
+) -> None:
+    content = gzip.compress("".join(LINES).encode())
+    command.source.write_bytes(content)
+    assert command() == expected(LINES)
+    command.source.write_bytes(content[:n_bytes])
+    assert command(code=1) == []
+    assert "stream: expected a complete gzip file" in command.complaint
+    assert main(["verify", str(command.kept), "--input", str(command.source)]) == code
+
+
 def test_a_pipe_may_be_packed_without_a_checkpoint(tmp_path: Path) -> None:
     content = gzip.compress("".join(LINES[:20]).encode()) + gzip.compress(
         "".join(LINES[20:]).encode()
@@ -469,7 +482,7 @@ def test_verify(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--resume would continue from" in capsys.readouterr().out
     previous_of(command.kept).unlink()
     assert main(["verify", str(command.kept)]) == 1
-    assert f"{command.kept}: " in capsys.readouterr().out
+    assert f"{command.kept}: it ends too early\n" in capsys.readouterr().out
     assert main(["verify", str(command.kept) + " of nobody"]) == 1
 
 
