@@ -14,7 +14,7 @@ from mdvpf.parallel import BACKENDS, Executor
 from mdvpf.predictor import Vocabulary
 from mdvpf.streams.batch import N_PARTITIONS, TEMPLATE, BatchError, run_batch
 from mdvpf.streams.methods import AUTO, make_predictor
-from mdvpf.streams.reading import read_events
+from mdvpf.streams.reading import XES, format_of, read_events
 
 
 def batch(
@@ -98,8 +98,8 @@ def batch(
             )
         else:
             if settings or symbols is not None:
-                name = next(iter(settings), "symbols")
-                raise ValueError(f"--{name}: not allowed with --state, which has this setting")
+                name = shared.option(next(iter(settings), "symbols"))
+                raise ValueError(f"--{name}: not allowed with --state, which keeps this setting")
             template = _saved_template(state)
     try:
         run_batch(
@@ -128,7 +128,9 @@ def _template(
     settings: dict[str, Any],
     options: dict[str, Any],
 ) -> SurpriseDetector:
-    """Return the detector that the options describe, and the labels of the files."""
+    """Return the detector that the options describe, over the labels of the files."""
+    if "time" not in options and not any(format_of(file) == XES for file in files):
+        shared.require_times(settings)
     vocabulary = None
     if symbols is None:
         labels = (event.symbol for file in files for event in read_events(file, **options))

@@ -22,7 +22,7 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.model import Gaussian, Poisson
 from mdvpf.predictor import Predictor, Vocabulary
 from mdvpf.streams.filter_run import FilterRun
-from mdvpf.streams.formats import FORMATS, make_format
+from mdvpf.streams.formats import FORMATS, LineFormat, make_format
 from mdvpf.streams.formats.lines import Lines
 from mdvpf.streams.methods import (
     AUTO,
@@ -319,7 +319,9 @@ def _read_vocabulary(
 ) -> dict[str, Any]:
     if path is None and max_labels is None:
         if unknown is not None:
-            raise ValueError(f"unknown={unknown!r}: expected only with --vocabulary")
+            raise ValueError(
+                f"unknown={unknown!r}: expected only with --vocabulary or --max-labels"
+            )
         return {}
     labels: list[str] = []
     if path is not None:
@@ -380,7 +382,7 @@ def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None)
 def _filter_of_numbers(given: dict[str, Any], seed: int | None) -> ParticleFilter:
     for name in ("symbols", "vocabulary", "background"):
         if name in given:
-            raise ValueError(f"emission={given['emission']!r}: expected no --{name} with it")
+            raise ValueError(f"{name}={given[name]!r}: expected not together with --emission")
     return make_number_filter(
         given["emission"],
         given.get("method") or given.get("algorithm") or BASE,
@@ -402,18 +404,25 @@ def _monitor_of(
     if set(lines) <= {"missing"}:
         monitor = Monitor(detector, missing=lines.get("missing"), **others)
     else:
-        options = {name: value for name, value in lines.items() if name != "format"}
-        if "format" not in lines:
-            _require_no_fields(options)
-        form = make_format(lines.get("format", "lines"), options)
-        monitor = Monitor(detector, format=form, **others)
+        monitor = Monitor(detector, format=_make_format(lines), **others)
     half_life = given.get("half_life")
-    if isinstance(half_life, timedelta) and monitor.format.fields.time is None:
-        raise ValueError(
-            f"half_life={str(half_life)!r}: a time span needs events with times; expected --time, "
-            "or a number of symbols"
-        )
+    if monitor.format.fields.time is None:
+        if isinstance(half_life, timedelta):
+            raise ValueError(
+                f"half_life={str(half_life)!r}: a time span needs events with times; expected "
+                "--time, or a number of symbols"
+            )
+        shared.require_times(alarms)
     return monitor
+
+
+def _make_format(lines: dict[str, Any]) -> LineFormat:
+    """Return the format that the options of the input describe, or raise."""
+    options = {name: value for name, value in lines.items() if name != "format"}
+    name = lines.get("format", Lines.name)
+    if name == Lines.name:
+        _require_no_fields(options)
+    return make_format(name, options)
 
 
 def _require_no_fields(options: dict[str, Any]) -> None:
@@ -459,9 +468,8 @@ def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> 
     if monitor.detector.background is not None:
         # The checkpoint holds the background itself, and not the path of its file.
         found["background"] = given.get("background")
-    if lines and monitor.format.name == lines.get("format", "lines"):
-        options = {name: value for name, value in lines.items() if name != "format"}
-        lines = {**lines, **make_format(monitor.format.name, options).options}
+    if lines and monitor.format.name == lines.get("format", Lines.name):
+        lines = {**lines, **_make_format(lines).options}
     for name, value in {**given, **lines}.items():
         if found.get(name) != value and not _has_grown(value, found.get(name)):
             own = _method_text(predictor) if name in METHOD_OPTIONS else repr(found.get(name))

@@ -184,7 +184,7 @@ def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:
     if share and rate:
         name, value = next(iter(rate.items()))
         raise ValueError(
-            f"{name}={value!r}: expected not together with --{_option(next(iter(share)))}"
+            f"{name}={value!r}: expected not together with --{option(next(iter(share)))}"
         )
     if share:
         return share
@@ -192,7 +192,15 @@ def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:
     return rate
 
 
-def _option(name: str) -> str:
+def require_times(alarms: Mapping[str, Any]) -> None:
+    """Raise if the settings of a detector count false incidents per day; used without times."""
+    if alarms.get("per") == "day":
+        rate = f"{alarms['false_incidents']:g}/day"
+        raise ValueError(f"false_incidents={rate!r}: expected --time, for the days")
+
+
+def option(name: str) -> str:
+    """Return the option of an argument, without its dashes."""
     return name.replace("_", "-")
 
 

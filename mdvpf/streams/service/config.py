@@ -117,7 +117,9 @@ class StreamConfig:
         options = self.options
         vocabulary = _vocabulary(options)
         if (vocabulary is None) == ("symbols" not in options):
-            raise ValueError("expected symbols, vocabulary or max_labels, one of them")
+            raise ValueError(
+                "expected either symbols, or one of vocabulary, vocabulary_file and max_labels"
+            )
         n_symbols: Any = options["symbols"] if vocabulary is None else vocabulary.capacity
         predictor = make_predictor(
             options.get("method", AUTO),
@@ -129,12 +131,16 @@ class StreamConfig:
         predictor.vocabulary = vocabulary
         fields = {name: options[name] for name in FIELD_OPTIONS if name in options}
         fields.setdefault("symbol", "symbol")
+        alarms = _alarms(options)
+        if alarms.get("per") == "day" and "time" not in fields:
+            rate = options["false_incidents"]
+            raise ValueError(f"false_incidents={rate!r}: expected time, the field of times")
         if "key" in fields:
             # Set before the first key, so that the first checkpoint has it.
             most = predictor.max_keys or MAX_KEYS
             predictor.max_keys = options.get("max_keys", most)
         return Monitor(
-            SurpriseDetector(predictor, **_alarms(options)),
+            SurpriseDetector(predictor, **alarms),
             format=make_format("json", fields),
             **{name: options[name] for name in MONITOR if name in options},
         )
@@ -285,7 +291,7 @@ class ServiceConfig:
             found["hosts"] = tuple(found["hosts"])
         token_file = found.pop("token_file", None)
         if token_file is not None:
-            found["token"] = (where / token_file).read_text(encoding="utf-8").strip()
+            found["token"] = _read_text("token_file", token_file, where).strip()
         return cls(streams=streams, **found)
 
 
@@ -326,14 +332,28 @@ class _named:
             raise type(error)(f"streams.{self._name}: {error}") from error
 
 
+def _read_text(entry: str, path: Any, where: Path) -> str:
+    """Return the text of the file that an entry names, or raise."""
+    if not isinstance(path, (str, Path)):
+        raise TypeError(f"{entry}={path!r}: expected the name of a file")
+    try:
+        return (where / path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{entry}={str(path)!r}: {error.strerror}; expected a file") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{entry}={str(path)!r}: expected text in UTF-8 ({error.reason})"
+        ) from error
+
+
 def _read_files(name: str, table: Any, where: Path) -> Any:
-    """Return the table of a stream with the labels of a file in the place of its name."""
+    """Return the table of a stream, with the labels of `vocabulary_file` as its `vocabulary`."""
     if not isinstance(table, dict) or "vocabulary_file" not in table:
         return table
-    path = where / str(table["vocabulary_file"])
     if "vocabulary" in table:
         raise ValueError(f"streams.{name}: expected vocabulary or vocabulary_file, not both")
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    entry = f"streams.{name}.vocabulary_file"
+    lines = _read_text(entry, table["vocabulary_file"], where).split("\n")
     labels = [line.strip() for line in lines if line.strip()]
     rest = {entry: value for entry, value in table.items() if entry != "vocabulary_file"}
     return {**rest, "vocabulary": labels}
