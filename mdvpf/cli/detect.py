@@ -17,7 +17,7 @@ from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.tables import Column, Table
 from mdvpf.cli import reading, shared
-from mdvpf.cli.detect_incidents import IncidentList
+from mdvpf.cli.detect_incidents import IncidentList, check_picture
 from mdvpf.cli.detect_input import read_data
 from mdvpf.cli.detect_keys import detect_each_key
 from mdvpf.cli.detect_sequences import PER, detect_sequences
@@ -155,8 +155,18 @@ def detect(
         )
         alarms = shared.alarm_settings(rate)
         if per is not None:
-            if warm_up is not None:
-                raise ValueError(f"warm_up={warm_up}: expected not together with --per")
+            of_alarms = shared.given(
+                block=block,
+                smoothing=smoothing,
+                warm_up=warm_up,
+                false_incidents=false_incidents,
+                cooldown=cooldown,
+                false_alarms=false_alarms,
+            )
+            for option, value in of_alarms.items():
+                raise ValueError(f"{option}={value!r}: expected not together with --per")
+            if background_learns:
+                raise ValueError("--background-learns: expected not together with --per")
             validate.choice("per", per, PER)
             validate.choice("learn", learn, ("all", "none"))
         if background_learns and background is None:
@@ -171,6 +181,8 @@ def detect(
             raise ValueError(f"max_keys={max_keys}: expected only with --each-key")
         if (words or picture) and (per is not None or "false_incidents" not in alarms):
             raise ValueError("--words and --picture: expected only where there are incidents")
+        if picture is not None:
+            check_picture(picture)
     with reading.show_warnings():
         data, others = read_data(
             file,
@@ -181,8 +193,8 @@ def detect(
     strange = None if label is None else _read_labels(file, label, data.fields[label])
     n = len(data.symbols)
     with shared.usage():
-        if alarms.get("per") == "day" and data.times is None:
-            raise ValueError(f"false_incidents={false_incidents!r}: expected --time, for the days")
+        if data.times is None:
+            shared.require_times(alarms)
         if train >= n:
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
         predictor = make_predictor(name, data.n_symbols, particles, seed, **chosen)
@@ -358,9 +370,7 @@ def _summary(judged: list[dict[str, Any]], labelled: bool, n_incidents: int | No
     ]
     if n_incidents is not None:
         rows.append(("incidents", f"{n_incidents:,}"))
-    rows += [
-        ("change points", str(sum(each["change"] is not None for each in judged))),
-    ]
+    rows.append(("change points", str(sum(each["change"] is not None for each in judged))))
     if labelled:
         strange = np.array([each["strange"] for each in judged], dtype=np.bool_)
         levels = np.array([each["level"] for each in judged])

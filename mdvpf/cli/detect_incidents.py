@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf import plots
 from mdvpf.cli.shared import complain
 from mdvpf.detect import DetectionResult, Incident, SurpriseDetector
 from mdvpf.detect.explanation import Explanation
 from mdvpf.detect.number_explanation import NumberExplanation
-from mdvpf.plots import incident_figure
 from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import plain
 
@@ -61,6 +61,21 @@ class IncidentLine:
         print(json.dumps(line | origin, allow_nan=False))
 
 
+def check_picture(path: Path) -> None:
+    """Raise if no picture can be written to a path; a run may take hours before it is written."""
+    plots.require()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    suffix = path.suffix.removeprefix(".").lower()
+    if suffix and suffix not in known:  # without a suffix it becomes a PNG
+        raise ValueError(
+            f"picture={str(path)!r}: expected a name that ends in .{', .'.join(known)}"
+        )
+    if not path.parent.is_dir():
+        raise ValueError(f"picture={str(path)!r}: expected a folder that exists")
+
+
 class IncidentList:
     """The incidents of a run, explained at once: the trace of the detector is bounded.
 
@@ -87,7 +102,9 @@ class IncidentList:
             positions = (self.train + time for time in times)
             self.found[incident.number] = IncidentLine(incident, explanation, *positions)
             if picture and (self._figure is None or incident.p_value <= self._figure[0]):
-                figure = incident_figure(self.detector.trace, explanation, first=self.train + 1)
+                figure = plots.incident_figure(
+                    self.detector.trace, explanation, first=self.train + 1
+                )
                 self._figure = incident.p_value, figure
 
     def save_picture(self, path: Path) -> None:

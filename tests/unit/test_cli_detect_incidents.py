@@ -204,9 +204,12 @@ def test_a_limit_of_no_keys_is_refused(table: Path, capsys: pytest.CaptureFixtur
     assert "max_keys=0" in capsys.readouterr().err
 
 
-def test_a_rate_per_day_needs_times(crash: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["detect", str(crash), "--false-incidents", "2/day", *METHOD]) != 0
-    assert "expected --time" in capsys.readouterr().err
+@pytest.mark.parametrize("command", [["detect"], ["filter", "--max-labels", "9"]])
+def test_a_rate_per_day_needs_times(
+    command: list[str], crash: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, str(crash), "--false-incidents", "2/day", *METHOD]) == 2
+    assert "false_incidents='2/day': expected --time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -220,6 +223,10 @@ def test_a_rate_per_day_needs_times(crash: Path, capsys: pytest.CaptureFixture[s
         (["--background-learns"], "--background-learns: expected only with"),
         (["--words", "--per", "key"], "--words and --picture"),
         (["--per", "user"], "per='user'"),
+        (["--per", "key", "--block", "3"], "block=3: expected not together with --per"),
+        (["--per", "key", "--cooldown", "3"], "cooldown=3: expected not together with --per"),
+        (["--picture", "incident.table"], "picture='incident.table': expected a name that ends"),
+        (["--picture", "no/such/incident.png"], "expected a folder that exists"),
     ],
 )
 def test_what_makes_no_sense(
