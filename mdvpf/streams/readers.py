@@ -226,6 +226,10 @@ def _events(
     if name == "lines":
         if breaks is not None:
             raise ValueError(f"breaks={breaks!r}: expected only with column, the field of symbols")
+        if column is not None:
+            raise ValueError(
+                f"column={column!r}: the format 'lines' has no fields; expected another format"
+            )
         if format is None:
             check_plain_lines(path)
     elif column is None and name not in _WITHOUT_COLUMNS:
