@@ -30,7 +30,7 @@ def batch(
     column: Annotated[str, typer.Option(help="The column of the symbol.")],
     key: Annotated[
         list[str],
-        typer.Option(help="The column of the key; give it again for keys of several columns."),
+        typer.Option(help="The column of the key. Repeat for a key of several columns."),
     ],
     time: live_options.Time = None,
     time_unit: live_options.TimeUnit = None,
@@ -68,8 +68,8 @@ def batch(
     Every key has a predictor and a detector of its own, so any worker can process it. Finished
     partitions stay in --out; the same command again does the remaining ones. rows-*.parquet has a
     row per event, with the number of the event in the input. state-*.parquet has the state of each
-    key; --state continues from it with the next batch. Without --symbols and --state, the files are
-    read once more first, to collect the labels.
+    key, from which --state continues with the next batch. Without --symbols or --state, an extra
+    pass over the files collects the labels.
 
     For example:
 

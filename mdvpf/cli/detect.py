@@ -52,13 +52,13 @@ def detect(
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="What everybody does: a file like FILE, or a checkpoint of a predictor. A block "
-            "is strange if the background explains it better.",
+            help="Usual behaviour of everybody: a file like FILE, or a checkpoint of a predictor. "
+            "A block is strange if the background predicts it better than the method does.",
         ),
     ] = None,
     background_learns: Annotated[
         bool,
-        typer.Option("--background-learns", help="The background goes on learning from FILE."),
+        typer.Option("--background-learns", help="The background also learns from FILE."),
     ] = False,
     each_key: Annotated[
         bool,
@@ -103,8 +103,9 @@ def detect(
     warm_up: Annotated[
         int | None,
         typer.Option(
-            help="Number of first blocks (symbols without --block) that are taken as usual and not "
-            "judged. \\[default: 50; with --false-alarms 20]"
+            help="Number of blocks at the start that are assumed to be usual and not judged; of "
+            "symbols with --false-alarms and without --block. "
+            "\\[default: 50; with --false-alarms 20]"
         ),
     ] = None,
     false_incidents: shared.FalseIncidents = None,
@@ -124,13 +125,13 @@ def detect(
 ) -> int:
     """Find what is strange in a file: incidents with their reasons, one JSON object a line.
 
-    The file has the formats of compare: one symbol a line with blank lines between sequences, or
-    any other --format. With --key, sequences may be interleaved. Symbols are counted from 1. An
-    incident is too surprising, too predictable, repetitive or looping, and --false-incidents says
-    how many may be false. With --false-alarms, alarms at a fixed share and change points are
-    written instead. With --per key, the sequences within the first --train symbols are learnt, and
-    every other sequence gets a score and a p-value. A table on standard error counts what was
-    found; with --label it also counts hits and false alarms.
+    The file has one symbol a line and blank lines between sequences, or another --format. With
+    --key, sequences may be interleaved. Symbols are numbered from 1. The symbols of an incident are
+    too surprising, too predictable, repetitive or looping; --false-incidents is the target number
+    of false ones. With --false-alarms, the command writes alarms, a fixed share of the judgements,
+    and change points instead. With --per key, it learns the sequences within the first --train
+    symbols and gives every other sequence a score and a p-value. A table on standard error counts
+    what was found; with --label it also counts hits and false alarms.
 
     For example:
 

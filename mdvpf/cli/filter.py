@@ -51,7 +51,7 @@ def filter_stream(
         typer.Argument(metavar="FILE", dir_okay=False, help="Input file; - is standard input."),
     ] = STDIN,
     symbols: Annotated[
-        int | None, typer.Option(help="Number of symbols: they are the integers from 0 to N - 1.")
+        int | None, typer.Option(help="Number N of symbols, which are the integers from 0 to N - 1.")
     ] = None,
     vocabulary: Annotated[
         Path | None,
@@ -64,9 +64,9 @@ def filter_stream(
     emission: Annotated[
         str | None,
         typer.Option(
-            help="The lines are numbers: gaussian (measurements) or poisson (counts), by a single "
-            "filter, MD-VPA unless --method names another. Alarms have a fixed share unless "
-            "--false-incidents is given."
+            help="The lines are numbers instead of symbols: gaussian (measurements) or poisson "
+            "(counts). The predictor is a single filter, by default MD-VPA. Alarms have a fixed "
+            "share unless --false-incidents is given."
         ),
     ] = None,
     prior: Annotated[
@@ -80,7 +80,8 @@ def filter_stream(
     unknown: Annotated[
         str | None,
         typer.Option(
-            help="With --vocabulary or --max-labels: an extra symbol for all other labels."
+            help="With --vocabulary or --max-labels: an extra symbol for all other labels. "
+            f"\\[default: {UNKNOWN} with --max-labels, none with --vocabulary]"
         ),
     ] = None,
     line_format: live_options.Format = None,

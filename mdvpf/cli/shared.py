@@ -44,8 +44,16 @@ ParticlesInAll = Annotated[
         "\\[default: 160 for auto, 1,000 for a single filter]",
     ),
 ]
-Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
-Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the oracle.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        help="Weight of the oracle in a transition: the next state repeats a transition seen from "
+        "the current state, or the oracle proposes it. \\[default: 1]"
+    ),
+]
+Gamma = Annotated[
+    float | None, typer.Option(help="Weight of a new state in the oracle. \\[default: 1]")
+]
 Beta = Annotated[
     float | None,
     typer.Option(
@@ -56,8 +64,9 @@ Beta = Annotated[
 Oracle = Annotated[
     str | None,
     typer.Option(
-        help="States that the oracle offers (unvisited, any), or any state, weighted by the "
-        f"number of rows that reach it (rows): {_choices(ORACLES)}"
+        help="States that the oracle proposes: unvisited (those never reached from the current "
+        "state), any, or rows (any, weighted by the number of states that have led there). "
+        f"\\[default: {ORACLES[0]}]"
     ),
 ]
 MaxStates = Annotated[
@@ -66,8 +75,8 @@ MaxStates = Annotated[
 Machine = Annotated[
     str | None,
     typer.Option(
-        help="The next state depends on the state (moore), or on the state and its symbol (mealy): "
-        f"{_choices(MACHINES)}"
+        help="What the next state depends on: the state (moore), or the state and its symbol "
+        f"(mealy). \\[default: {MACHINES[0]}]"
     ),
 ]
 Kappa = Annotated[

@@ -27,14 +27,15 @@ def verify(
             "--input",
             exists=True,
             dir_okay=False,
-            help="Compare every line that was read with this file, which gzip may have packed.",
+            help="The file that was read, which may be compressed by gzip: compare all its lines "
+            "with the checkpoint.",
         ),
     ] = None,
 ) -> int:
     """Check a checkpoint and the previous one: all checksums and the consistency of the content.
 
-    The command loads them as --resume does, and changes nothing. The exit code is 0 if --resume can
-    continue, and 1 if it cannot or if --input is not the file that was read.
+    The command loads them as `mdvpf filter --resume` does, and changes nothing. The exit code is 0
+    if --resume can continue, and 1 if it cannot or if --input is not the file that was read.
 
     For example:
 
