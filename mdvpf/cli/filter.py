@@ -51,7 +51,8 @@ def filter_stream(
         typer.Argument(metavar="FILE", dir_okay=False, help="Input file; - is standard input."),
     ] = STDIN,
     symbols: Annotated[
-        int | None, typer.Option(help="Number N of symbols, which are the integers from 0 to N - 1.")
+        int | None,
+        typer.Option(help="Number N of symbols, which are the integers from 0 to N - 1."),
     ] = None,
     vocabulary: Annotated[
         Path | None,
