@@ -17,7 +17,7 @@ from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.tables import Column, Table
 from mdvpf.cli import reading, shared
-from mdvpf.cli.detect_incidents import IncidentList, check_picture
+from mdvpf.cli.detect_incidents import IncidentList, check_picture, origin
 from mdvpf.cli.detect_input import read_data
 from mdvpf.cli.detect_keys import detect_each_key
 from mdvpf.cli.detect_sequences import PER, detect_sequences
@@ -29,7 +29,7 @@ from mdvpf.detect.roc import Curve
 from mdvpf.predictor import Predictor, Vocabulary, label_text
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
 from mdvpf.streams.readers import FileStream
-from mdvpf.streams.records import label_of, plain
+from mdvpf.streams.records import label_of
 
 COLUMNS = (Column("what"), Column("value"))
 CHUNK = 256  # symbols between two updates of the progress bar
@@ -235,10 +235,10 @@ def detect(
         if picture is not None:
             incidents.save_picture(picture)
     else:
-        _add_origins(judged, data)
         for judgement in judged:
             if judgement["alarm"] or judgement["change"] is not None:
-                print(json.dumps(judgement, allow_nan=False))
+                last = judgement["symbols"][1] - 1
+                print(json.dumps(judgement | origin(data, last), allow_nan=False))
     n_incidents = len(incidents.found) if "false_incidents" in alarms else None
     errors = Console(stderr=True)
     errors.print(_summary(judged, strange is not None, n_incidents).rich())
@@ -351,16 +351,6 @@ def _judgements(
             }
         )
     return judgements
-
-
-def _add_origins(judged: list[dict[str, Any]], data: FileStream) -> None:
-    """Add the key and the time of the last symbol to every judgement, if there are any."""
-    for judgement in judged:
-        last = judgement["symbols"][1] - 1
-        if data.keys is not None:
-            judgement["key"] = plain(data.keys[last])
-        if data.times is not None:
-            judgement["time"] = float(data.times[last])
 
 
 def _summary(judged: list[dict[str, Any]], labelled: bool, n_incidents: int | None) -> Table:

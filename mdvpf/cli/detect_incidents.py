@@ -41,9 +41,9 @@ class IncidentLine:
         self, data: FileStream, strange: NDArray[np.bool_] | None, *, words: bool, first: int
     ) -> None:
         """Print a JSON object or, with `words`, a paragraph; `first` is the number of time 0."""
-        origin = _origin(data, self.peak)
+        peak = origin(data, self.peak)
         if words:
-            key = origin.get("key")
+            key = peak.get("key")
             prefix = "" if key is None else f"key {key!s}: "
             print(prefix + self.explanation.text(first))
             return
@@ -58,7 +58,7 @@ class IncidentLine:
         }
         if strange is not None:
             line["strange"] = bool(strange[self.start : self.end + 1].any())
-        print(json.dumps(line | origin, allow_nan=False))
+        print(json.dumps(line | peak, allow_nan=False))
 
 
 def check_picture(path: Path) -> None:
@@ -115,7 +115,7 @@ class IncidentList:
             self._figure[1].savefig(path, dpi=150, bbox_inches="tight")
 
 
-def _origin(data: FileStream, position: int) -> dict[str, Any]:
+def origin(data: FileStream, position: int) -> dict[str, Any]:
     """Return the key and the time of a symbol, where the file has them."""
     found: dict[str, Any] = {}
     if data.keys is not None:
