@@ -11,7 +11,8 @@ import dataclasses
 import ipaddress
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -155,7 +156,7 @@ class ServiceConfig:
     folder : path
         Where the log and the checkpoints are.
     streams : mapping of str to StreamConfig
-        The streams, one at least.
+        The streams, at least one.
     host : str, default "127.0.0.1"
         The address to listen on. An address that other machines can reach needs a token.
     port : int, default 8765
@@ -165,23 +166,23 @@ class ServiceConfig:
     hosts : tuple of str
         Further names by which clients may call the service (the header ``Host``).
     max_body_bytes : int, default 1,000,000
-        The longest body of a request.
+        Largest number of bytes in the body of a request.
     max_events : int, default 10,000
-        The most events of a batch.
+        Largest number of events in a batch.
     max_lag : int, default 50,000
-        The most events of a stream that may wait; beyond that, batches are refused.
+        Largest number of events of a stream that may wait; beyond that, batches are refused.
     requests_per_second : float, default 500
         Limit for each client address; bursts may be twice as large.
     request_seconds : float, default 10
         How long a client may take to send a request.
     max_connections : int, default 200
-        The most connections at a time.
+        Largest number of connections at a time.
     max_watchers : int, default 50
-        The most clients that watch reports at a time.
+        Largest number of clients that watch reports at a time.
     checkpoint_events : int, default 20,000
-        A checkpoint of a stream is written after this many events,
+        A checkpoint of a stream is written after this many events.
     checkpoint_seconds : float, default 60
-        or after this many seconds if there were any events.
+        It is also written after this many seconds, if there were any events.
     segment_bytes : int, default 16,000,000
         Size of the files of the log, approximately.
     threads : int, default 1
@@ -318,18 +319,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class _named:
-    """Put the name of a stream before the message of an error inside of a ``with`` block."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, (TypeError, ValueError)):
-            raise type(error)(f"streams.{self._name}: {error}") from error
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Put the name of a stream before the messages of errors."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"streams.{name}: {error}") from error
 
 
 def _read_text(entry: str, path: Any, where: Path) -> str:
@@ -375,7 +371,7 @@ def _vocabulary(options: Mapping[str, Any]) -> Vocabulary | None:
 
 
 def _alarms(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the detector; incidents at a wanted rate are the default."""
+    """Return the settings of the detector; the default is incidents at a target rate."""
     found = {name: options[name] for name in DETECTOR if name in options}
     if "false_alarms" in found or "smoothing" in found:
         return found
