@@ -179,7 +179,7 @@ def _why_not(name: str, file: IO[bytes], position: Position) -> str:
 
 
 def _size(file: IO[bytes]) -> int:
-    """Return the length of a file's content, decompressed if gzip packed it."""
+    """Return the length of a file's content, without gzip's compression."""
     file.seek(0)
     return sum(len(data) for data in iter(lambda: file.read(_CHUNK), b""))
 

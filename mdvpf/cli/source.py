@@ -135,7 +135,7 @@ class FileSource(Source):
         identify(self.progress, path, file)
 
     def waiting(self) -> int:
-        """Return the number of unread bytes; 0 for a packed file, where it is unknown."""
+        """Return the number of unread bytes; 0 for a compressed file, where it is unknown."""
         if self._is_packed:
             return 0
         return max(0, os.fstat(self._file.fileno()).st_size - self._n_read)
@@ -159,7 +159,7 @@ class PipeSource(Source):
     inbox : bytes
         Bytes that an earlier run read and did not absorb.
     is_resumable : bool
-        Whether the run writes checkpoints. Packed input is then refused: decompression cannot
+        Whether the run writes checkpoints. Compressed input is then refused: decompression cannot
         resume in the middle of a pipe.
     """
 
@@ -210,7 +210,7 @@ class PipeSource(Source):
             if data.startswith(GZIP):
                 if self._is_resumable:
                     raise ValueError(
-                        f"{self.name}: packed by gzip, and a checkpoint cannot resume inside it; "
+                        f"{self.name}: compressed by gzip, and a checkpoint cannot resume inside; "
                         "expected zcat before it, or the name of the file"
                     )
                 self._packed = zlib.decompressobj(wbits=31)
@@ -249,12 +249,12 @@ class PipeSource(Source):
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """Open a file for reading, and decompress it if gzip packed it."""
+    """Open a file for reading, and decompress it if it is compressed by gzip."""
     return unpack_gzip(path.open("rb"), str(path))
 
 
 def unpack_gzip(file: Any, name: str) -> IO[bytes]:
-    """Return a reader of an open file's content; wrap the file if gzip packed it.
+    """Return a reader of an open file's content, decompressed if it is compressed by gzip.
 
     Damaged gzip data is a ValueError with the name of the file.
     """

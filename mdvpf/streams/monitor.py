@@ -327,7 +327,7 @@ class Monitor(checkpoint.Saveable):
         return reader.predict_proba() if key is None else reader.predict_proba(key=key)
 
     def _predictive(self, reader: Any, key: Label | None) -> Predictive | None:
-        """Return the same for numbers."""
+        """Return the distribution of the next observation of a key, if it is needed."""
         if not self.detector.wants_predictive:
             return None
         found: Predictive = reader.predictive() if key is None else reader.predictive(key=key)

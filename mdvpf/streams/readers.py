@@ -113,7 +113,7 @@ def read_file(path: Path, **options: Any) -> FileStream:
     Parameters
     ----------
     path : Path
-        The file, in UTF-8 if it is text. It may be packed by gzip.
+        The file, in UTF-8 if it is text. It may be compressed by gzip.
     **options
         As for `read_files`.
 

@@ -46,7 +46,8 @@ def read_events(
     Parameters
     ----------
     source : str, Path or data frame
-        A file, which may be packed by gzip; or a frame of pandas, polars or Arrow (extra `frames`).
+        A file, which may be compressed by gzip; or a frame of pandas, polars or Arrow (extra
+        `frames`).
     format : str, optional
         Format of the file: one of `make_format`, "parquet" (extra `parquet`) or "xes". By default
         the suffix decides; an unknown suffix means "lines".
