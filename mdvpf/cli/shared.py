@@ -14,6 +14,7 @@ from rich.console import Console
 from mdvpf.cli.option_groups import Option
 from mdvpf.model import MACHINES, ORACLES
 from mdvpf.model.algorithms import NAMED_DISCOUNTS, NORMALIZERS, SELECTIONS
+from mdvpf.streams import rates
 from mdvpf.streams.methods import AUTO, METHODS
 
 DONE, FAILED, WRONG_USAGE, SOME_RUNS_FAILED, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
@@ -162,20 +163,8 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def read_rate(text: str | None) -> dict[str, Any]:
-    """Parse --false-incidents into settings of a detector, or raise."""
-    if text is None:
-        return {}
-    number, slash, unit = text.partition("/")
-    wrong = ValueError(
-        f"false_incidents={text!r}: expected a number per 10,000 symbols, or one per day such as "
-        "2/day"
-    )
-    if slash and unit.strip() != "day":
-        raise wrong
-    try:
-        return {"false_incidents": float(number), "per": "day" if slash else "symbols"}
-    except ValueError:
-        raise wrong from None
+    """Parse --false-incidents into settings of a detector; without it there are none."""
+    return {} if text is None else rates.read_rate(text)
 
 
 def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:

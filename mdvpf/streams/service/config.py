@@ -23,6 +23,7 @@ from mdvpf.predictor import Vocabulary
 from mdvpf.streams.formats import make_format
 from mdvpf.streams.methods import AUTO, SETTINGS, make_predictor
 from mdvpf.streams.monitor import MAX_KEYS, Monitor
+from mdvpf.streams.rates import read_rate
 from mdvpf.streams.records import FIELD_OPTIONS
 
 STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -376,16 +377,4 @@ def _alarms(options: Mapping[str, Any]) -> dict[str, Any]:
     if "false_alarms" in found or "smoothing" in found:
         return found
     rate = found.setdefault("false_incidents", 1.0)
-    if isinstance(rate, str):
-        number, slash, unit = rate.partition("/")
-        try:
-            found["false_incidents"] = float(number)
-        except ValueError:
-            slash = "?"
-        if (slash, unit.strip()) not in (("", ""), ("/", "day")):
-            raise ValueError(
-                f"false_incidents={rate!r}: expected a number per 10,000 symbols, or one per day "
-                "such as '2/day'"
-            )
-        found["per"] = "day" if slash else "symbols"
-    return found
+    return found | read_rate(rate) if isinstance(rate, str) else found
