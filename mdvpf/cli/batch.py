@@ -133,8 +133,11 @@ def _template(
         shared.require_times(settings)
     vocabulary = None
     if symbols is None:
-        labels = (event.symbol for file in files for event in read_events(file, **options))
-        vocabulary = Vocabulary(sorted({label for label in labels if label is not None}, key=str))
+        found = (event.symbol for file in files for event in read_events(file, **options))
+        labels = sorted({label for label in found if label is not None}, key=str)
+        if not labels:
+            raise ValueError(f"{', '.join(map(str, files))}: no symbols; expected at least one")
+        vocabulary = Vocabulary(labels)
     predictor = make_predictor(
         settings.pop("method", AUTO),
         vocabulary.n_symbols if vocabulary is not None else symbols or 0,

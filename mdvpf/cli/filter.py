@@ -333,6 +333,8 @@ def _read_vocabulary(
             raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
         # Lines of the stream are split and stripped in the same way.
         labels = [line.strip() for line in text.split("\n") if line.strip()]
+        if not labels and unknown is None and max_labels is None:
+            raise ValueError(f"{path}: no labels; expected at least one line, or --unknown")
     if max_labels is None:
         return {"vocabulary": Vocabulary.from_data(labels, unknown)}
     unknown = UNKNOWN if unknown is None else unknown

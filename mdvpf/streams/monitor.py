@@ -390,7 +390,9 @@ class Monitor(checkpoint.Saveable):
         if not isinstance(missing, str):
             raise TypeError(f"missing={missing!r}: expected a str, or None")
         if not missing or missing != missing.strip():
-            raise ValueError(f"missing={missing!r}: expected text without space around it")
+            raise ValueError(
+                f"missing={missing!r}: expected text that is not empty, without space around it"
+            )
         if missing in self._texts:
             raise ValueError(f"missing={missing!r}: expected text that is not a symbol")
         return missing

@@ -69,3 +69,10 @@ def test_bad_options_are_named(
     command = ["batch", str(tmp_path / "1.csv"), "--out", str(tmp_path / "out")]
     assert main([*command, "--column", "page", "--key", "user", *options]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_table_without_rows_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "empty.csv", 0, seed=1)
+    command = ["batch", str(tmp_path / "empty.csv"), "--out", str(tmp_path / "out")]
+    assert main([*command, "--column", "page", "--key", "user"]) == 2
+    assert "empty.csv: no symbols" in " ".join(capsys.readouterr().err.split())
