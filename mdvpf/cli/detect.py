@@ -29,6 +29,7 @@ from mdvpf.detect.roc import Curve
 from mdvpf.predictor import Predictor, Vocabulary, label_text
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
 from mdvpf.streams.readers import FileStream
+from mdvpf.streams.reading import XES, format_of
 from mdvpf.streams.records import label_of
 
 COLUMNS = (Column("what"), Column("value"))
@@ -176,7 +177,8 @@ def detect(
             raise ValueError(
                 "--each-key: expected not together with --per, --picture, --train or --false-alarms"
             )
-        if each_key and file_options["key"] is None and file_options["format"] != "xes":
+        has_cases = (file_options["format"] or format_of(file)) == XES  # the default keys
+        if each_key and file_options["key"] is None and not has_cases:
             raise ValueError("--each-key: expected only with --key")
         if max_keys is not None and not each_key:
             raise ValueError(f"max_keys={max_keys}: expected only with --each-key")

@@ -189,6 +189,18 @@ def test_each_key_has_a_detector_over_a_shared_background(
     assert "keys" in printed.err
 
 
+@pytest.mark.parametrize("options", [[], ["--format", "xes"]])
+def test_each_key_of_an_event_log_is_a_case(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = '<event><string key="concept:name" value="{}"/></event>'
+    trace = "<trace>" + event.format("open") + event.format("close") + "</trace>"
+    path = tmp_path / "log.xes"
+    path.write_text(f"<log>{3 * trace}</log>")
+    assert main(["detect", str(path), "--each-key", *METHOD, *options]) == 0
+    assert "keys" in capsys.readouterr().err
+
+
 def test_each_key_scores_whole_sequences(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--column", "event", "--key", "user", "--per", "key"]
     assert main(["detect", str(table), *METHOD, *options]) == 0
