@@ -35,7 +35,7 @@ from mdvpf.streams.methods import (
     read_family,
     resolve_method,
 )
-from mdvpf.streams.monitor import Monitor, MonitorHolder
+from mdvpf.streams.monitor import Monitor
 from mdvpf.streams.reading import format_of
 from mdvpf.streams.report import REPORT_FORMATS, csv_header, report_writer
 
@@ -279,9 +279,7 @@ def _open_run(
             raise ValueError(
                 f"{generations.path}: checkpoint exists; pass --resume or another path"
             )
-    found = generations.load(
-        (FilterRun, MonitorHolder, Monitor, SurpriseDetector, Predictor), shared.complain
-    )
+    found = generations.load((FilterRun, Monitor, SurpriseDetector, Predictor), shared.complain)
     if not isinstance(found, FilterRun):
         found = FilterRun(found if isinstance(found, Monitor) else Monitor(found))
     if generations.fell_back:

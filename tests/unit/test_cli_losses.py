@@ -18,6 +18,8 @@ from mdvpf.checkpoint import FileLock, previous_of
 from mdvpf.cli import main
 from mdvpf.streams.filter_run import FilterRun
 from mdvpf.streams.monitor import Monitor
+from mdvpf.streams.service import StreamConfig
+from mdvpf.streams.service.state import StreamState
 
 pytest.importorskip("typer")
 
@@ -458,6 +460,16 @@ def test_checkpoints_may_have_long_names(command: Command) -> None:
     command.write(LINES)
     assert command("--every", "5") == expected(LINES)[20:]
     assert sorted(len(path.name) for path in command.kept.parent.iterdir()) == [6, 240, 249]
+
+
+def test_a_checkpoint_of_the_service_is_left_to_it(command: Command) -> None:
+    config = StreamConfig("clicks", {"symbols": 4, "method": "Markov 1"})
+    StreamState.new(config).save(command.kept)
+    content = command.kept.read_bytes()
+    command.write(LINES)
+    command(code=1)
+    assert "it holds a ServiceStream; expected a FilterRun" in command.complaint
+    assert command.kept.read_bytes() == content
 
 
 # --- verify
