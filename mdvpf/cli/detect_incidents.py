@@ -40,7 +40,7 @@ class IncidentLine:
     def write(
         self, data: FileStream, strange: NDArray[np.bool_] | None, *, words: bool, first: int
     ) -> None:
-        """Print a JSON object or, with `words`, a paragraph; `first` is the number of time 0."""
+        """Print a JSON object or, with `words`, a paragraph that shows time 0 as `first`."""
         peak = origin(data, self.peak)
         if words:
             key = peak.get("key")
@@ -77,7 +77,7 @@ def check_picture(path: Path) -> None:
 
 
 class IncidentList:
-    """The incidents of a run, explained at once: the trace of the detector is bounded.
+    """The incidents of a run, each explained when it is found: the trace is bounded.
 
     Attributes
     ----------

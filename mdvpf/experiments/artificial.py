@@ -176,7 +176,7 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
             "same stream. Over filter seeds: standard deviation, in nats a symbol, over "
             f"{FILTER_SEEDS} runs on the same stream; VPA and MD-VPA draw nothing, so theirs is 0 "
             f"by construction. Minus {BASE}: as in the table, but with the mean over those runs, "
-            "where one run is as good or bad as its luck. "
+            "because a single run depends on its random draws. "
             "Within the particles: of the probabilities that they give to the next symbol, "
             "by weight.",
         ),

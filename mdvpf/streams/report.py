@@ -45,8 +45,8 @@ class Report:
     line : int
         Number of the line, from 1, over the life of the monitor.
     symbol : label or None
-        The symbol, as a label if there is a vocabulary; None if it is missing. Of a predictor over
-        numbers the number, or the text of several.
+        The symbol, as a label if there is a vocabulary; None if it is missing. For a predictor over
+        numbers: the number, or the text of several.
     log_predictive : float
         Log probability of the symbol, or log density of the number, fixed before it was used; 0
         for a missing one.

@@ -132,7 +132,7 @@ class EventLog:
         self._is_read = True
 
     def start_after(self, number: int) -> None:
-        """Give the next record a number above one that a checkpoint has seen.
+        """Continue after record `number`, the last one that is in a checkpoint.
 
         A log without files starts anew. A log that lacks its last records is an error.
         """

@@ -60,7 +60,7 @@ class Stream:
     answers : dict of int to (bool, Future)
         The last feedback by incident number, with a future that is set once it is logged.
     kept : tuple of int
-        The last record that is in the checkpoint before the last one, and in the last one.
+        The last record in the previous checkpoint, and in the latest one.
     """
 
     def __init__(
