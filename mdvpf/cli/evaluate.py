@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,10 +91,10 @@ def evaluate(
 
 
 def _read_top_k(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise ValueError(f"top_k={text!r}: expected integers separated by commas") from None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(re.fullmatch(r"0*[1-9][0-9]{0,8}", part) for part in parts):
+        raise ValueError(f"top_k={text!r}: expected integers from 1 on, separated by commas")
+    return tuple(map(int, parts))
 
 
 def _sequences(stream: FileStream) -> Any:
