@@ -1,7 +1,7 @@
 """A predictor as a river model: `learn_one`, `score_one`, `predict_proba_one`.
 
-river passes one dict of features at a time. One feature is the symbol, another may be the key; the
-rest are ignored. The score is the surprise of the symbol, so a `SymbolFilter` works as an anomaly
+river passes one dict of features at a time. One feature is the symbol, another may be the key; all
+others are ignored. The score is the surprise of the symbol, so a `SymbolFilter` works as an anomaly
 detector in river's pipelines, filters and evaluations.
 """
 

@@ -14,7 +14,7 @@ from mdvpf.parallel import BACKENDS, Executor
 from mdvpf.predictor import Vocabulary
 from mdvpf.streams.batch import N_PARTITIONS, TEMPLATE, BatchError, run_batch
 from mdvpf.streams.methods import AUTO, make_predictor
-from mdvpf.streams.reading import read_events
+from mdvpf.streams.reading import XES, format_of, read_events
 
 
 def batch(
@@ -30,7 +30,7 @@ def batch(
     column: Annotated[str, typer.Option(help="The column of the symbol.")],
     key: Annotated[
         list[str],
-        typer.Option(help="The column of the key; give it again for keys of several columns."),
+        typer.Option(help="The column of the key. Repeat for a key of several columns."),
     ],
     time: live_options.Time = None,
     time_unit: live_options.TimeUnit = None,
@@ -68,8 +68,8 @@ def batch(
     Every key has a predictor and a detector of its own, so any worker can process it. Finished
     partitions stay in --out; the same command again does the remaining ones. rows-*.parquet has a
     row per event, with the number of the event in the input. state-*.parquet has the state of each
-    key; --state continues from it with the next batch. Without --symbols and --state, the files are
-    read once more first, to collect the labels.
+    key, from which --state continues with the next batch. Without --symbols or --state, an extra
+    pass over the files collects the labels.
 
     For example:
 
@@ -98,8 +98,8 @@ def batch(
             )
         else:
             if settings or symbols is not None:
-                name = next(iter(settings), "symbols")
-                raise ValueError(f"--{name}: not allowed with --state, which has this setting")
+                name = shared.option(next(iter(settings), "symbols"))
+                raise ValueError(f"--{name}: not allowed with --state, which keeps this setting")
             template = _saved_template(state)
     try:
         run_batch(
@@ -128,11 +128,16 @@ def _template(
     settings: dict[str, Any],
     options: dict[str, Any],
 ) -> SurpriseDetector:
-    """Return the detector that the options describe, and the labels of the files."""
+    """Return the detector that the options describe, over the labels of the files."""
+    if "time" not in options and not any(format_of(file) == XES for file in files):
+        shared.require_times(settings)
     vocabulary = None
     if symbols is None:
-        labels = (event.symbol for file in files for event in read_events(file, **options))
-        vocabulary = Vocabulary(sorted({label for label in labels if label is not None}, key=str))
+        found = (event.symbol for file in files for event in read_events(file, **options))
+        labels = sorted({label for label in found if label is not None}, key=str)
+        if not labels:
+            raise ValueError(f"{', '.join(map(str, files))}: no symbols; expected at least one")
+        vocabulary = Vocabulary(labels)
     predictor = make_predictor(
         settings.pop("method", AUTO),
         vocabulary.n_symbols if vocabulary is not None else symbols or 0,

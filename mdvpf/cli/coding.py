@@ -76,4 +76,6 @@ def decompress(file: _Source, out: _Target = None) -> int:
 def _require_new(target: Path) -> Path:
     if target.exists():
         raise typer.BadParameter(f"{str(target)!r} exists: expected another name for --out")
+    if not target.parent.is_dir():
+        raise typer.BadParameter(f"{str(target.parent)!r}: expected a folder that exists for --out")
     return target

@@ -17,7 +17,7 @@ from mdvpf._support import validate
 from mdvpf._support.progress import progress_bar
 from mdvpf._support.tables import Column, Table
 from mdvpf.cli import reading, shared
-from mdvpf.cli.detect_incidents import IncidentList
+from mdvpf.cli.detect_incidents import IncidentList, check_picture, origin
 from mdvpf.cli.detect_input import read_data
 from mdvpf.cli.detect_keys import detect_each_key
 from mdvpf.cli.detect_sequences import PER, detect_sequences
@@ -29,7 +29,8 @@ from mdvpf.detect.roc import Curve
 from mdvpf.predictor import Predictor, Vocabulary, label_text
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
 from mdvpf.streams.readers import FileStream
-from mdvpf.streams.records import label_of, plain
+from mdvpf.streams.reading import XES, format_of
+from mdvpf.streams.records import label_of
 
 COLUMNS = (Column("what"), Column("value"))
 CHUNK = 256  # symbols between two updates of the progress bar
@@ -52,13 +53,13 @@ def detect(
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="What everybody does: a file like FILE, or a checkpoint of a predictor. A block "
-            "is strange if the background explains it better.",
+            help="Usual behaviour of everybody: a file like FILE, or a checkpoint of a predictor. "
+            "A block is strange if the background predicts it better than the method does.",
         ),
     ] = None,
     background_learns: Annotated[
         bool,
-        typer.Option("--background-learns", help="The background goes on learning from FILE."),
+        typer.Option("--background-learns", help="The background also learns from FILE."),
     ] = False,
     each_key: Annotated[
         bool,
@@ -103,8 +104,9 @@ def detect(
     warm_up: Annotated[
         int | None,
         typer.Option(
-            help="Number of first blocks (symbols without --block) that are taken as usual and not "
-            "judged. \\[default: 50; with --false-alarms 20]"
+            help="Number of blocks at the start that are assumed to be usual and not judged; of "
+            "symbols with --false-alarms and without --block. "
+            "\\[default: 50; with --false-alarms 20]"
         ),
     ] = None,
     false_incidents: shared.FalseIncidents = None,
@@ -124,13 +126,13 @@ def detect(
 ) -> int:
     """Find what is strange in a file: incidents with their reasons, one JSON object a line.
 
-    The file has the formats of compare: one symbol a line with blank lines between sequences, or
-    any other --format. With --key, sequences may be interleaved. Symbols are counted from 1. An
-    incident is too surprising, too predictable, repetitive or looping, and --false-incidents says
-    how many may be false. With --false-alarms, alarms at a fixed share and change points are
-    written instead. With --per key, the sequences within the first --train symbols are learnt, and
-    every other sequence gets a score and a p-value. A table on standard error counts what was
-    found; with --label it also counts hits and false alarms.
+    The file has one symbol a line and blank lines between sequences, or another --format. With
+    --key, sequences may be interleaved. Symbols are numbered from 1. The symbols of an incident are
+    too surprising, too predictable, repetitive or looping; --false-incidents is the target number
+    of false ones. With --false-alarms, the command writes alarms, a fixed share of the judgements,
+    and change points instead. With --per key, it learns the sequences within the first --train
+    symbols and gives every other sequence a score and a p-value. A table on standard error counts
+    what was found; with --label it also counts hits and false alarms.
 
     For example:
 
@@ -155,8 +157,18 @@ def detect(
         )
         alarms = shared.alarm_settings(rate)
         if per is not None:
-            if warm_up is not None:
-                raise ValueError(f"warm_up={warm_up}: expected not together with --per")
+            of_alarms = shared.given(
+                block=block,
+                smoothing=smoothing,
+                warm_up=warm_up,
+                false_incidents=false_incidents,
+                cooldown=cooldown,
+                false_alarms=false_alarms,
+            )
+            for option, value in of_alarms.items():
+                raise ValueError(f"{option}={value!r}: expected not together with --per")
+            if background_learns:
+                raise ValueError("--background-learns: expected not together with --per")
             validate.choice("per", per, PER)
             validate.choice("learn", learn, ("all", "none"))
         if background_learns and background is None:
@@ -165,12 +177,15 @@ def detect(
             raise ValueError(
                 "--each-key: expected not together with --per, --picture, --train or --false-alarms"
             )
-        if each_key and file_options["key"] is None and file_options["format"] != "xes":
+        has_cases = (file_options["format"] or format_of(file)) == XES  # the default keys
+        if each_key and file_options["key"] is None and not has_cases:
             raise ValueError("--each-key: expected only with --key")
         if max_keys is not None and not each_key:
             raise ValueError(f"max_keys={max_keys}: expected only with --each-key")
         if (words or picture) and (per is not None or "false_incidents" not in alarms):
             raise ValueError("--words and --picture: expected only where there are incidents")
+        if picture is not None:
+            check_picture(picture)
     with reading.show_warnings():
         data, others = read_data(
             file,
@@ -181,8 +196,8 @@ def detect(
     strange = None if label is None else _read_labels(file, label, data.fields[label])
     n = len(data.symbols)
     with shared.usage():
-        if alarms.get("per") == "day" and data.times is None:
-            raise ValueError(f"false_incidents={false_incidents!r}: expected --time, for the days")
+        if data.times is None:
+            shared.require_times(alarms)
         if train >= n:
             raise ValueError(f"train={train}: expected fewer than the {n} symbols of the file")
         predictor = make_predictor(name, data.n_symbols, particles, seed, **chosen)
@@ -222,10 +237,10 @@ def detect(
         if picture is not None:
             incidents.save_picture(picture)
     else:
-        _add_origins(judged, data)
         for judgement in judged:
             if judgement["alarm"] or judgement["change"] is not None:
-                print(json.dumps(judgement, allow_nan=False))
+                last = judgement["symbols"][1] - 1
+                print(json.dumps(judgement | origin(data, last), allow_nan=False))
     n_incidents = len(incidents.found) if "false_incidents" in alarms else None
     errors = Console(stderr=True)
     errors.print(_summary(judged, strange is not None, n_incidents).rich())
@@ -340,16 +355,6 @@ def _judgements(
     return judgements
 
 
-def _add_origins(judged: list[dict[str, Any]], data: FileStream) -> None:
-    """Add the key and the time of the last symbol to every judgement, if there are any."""
-    for judgement in judged:
-        last = judgement["symbols"][1] - 1
-        if data.keys is not None:
-            judgement["key"] = plain(data.keys[last])
-        if data.times is not None:
-            judgement["time"] = float(data.times[last])
-
-
 def _summary(judged: list[dict[str, Any]], labelled: bool, n_incidents: int | None) -> Table:
     alarms = np.array([each["alarm"] for each in judged], dtype=np.bool_)
     rows: list[tuple[str, str]] = [
@@ -358,9 +363,7 @@ def _summary(judged: list[dict[str, Any]], labelled: bool, n_incidents: int | No
     ]
     if n_incidents is not None:
         rows.append(("incidents", f"{n_incidents:,}"))
-    rows += [
-        ("change points", str(sum(each["change"] is not None for each in judged))),
-    ]
+    rows.append(("change points", str(sum(each["change"] is not None for each in judged))))
     if labelled:
         strange = np.array([each["strange"] for each in judged], dtype=np.bool_)
         levels = np.array([each["level"] for each in judged])

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mdvpf import plots
 from mdvpf.cli.shared import complain
 from mdvpf.detect import DetectionResult, Incident, SurpriseDetector
 from mdvpf.detect.explanation import Explanation
 from mdvpf.detect.number_explanation import NumberExplanation
-from mdvpf.plots import incident_figure
 from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import plain
 
@@ -40,10 +40,10 @@ class IncidentLine:
     def write(
         self, data: FileStream, strange: NDArray[np.bool_] | None, *, words: bool, first: int
     ) -> None:
-        """Print a JSON object or, with `words`, a paragraph; `first` is the number of time 0."""
-        origin = _origin(data, self.peak)
+        """Print a JSON object or, with `words`, a paragraph that shows time 0 as `first`."""
+        peak = origin(data, self.peak)
         if words:
-            key = origin.get("key")
+            key = peak.get("key")
             prefix = "" if key is None else f"key {key!s}: "
             print(prefix + self.explanation.text(first))
             return
@@ -58,11 +58,26 @@ class IncidentLine:
         }
         if strange is not None:
             line["strange"] = bool(strange[self.start : self.end + 1].any())
-        print(json.dumps(line | origin, allow_nan=False))
+        print(json.dumps(line | peak, allow_nan=False))
+
+
+def check_picture(path: Path) -> None:
+    """Raise if no picture can be written to a path; a run may take hours before it is written."""
+    plots.require()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    suffix = path.suffix.removeprefix(".").lower()
+    if suffix and suffix not in known:  # without a suffix it becomes a PNG
+        raise ValueError(
+            f"picture={str(path)!r}: expected a name that ends in .{', .'.join(known)}"
+        )
+    if not path.parent.is_dir():
+        raise ValueError(f"picture={str(path)!r}: expected a folder that exists")
 
 
 class IncidentList:
-    """The incidents of a run, explained at once: the trace of the detector is bounded.
+    """The incidents of a run, each explained when it is found: the trace is bounded.
 
     Attributes
     ----------
@@ -87,7 +102,9 @@ class IncidentList:
             positions = (self.train + time for time in times)
             self.found[incident.number] = IncidentLine(incident, explanation, *positions)
             if picture and (self._figure is None or incident.p_value <= self._figure[0]):
-                figure = incident_figure(self.detector.trace, explanation, first=self.train + 1)
+                figure = plots.incident_figure(
+                    self.detector.trace, explanation, first=self.train + 1
+                )
                 self._figure = incident.p_value, figure
 
     def save_picture(self, path: Path) -> None:
@@ -98,7 +115,7 @@ class IncidentList:
             self._figure[1].savefig(path, dpi=150, bbox_inches="tight")
 
 
-def _origin(data: FileStream, position: int) -> dict[str, Any]:
+def origin(data: FileStream, position: int) -> dict[str, Any]:
     """Return the key and the time of a symbol, where the file has them."""
     found: dict[str, Any] = {}
     if data.keys is not None:

@@ -40,8 +40,8 @@ def detect_each_key(
             n_alarms += 1
             incident, own = detection.incident, positions[key]
             explanation = users.of(key).explain(incident)
-            places = (own[incident.start], own[incident.end], own[incident.peak])
-            found[own[0], incident.number] = IncidentLine(incident, explanation, *places)
+            in_file = (own[incident.start], own[incident.end], own[incident.peak])
+            found[own[0], incident.number] = IncidentLine(incident, explanation, *in_file)
     counted = {"keys": len(positions), "judgements": n_judged, "alarms": n_alarms}
     counted["incidents"] = len(found)
     if n_detectors > len(positions):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from mdvpf.detect.sequences import SequenceScores, score_sequences
 from mdvpf.predictor import Predictor
 from mdvpf.streams.readers import FileStream
 from mdvpf.streams.records import plain
+from mdvpf.streams.report import finite
 
 PER = ("key", "sequence")
 LEAST_REFERENCE = 20  # fewest usual sequences for p-values by rank
@@ -100,17 +100,13 @@ def _line(
     line: dict[str, object] = {
         "key": name,
         "length": score.length,
-        "mean": _finite(score.mean),
-        "ratio": _finite(score.ratio),
-        "score": _finite(score.score),
-        "worst_window": _finite(score.worst_window),
+        "mean": finite(score.mean),
+        "ratio": finite(score.ratio),
+        "score": finite(score.score),
+        "worst_window": finite(score.worst_window),
         "worst_start": score.worst_start + 1,
         "p_value": score.p_value,
     }
     if labels is not None:
         line["strange"] = bool(labels[i])
     return line
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

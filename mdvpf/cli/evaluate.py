@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from mdvpf.streams.evaluation import Evaluation
 from mdvpf.streams.evaluation import evaluate as evaluate_predictor
 from mdvpf.streams.methods import AUTO, make_predictor, resolve_method
 from mdvpf.streams.readers import FileStream, read_files
+from mdvpf.streams.report import finite
 
 _FILE = {"exists": True, "dir_okay": False}
 
@@ -90,10 +91,10 @@ def evaluate(
 
 
 def _read_top_k(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise ValueError(f"top_k={text!r}: expected integers separated by commas") from None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(re.fullmatch(r"0*[1-9][0-9]{0,8}", part) for part in parts):
+        raise ValueError(f"top_k={text!r}: expected integers from 1 on, separated by commas")
+    return tuple(map(int, parts))
 
 
 def _sequences(stream: FileStream) -> Any:
@@ -111,19 +112,14 @@ def _values(found: Evaluation, method: str, frozen: bool, learnt: FileStream) ->
         "n_learnt": found.n_learnt,
         "n_sequences": found.n_sequences,
         "n_symbols": found.n_symbols,
-        "nats": _number(found.nats),
-        "bits": _number(found.bits),
-        "perplexity": _number(found.perplexity),
+        "nats": finite(found.nats),
+        "bits": finite(found.bits),
+        "perplexity": finite(found.perplexity),
         "top_k": {str(k): share for k, share in found.top_k.items()},
         "sequence_log_probabilities": [
-            _number(value) for value in found.sequence_log_probabilities.tolist()
+            finite(value) for value in found.sequence_log_probabilities.tolist()
         ],
     }
-
-
-def _number(value: float) -> float | None:
-    """Return the value as JSON can hold it: infinite values are written as null."""
-    return value if math.isfinite(value) else None
 
 
 def _table(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,36 +11,25 @@ import typer
 from mdvpf._support import validate
 from mdvpf.checkpoint import FileLock, Generations
 from mdvpf.cli import live, live_options, shared
+from mdvpf.cli.filter_options import (
+    UNKNOWN,
+    check_unchanged,
+    new_monitor,
+    read_emission,
+    read_method,
+    read_vocabulary,
+    warn_of_fields,
+)
 from mdvpf.cli.lag import Lag
 from mdvpf.cli.option_groups import EXPANDED, Given, Option, with_options
 from mdvpf.cli.resume import STDIN, open_source
 from mdvpf.cli.sink import FileSink, Sink, encode_line
 from mdvpf.cli.stop import Stop
 from mdvpf.detect import SurpriseDetector
-from mdvpf.filter import ParticleFilter
-from mdvpf.model import Gaussian, Poisson
-from mdvpf.predictor import Predictor, Vocabulary
+from mdvpf.predictor import Predictor
 from mdvpf.streams.filter_run import FilterRun
-from mdvpf.streams.formats import FORMATS, make_format
-from mdvpf.streams.formats.lines import Lines
-from mdvpf.streams.methods import (
-    AUTO,
-    BASE,
-    SETTINGS,
-    found_settings,
-    make_number_filter,
-    make_predictor,
-    method_of,
-    read_family,
-    resolve_method,
-)
-from mdvpf.streams.monitor import Monitor, MonitorHolder
-from mdvpf.streams.reading import format_of
+from mdvpf.streams.monitor import Monitor
 from mdvpf.streams.report import REPORT_FORMATS, csv_header, report_writer
-
-METHOD_OPTIONS = ("method", "algorithm")  # the second is the old name of the first
-MONITOR_OPTIONS = ("max_keys", "key_ttl", "n_expected")
-UNKNOWN = "OTHER"  # with --max-labels, unless --unknown is given
 
 
 @with_options(settings={**shared.SETTINGS, "half_life": Option(live_options.HalfLife)})
@@ -51,7 +39,8 @@ def filter_stream(
         typer.Argument(metavar="FILE", dir_okay=False, help="Input file; - is standard input."),
     ] = STDIN,
     symbols: Annotated[
-        int | None, typer.Option(help="Number of symbols: they are the integers from 0 to N - 1.")
+        int | None,
+        typer.Option(help="Number N of symbols, which are the integers from 0 to N - 1."),
     ] = None,
     vocabulary: Annotated[
         Path | None,
@@ -64,9 +53,9 @@ def filter_stream(
     emission: Annotated[
         str | None,
         typer.Option(
-            help="The lines are numbers: gaussian (measurements) or poisson (counts), by a single "
-            "filter, MD-VPA unless --method names another. Alarms have a fixed share unless "
-            "--false-incidents is given."
+            help="The lines are numbers instead of symbols: gaussian (measurements) or poisson "
+            "(counts). The predictor is a single filter, by default MD-VPA. Alarms have a fixed "
+            "share unless --false-incidents is given."
         ),
     ] = None,
     prior: Annotated[
@@ -80,7 +69,8 @@ def filter_stream(
     unknown: Annotated[
         str | None,
         typer.Option(
-            help="With --vocabulary or --max-labels: an extra symbol for all other labels."
+            help="With --vocabulary or --max-labels: an extra symbol for all other labels. "
+            f"\\[default: {UNKNOWN} with --max-labels, none with --vocabulary]"
         ),
     ] = None,
     line_format: live_options.Format = None,
@@ -181,9 +171,9 @@ def filter_stream(
             raise ValueError("--from-start: expected only with --resume")
         given = shared.given(
             symbols=symbols,
-            emission=_read_emission(emission, prior),
-            **_read_vocabulary(vocabulary, max_labels, unknown),
-            **_read_method(method, algorithm),
+            emission=read_emission(emission, prior),
+            **read_vocabulary(vocabulary, max_labels, unknown),
+            **read_method(method, algorithm),
             particles=particles,
             **{
                 **settings,
@@ -223,7 +213,7 @@ def filter_stream(
             generations = Generations(checkpoint)
         run, is_new = _open_run(generations, resume, given, lines, seed)
         if is_new and line_format is None:
-            _warn_of_fields(file)
+            warn_of_fields(file)
         stop = Stop()
         source = open_source(
             file,
@@ -271,21 +261,19 @@ def _open_run(
     """Load the run from the checkpoint, or make it from the options; tell whether it is new."""
     if generations is None or not generations.exists:
         with shared.usage():
-            return FilterRun(_new_monitor(given, lines, seed)), True
+            return FilterRun(new_monitor(given, lines, seed)), True
     if not resume:
         with shared.usage():
             raise ValueError(
                 f"{generations.path}: checkpoint exists; pass --resume or another path"
             )
-    found = generations.load(
-        (FilterRun, MonitorHolder, Monitor, SurpriseDetector, Predictor), shared.complain
-    )
+    found = generations.load((FilterRun, Monitor, SurpriseDetector, Predictor), shared.complain)
     if not isinstance(found, FilterRun):
         found = FilterRun(found if isinstance(found, Monitor) else Monitor(found))
     if generations.fell_back:
         found.has_ended = False  # lines were read after this checkpoint; a pipe cannot repeat them
     with shared.usage():
-        _compare(found.monitor, given, lines)
+        check_unchanged(found.monitor, given, lines)
     return found, False
 
 
@@ -309,178 +297,3 @@ def _open_sink(output: Path | None, stop: Stop, run: FilterRun) -> Sink:
     if output is None:
         return Sink.standard_output(stop)
     return FileSink(stop, output, run.output)
-
-
-# --- From options to a monitor
-
-
-def _read_vocabulary(
-    path: Path | None, max_labels: int | None, unknown: str | None
-) -> dict[str, Any]:
-    if path is None and max_labels is None:
-        if unknown is not None:
-            raise ValueError(f"unknown={unknown!r}: expected only with --vocabulary")
-        return {}
-    labels: list[str] = []
-    if path is not None:
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: expected text in UTF-8 ({error.reason})") from error
-        # Lines of the stream are split and stripped in the same way.
-        labels = [line.strip() for line in text.split("\n") if line.strip()]
-    if max_labels is None:
-        return {"vocabulary": Vocabulary.from_data(labels, unknown)}
-    unknown = UNKNOWN if unknown is None else unknown
-    return {"vocabulary": Vocabulary.open(labels, max_labels=max_labels, unknown=unknown)}
-
-
-def _read_emission(emission: str | None, prior: str | None) -> Gaussian | Poisson | None:
-    if emission is not None:
-        return read_family(emission, prior or "")
-    if prior is not None:
-        raise ValueError(f"prior={prior!r}: expected only with --emission")
-    return None
-
-
-def _read_method(method: str | None, algorithm: str | None) -> dict[str, str]:
-    """Return the name of the method, keyed by the option that named it."""
-    given = shared.given(method=method, algorithm=algorithm)
-    if len(given) == 2:
-        raise ValueError(f"algorithm={algorithm!r}: expected only --method, its new name")
-    return {option: resolve_method(name, argument=option) for option, name in given.items()}
-
-
-def _new_monitor(given: dict[str, Any], lines: dict[str, Any], seed: int | None) -> Monitor:
-    if "emission" in given:
-        return _monitor_of(_filter_of_numbers(given, seed), None, given, lines)
-    vocabulary, background = given.get("vocabulary"), None
-    if "background" in given:
-        background = Monitor.load(given["background"]).predictor
-        if vocabulary is None and "symbols" not in given:
-            vocabulary = background.vocabulary
-            if vocabulary is None:
-                given = given | {"symbols": background.n_symbols}
-    if (vocabulary is None) == ("symbols" not in given):
-        raise ValueError(
-            "expected one of --max-labels N (labels as they appear, up to N), --vocabulary FILE "
-            "(its lines), --symbols N (integers below N) and --emission FAMILY (numbers)"
-        )
-    predictor = make_predictor(
-        given.get("method") or given.get("algorithm") or AUTO,
-        given["symbols"] if vocabulary is None else vocabulary.capacity,
-        given.get("particles"),
-        seed,
-        **{name: given[name] for name in SETTINGS if name in given},
-    )
-    predictor.vocabulary = vocabulary
-    return _monitor_of(predictor, background, given, lines)
-
-
-def _filter_of_numbers(given: dict[str, Any], seed: int | None) -> ParticleFilter:
-    for name in ("symbols", "vocabulary", "background"):
-        if name in given:
-            raise ValueError(f"emission={given['emission']!r}: expected no --{name} with it")
-    return make_number_filter(
-        given["emission"],
-        given.get("method") or given.get("algorithm") or BASE,
-        given.get("particles"),
-        seed,
-        **{name: given[name] for name in SETTINGS if name in given},
-    )
-
-
-def _monitor_of(
-    predictor: Predictor,
-    background: Predictor | None,
-    given: dict[str, Any],
-    lines: dict[str, Any],
-) -> Monitor:
-    others = {name: given[name] for name in MONITOR_OPTIONS if name in given}
-    alarms = _alarm_settings(given)
-    detector = SurpriseDetector(predictor, background=background, **alarms)
-    if set(lines) <= {"missing"}:
-        monitor = Monitor(detector, missing=lines.get("missing"), **others)
-    else:
-        options = {name: value for name, value in lines.items() if name != "format"}
-        if "format" not in lines:
-            _require_no_fields(options)
-        form = make_format(lines.get("format", "lines"), options)
-        monitor = Monitor(detector, format=form, **others)
-    half_life = given.get("half_life")
-    if isinstance(half_life, timedelta) and monitor.format.fields.time is None:
-        raise ValueError(
-            f"half_life={str(half_life)!r}: a time span needs events with times; expected --time, "
-            "or a number of symbols"
-        )
-    return monitor
-
-
-def _require_no_fields(options: dict[str, Any]) -> None:
-    """Raise if options name fields, which plain lines do not have."""
-    for name, value in options.items():
-        if name not in Lines.takes:
-            option = "column" if name == "symbol" else name
-            formats = ", ".join(form for form in FORMATS if form != Lines.name)
-            raise ValueError(f"{option}={value!r}: expected only with --format ({formats})")
-
-
-def _warn_of_fields(file: Path) -> None:
-    """Warn if the suffix of the file says that it has fields."""
-    form = format_of(file)
-    if form in FORMATS and form != Lines.name:
-        shared.complain(
-            f"warning: {file}: each line is read as one symbol, in spite of the suffix; expected "
-            f"--format {form} and --column to read a field, or --format {Lines.name}"
-        )
-
-
-def _alarm_settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Return when the detector raises alarms; over numbers, by default at a fixed share."""
-    if "emission" not in given or not {"false_incidents", "cooldown"}.isdisjoint(given):
-        return shared.alarm_settings(given)
-    return {name: given[name] for name in ("false_alarms", "smoothing") if name in given}
-
-
-def _compare(monitor: Monitor, given: dict[str, Any], lines: dict[str, Any]) -> None:
-    """Raise if an option contradicts the checkpoint: a run keeps its settings."""
-    predictor = monitor.predictor
-    found: dict[str, Any] = {
-        "vocabulary": predictor.vocabulary,
-        "symbols": predictor.n_symbols,
-        "emission": predictor._family,
-        **monitor.detector.settings,
-        **dict.fromkeys(METHOD_OPTIONS, method_of(predictor)),
-        **found_settings(predictor),
-        **{name: getattr(monitor, name) for name in MONITOR_OPTIONS},
-        "format": monitor.format.name,
-        **monitor.format.options,
-    }
-    if monitor.detector.background is not None:
-        # The checkpoint holds the background itself, and not the path of its file.
-        found["background"] = given.get("background")
-    if lines and monitor.format.name == lines.get("format", "lines"):
-        options = {name: value for name, value in lines.items() if name != "format"}
-        lines = {**lines, **make_format(monitor.format.name, options).options}
-    for name, value in {**given, **lines}.items():
-        if found.get(name) != value and not _has_grown(value, found.get(name)):
-            own = _method_text(predictor) if name in METHOD_OPTIONS else repr(found.get(name))
-            option = "column" if name == "symbol" else name
-            raise ValueError(
-                f"{option}={value!r}: the checkpoint has {own}; expected the same, or none"
-            )
-
-
-def _has_grown(first: Any, now: Any) -> bool:
-    """Tell whether the second vocabulary is the first, open one with labels added."""
-    if not (isinstance(first, Vocabulary) and isinstance(now, Vocabulary) and first.is_open):
-        return False
-    return (now.max_labels, now.unknown) == (first.max_labels, first.unknown) and now.labels[
-        : len(first.labels)
-    ] == first.labels
-
-
-def _method_text(predictor: Predictor) -> str:
-    if isinstance(predictor, ParticleFilter):
-        return repr(predictor.algorithm)
-    return repr(method_of(predictor))

@@ -5,7 +5,7 @@ holds the monitor, the position after the last such line, and the reports that t
 written. Resuming from it therefore skips no line and loses no report.
 
 Lines that are already waiting are absorbed together where the reports are the same and come sooner.
-No line waits for a later one to arrive, and no checkpoint is passed over.
+No line waits for a later one to arrive, and no checkpoint is skipped.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Follower:
     lag: Lag
     _saved_at: int = 0  # line of the last periodic checkpoint
     _n_together: int = 1  # how many waiting lines to absorb at once
-    _is_whole: bool = True  # whether the monitor has absorbed whole lines
+    _is_whole: bool = True  # False while lines are absorbed together: then no checkpoint
 
     def follow(self) -> None:
         """Absorb lines until the input ends or a signal comes; write a checkpoint at the end."""
@@ -197,7 +197,7 @@ class Follower:
         self._end_step([report])
 
     def _note(self, line: RawLine, report: Report | None) -> None:
-        """Pass a line that the monitor has absorbed, and keep its report."""
+        """Advance past a line that the monitor has absorbed, and put its report into the sink."""
         self.source.progress.add(*line)
         if report is not None and (
             not self.alarms_only or report.alarm or report.change is not None

@@ -52,22 +52,22 @@ KeyTtl = Annotated[
     float | None,
     typer.Option(
         "--key-ttl",
-        help="End a key that was not used for this many seconds of the events' times; lines "
-        "instead of seconds if events have no time.",
+        help="End a key that was not used for this many seconds, by the times of the events, or "
+        "for this many lines if events have no times.",
     ),
 ]
 HalfLife = Annotated[
     str | None,
     typer.Option(
-        help="Counts decay by half in this many symbols, or in a time span of the events' times "
-        "such as 30s, 10m, 6h or 2d. Not with --forget. \\[default: no decay]"
+        help="Counts decay by half in this many symbols, or, by the times of the events, in a "
+        "time span such as 30s, 10m, 6h or 2d. Not with --forget. \\[default: no decay]"
     ),
 ]
 MaxLabels = Annotated[
     int | None,
     typer.Option(
-        help="Open alphabet: each new label becomes a symbol, up to this many; later labels are "
-        "--unknown."
+        help="Open alphabet: each new label becomes a symbol, up to this many. All labels after "
+        "them become the symbol of --unknown."
     ),
 ]
 

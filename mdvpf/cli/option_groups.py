@@ -1,6 +1,6 @@
 """Groups of options that several commands have.
 
-A command declares one parameter for each group, and the decorator replaces it by the options:
+A command declares one parameter for each group, and the decorator replaces it with the options:
 
     @with_options(settings={"alpha": Option(Annotated[float | None, typer.Option()])})
     def command(file: File, settings: Given = EXPANDED, seed: Seed = None) -> int: ...
@@ -33,7 +33,7 @@ class Option(NamedTuple):
 
 
 def with_options(**groups: Mapping[str, Option]) -> Callable[[Callable[..., int]], Any]:
-    """Replace parameters of a command by groups of options.
+    """Replace parameters of a command with groups of options.
 
     Parameters
     ----------

@@ -87,6 +87,9 @@ def reproduce(
 ) -> int:
     """Run an experiment; write its tables, figures, arrays and configuration to a folder.
 
+    An experiment may have other defaults than those shown below; its configuration.json has all
+    options.
+
     For example:
 
     mdvpf reproduce artificial --seeds 20 --jobs 2

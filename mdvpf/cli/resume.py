@@ -60,7 +60,7 @@ def open_source(
         name = "standard input"
         if not _is_regular(stream):
             return _pipe(stream, name, run, from_start, is_resumable, note)
-        file = unpack_gzip(os.fdopen(os.dup(stream.fileno()), "rb"))
+        file = unpack_gzip(os.fdopen(os.dup(stream.fileno()), "rb"), name)
         return _file(file, STDIN, name, run, from_start, note)
     if path.exists() and not path.is_file():
         pipe = open(path, "rb", buffering=0)  # noqa: SIM115 - the source closes it
@@ -179,7 +179,7 @@ def _why_not(name: str, file: IO[bytes], position: Position) -> str:
 
 
 def _size(file: IO[bytes]) -> int:
-    """Return the length of a file's content, decompressed if gzip packed it."""
+    """Return the length of a file's content, without gzip's compression."""
     file.seek(0)
     return sum(len(data) for data in iter(lambda: file.read(_CHUNK), b""))
 
@@ -248,7 +248,7 @@ def _holds(path: Path, position: Position) -> bool:
     try:
         with open_file(path) as file:
             return position.is_in(file)
-    except (OSError, EOFError, ValueError):
+    except (OSError, ValueError):
         return False
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from mdvpf.cli.option_groups import Option
 from mdvpf.model import MACHINES, ORACLES
 from mdvpf.model.algorithms import NAMED_DISCOUNTS, NORMALIZERS, SELECTIONS
+from mdvpf.streams import rates
 from mdvpf.streams.methods import AUTO, METHODS
 
 DONE, FAILED, WRONG_USAGE, SOME_RUNS_FAILED, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
@@ -44,8 +45,16 @@ ParticlesInAll = Annotated[
         "\\[default: 440 for auto, 1,000 for a single filter]",
     ),
 ]
-Alpha = Annotated[float | None, typer.Option(help="Weight of the oracle in a transition.")]
-Gamma = Annotated[float | None, typer.Option(help="Weight of a new state in the oracle.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        help="Weight of the oracle in a transition: the next state repeats a transition seen from "
+        "the current state, or the oracle proposes it. \\[default: 1]"
+    ),
+]
+Gamma = Annotated[
+    float | None, typer.Option(help="Weight of a new state in the oracle. \\[default: 1]")
+]
 Beta = Annotated[
     float | None,
     typer.Option(
@@ -56,8 +65,9 @@ Beta = Annotated[
 Oracle = Annotated[
     str | None,
     typer.Option(
-        help="States that the oracle offers (unvisited, any), or any state, weighted by the "
-        f"number of rows that reach it (rows): {_choices(ORACLES)}"
+        help="States that the oracle proposes: unvisited (those never reached from the current "
+        "state), any, or rows (any, weighted by the number of states that have led there). "
+        f"\\[default: {ORACLES[0]}]"
     ),
 ]
 MaxStates = Annotated[
@@ -66,8 +76,8 @@ MaxStates = Annotated[
 Machine = Annotated[
     str | None,
     typer.Option(
-        help="The next state depends on the state (moore), or on the state and its symbol (mealy): "
-        f"{_choices(MACHINES)}"
+        help="What the next state depends on: the state (moore), or the state and its symbol "
+        f"(mealy). \\[default: {MACHINES[0]}]"
     ),
 ]
 Kappa = Annotated[
@@ -153,20 +163,8 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def read_rate(text: str | None) -> dict[str, Any]:
-    """Parse --false-incidents into settings of a detector, or raise."""
-    if text is None:
-        return {}
-    number, slash, unit = text.partition("/")
-    wrong = ValueError(
-        f"false_incidents={text!r}: expected a number per 10,000 symbols, or one per day such as "
-        "2/day"
-    )
-    if slash and unit.strip() != "day":
-        raise wrong
-    try:
-        return {"false_incidents": float(number), "per": "day" if slash else "symbols"}
-    except ValueError:
-        raise wrong from None
+    """Parse --false-incidents into settings of a detector; without it there are none."""
+    return {} if text is None else rates.read_rate(text)
 
 
 def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +182,7 @@ def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:
     if share and rate:
         name, value = next(iter(rate.items()))
         raise ValueError(
-            f"{name}={value!r}: expected not together with --{_option(next(iter(share)))}"
+            f"{name}={value!r}: expected not together with --{option(next(iter(share)))}"
         )
     if share:
         return share
@@ -192,7 +190,15 @@ def alarm_settings(options: dict[str, Any]) -> dict[str, Any]:
     return rate
 
 
-def _option(name: str) -> str:
+def require_times(alarms: Mapping[str, Any]) -> None:
+    """Raise if the settings of a detector count false incidents per day; used without times."""
+    if alarms.get("per") == "day":
+        rate = f"{alarms['false_incidents']:g}/day"
+        raise ValueError(f"false_incidents={rate!r}: expected --time, for the days")
+
+
+def option(name: str) -> str:
+    """Return the option of an argument, without its dashes."""
     return name.replace("_", "-")
 
 

@@ -82,11 +82,11 @@ class Sink:
     def put_back(self, outbox: Outbox) -> None:
         """Add the reports that an earlier run could not write."""
         self._lines += [line + b"\n" for line in outbox.lines.split(b"\n")[:-1]]
-        if outbox.n_sent and self._is_where(outbox):
+        if outbox.n_sent and self._has_start_of(outbox):
             self._n_sent = outbox.n_sent
 
-    def _is_where(self, outbox: Outbox) -> bool:
-        """Tell whether the output is the file that holds a part of the first report."""
+    def _has_start_of(self, outbox: Outbox) -> bool:
+        """Tell whether the output is the file that holds the start of the first report."""
         found = self._regular()
         if found is None:
             return False

@@ -11,6 +11,8 @@ import gzip
 import os
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import IO, Any
@@ -111,13 +113,13 @@ class FileSource(Source):
 
     def fill(self, stop: Stop) -> Filled:
         """Read some bytes; at the end of the file continue with the next one."""
-        data = read_some(self._file, self.name, _FILE_BYTES)
+        data = self._file.read(_FILE_BYTES)
         while not data and self._later:
             if self.buffer.unfinished:
                 self.buffer.finish()  # a rotated file does not grow
                 return Filled.DATA
             self._next_file()
-            data = read_some(self._file, self.name, _FILE_BYTES)
+            data = self._file.read(_FILE_BYTES)
         if not data:
             return Filled.END
         self._n_read += len(data)
@@ -133,7 +135,7 @@ class FileSource(Source):
         identify(self.progress, path, file)
 
     def waiting(self) -> int:
-        """Return the number of unread bytes; 0 for a packed file, where it is unknown."""
+        """Return the number of unread bytes; 0 for a compressed file, where it is unknown."""
         if self._is_packed:
             return 0
         return max(0, os.fstat(self._file.fileno()).st_size - self._n_read)
@@ -157,7 +159,7 @@ class PipeSource(Source):
     inbox : bytes
         Bytes that an earlier run read and did not absorb.
     is_resumable : bool
-        Whether the run writes checkpoints. Packed input is then refused: decompression cannot
+        Whether the run writes checkpoints. Compressed input is then refused: decompression cannot
         resume in the middle of a pipe.
     """
 
@@ -208,7 +210,7 @@ class PipeSource(Source):
             if data.startswith(GZIP):
                 if self._is_resumable:
                     raise ValueError(
-                        f"{self.name}: packed by gzip, and a checkpoint cannot resume inside it; "
+                        f"{self.name}: compressed by gzip, and a checkpoint cannot resume inside; "
                         "expected zcat before it, or the name of the file"
                     )
                 self._packed = zlib.decompressobj(wbits=31)
@@ -247,36 +249,47 @@ class PipeSource(Source):
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """Open a file for reading, and decompress it if gzip packed it."""
-    return unpack_gzip(path.open("rb"))
+    """Open a file for reading, and decompress it if it is compressed by gzip."""
+    return unpack_gzip(path.open("rb"), str(path))
 
 
-def unpack_gzip(file: Any) -> IO[bytes]:
-    """Return a reader of an open file's content; wrap the file if gzip packed it."""
+def unpack_gzip(file: Any, name: str) -> IO[bytes]:
+    """Return a reader of an open file's content, decompressed if it is compressed by gzip.
+
+    Damaged gzip data is a ValueError with the name of the file.
+    """
     start = file.tell()
     packed = file.read(2) == GZIP
     file.seek(start)
-    return _Unpacked(file) if packed else file  # type: ignore[return-value]
+    return _Unpacked(file, name) if packed else file  # type: ignore[return-value]
 
 
 class _Unpacked(gzip.GzipFile):
     """A gzip reader that also closes the file below it."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, name: str) -> None:
         super().__init__(fileobj=file)
         self._packed_file = file
+        self._name = name
+
+    def read(self, size: int | None = -1) -> bytes:
+        with self._named():
+            return super().read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with self._named():
+            return super().seek(offset, whence)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{self._name}: expected a complete gzip file ({error})") from error
 
     def close(self) -> None:
         super().close()
         self._packed_file.close()
-
-
-def read_some(file: IO[bytes], name: str, n_bytes: int) -> bytes:
-    """Read from a file; damaged gzip data is a ValueError that names the file."""
-    try:
-        return file.read(n_bytes)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{name}: expected a complete gzip file ({error})") from error
 
 
 def identify(progress: Progress, path: Path, file: IO[bytes]) -> None:

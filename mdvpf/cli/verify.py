@@ -27,14 +27,15 @@ def verify(
             "--input",
             exists=True,
             dir_okay=False,
-            help="Compare every line that was read with this file, which gzip may have packed.",
+            help="The file that was read, which may be compressed by gzip: compare all its lines "
+            "with the checkpoint.",
         ),
     ] = None,
 ) -> int:
     """Check a checkpoint and the previous one: all checksums and the consistency of the content.
 
-    The command loads them as --resume does, and changes nothing. The exit code is 0 if --resume can
-    continue, and 1 if it cannot or if --input is not the file that was read.
+    The command loads them as `mdvpf filter --resume` does, and changes nothing. The exit code is 0
+    if --resume can continue, and 1 if it cannot or if --input is not the file that was read.
 
     For example:
 
@@ -59,7 +60,8 @@ def _check(path: Path) -> FilterRun | None:
     try:
         run = load_run(path)
     except (CheckpointError, OSError) as error:
-        print(f"{path}: {error}" if isinstance(error, CheckpointError) else str(error))
+        message = str(error).removeprefix(f"file={str(path)!r}: ")
+        print(f"{path}: {message}" if isinstance(error, CheckpointError) else message)
         return None
     text = f"{path}: good; {run.monitor.n_lines:,} lines"
     if run.position is not None:

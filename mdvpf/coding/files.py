@@ -1,6 +1,6 @@
 """Compress files losslessly with `auto`.
 
-A file of integers separated by line ends or by spaces is coded as a list of symbols. Any other file
+A file of integers separated by newlines or by spaces is coded as a list of symbols. Any other file
 is coded as a list of bytes; its alphabet is the set of bytes that occur. Three fields precede the
 code of the symbols (see `coder.py`): one byte for the kind of the file, the budget of particles
 unless it is the default, and the alphabet, as the number of symbols or as one bit for each byte.
@@ -22,13 +22,13 @@ MAGIC = b"\x8dF\x01"
 
 _SEPARATORS = (b"", b"\n", b" ")  # by kind: none for bytes
 _KINDS = 3  # bits of the kind
-_ENDS = 4  # flag: the last number is followed by a line end
+_ENDS = 4  # flag: the last number is followed by a newline
 _BUDGET = 8  # flag: the budget follows
 _BYTES_OF_NUMBER = 3
 _BYTES_OF_SET = 32
 
 _LARGEST_BUDGET = 256**_BYTES_OF_NUMBER - 1
-_LARGEST_ALPHABET = 2**16  # larger numbers are coded by their digits
+_LARGEST_ALPHABET = 2**16  # files with larger numbers are coded as bytes
 _NUMBER = rb"(?:0|[1-9][0-9]{0,4})"
 
 

@@ -1,9 +1,9 @@
 """Data sets: HMMs, logs, books, clicks, shell commands, strings of automata.
 
 HMMs and logs are generated at random; the others are files, and none is bundled. Each loader takes
-the path of a file, or searches the folder in the environment variable ``MDVPF_DATA``, or downloads
-the data with the package pooch (``mdvpf[data]``). Each loader validates what it has read. The
-problems of PAutomaC are never downloaded: they are for academic research only.
+the path of a file, or searches the folder that the environment variable ``MDVPF_DATA`` names, or
+downloads the data with the package pooch (``mdvpf[data]``). Each loader validates what it has read.
+The problems of PAutomaC are never downloaded: they are for academic research only.
 """
 
 from mdvpf.datasets.automata_turns import random_automaton, taking_turns

@@ -1,7 +1,7 @@
 """Books as streams of characters: an alphabet, and one space for everything outside it.
 
-The default texts are of Project Gutenberg. Its files have a preface and a licence around the book
-and are revised in place, so a copy is recognised by its first words and its length.
+The default texts come from Project Gutenberg. Its files have a preface and a licence around the
+book, and new versions replace them, so a copy is recognised by its first words and its length.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TextStream:
 class _Book:
     title: str
     file: str
-    number: int  # in Project Gutenberg; copies are revised in place, so there is no hash
+    number: int  # in Project Gutenberg; files are revised, so there is no hash
     opening: str  # the first words of the book, without punctuation
     at_least: int  # characters
 

@@ -127,8 +127,8 @@ def processes(
     """Draw the log of several processes, each with a line every second or so.
 
     A process runs one routine after the other. A routine is a fixed sequence of 3 to 8 templates of
-    lines; now and then a line is left out. Every process has its favourite routines. New routines,
-    with new templates, turn up all along the log.
+    lines; now and then a line is left out. Every process has its favourite routines. New routines
+    with new templates appear throughout the log.
 
     Parameters
     ----------

@@ -123,7 +123,7 @@ def _tar_members(file: Path) -> Iterator[tuple[str, bytes]]:
             if not member.isreg():
                 continue
             if ".." in PurePosixPath(member.name).parts:
-                raise tarfile.TarError(f"{member.name!r} lies outside of the archive")
+                raise tarfile.TarError(f"{member.name!r} lies outside the archive")
             content = archive.extractfile(member)
             assert content is not None
             yield PurePosixPath(member.name).name, content.read()

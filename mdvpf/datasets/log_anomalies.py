@@ -61,8 +61,8 @@ def spoil(
     """Put anomalies into some cases of a log.
 
     There are three kinds. An activity is left out (skipped), or comes twice in a row (repeated), or
-    two different neighbours change places while the times stay (swapped). Only cases with two
-    different activities in a row are chosen, as an anomaly could leave others empty or unchanged.
+    two different neighbours are swapped while the times stay (swapped). Only cases with two
+    different activities in a row are chosen: an anomaly could leave others empty or unchanged.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def spoil(
 
 
 def _neighbours(events: list[tuple[float, int]]) -> list[int]:
-    """Return the places where an activity is followed by a different one."""
+    """Return the indices of activities that are followed by a different one."""
     return [i for i in range(len(events) - 1) if events[i][1] != events[i + 1][1]]
 
 
@@ -136,10 +136,10 @@ def _change(
 ) -> list[tuple[float, int]]:
     """Return the events of a case with one more anomaly, if the case is long enough."""
     if kind == "swapped":
-        places = _neighbours(events)
-        if not places:
+        possible = _neighbours(events)
+        if not possible:
             return events
-        i = places[int(generator.integers(len(places)))]
+        i = possible[int(generator.integers(len(possible)))]
         (earlier, first), (later, second) = events[i], events[i + 1]
         return [*events[:i], (earlier, second), (later, first), *events[i + 2 :]]
     i = int(generator.integers(len(events)))

@@ -72,17 +72,17 @@ class PAutomaCScore(NamedTuple):
 class Automaton:
     """A probabilistic automaton over strings.
 
-    In each state it stops with the probability in `final`. Otherwise it emits a symbol and moves to
-    a state whose distribution depends on both.
+    In each state it stops with the probability in `final`. Otherwise it emits a symbol and moves
+    on; the distribution of the next state depends on the state and the symbol.
 
     Attributes
     ----------
     start : ndarray of shape (n_states,)
         Distribution of the first state.
     final : ndarray of shape (n_states,)
-        Probability to stop in each state.
+        Probability of stopping in each state.
     emission : ndarray of shape (n_states, alphabet)
-        Distribution of the symbol in each state, where it does not stop.
+        Distribution of the symbol in each state, given that it does not stop there.
     transition : ndarray of shape (n_states, alphabet, n_states)
         Distribution of the next state after each state and symbol.
 
@@ -361,7 +361,7 @@ def _read_strings(content: str) -> tuple[Strings, int]:
     try:
         numbers = np.array(content.split(), dtype=np.int64)
     except (ValueError, OverflowError):
-        raise ValueError("something else than integers") from None
+        raise ValueError("something other than integers") from None
     if len(numbers) < 2 or numbers[0] < 1 or not 1 <= numbers[1] <= _LARGEST:
         raise ValueError("no number of strings and size of the alphabet in the first line")
     n, end = int(numbers[0]), int(numbers[1])
@@ -388,7 +388,7 @@ def _read_solution(content: str) -> NDArray[np.float64]:
     try:
         values = np.array(content.split(), dtype=np.float64)
     except ValueError:
-        raise ValueError("something else than numbers") from None
+        raise ValueError("something other than numbers") from None
     if len(values) < 2 or values[0] != len(values) - 1:
         raise ValueError("no number of probabilities in the first line, or another number of them")
     solution = values[1:]

@@ -91,11 +91,11 @@ def plan(options: Options) -> list[Run]:
             if isinstance(entry.method, Filter) and entry.method.draws:
                 runs += [Run(f"filter seed {j}", entry, data, seeds[j]) for j in _others()]
         for label, algorithm in ABLATION.items():
-            method = _filter(options, algorithm, options.particles)
+            method = options.filter(algorithm, options.particles)
             runs.append(
                 Run("ablation", Entry(label, method), data, seeds[0], measure_memory=i == 0)
             )
-        reference = _filter(options, OptimalResampling(), options.most_particles)
+        reference = options.filter(OptimalResampling(), options.most_particles)
         runs.append(Run(REFERENCE, Entry(REFERENCE, reference), data, seeds[0]))
     if options.literal:
         runs += literal_runs(options, data_of, [Seed.of(seed) for seed in filter_seeds[0]])
@@ -106,15 +106,11 @@ def _others() -> range:
     return range(1, FILTER_SEEDS)
 
 
-def _filter(options: Options, algorithm: Algorithm, n_particles: int) -> Filter:
-    return options.filter(algorithm, n_particles)
-
-
 def _entries(options: Options) -> list[Entry]:
     entries = options.entries(generator=True)
     if "SMC" in options.methods:
         k = LARGE_SMC * options.particles
-        entries.insert(1, Entry(f"SMC, K = {k:,}", _filter(options, SMC(), k)))
+        entries.insert(1, Entry(f"SMC, K = {k:,}", options.filter(SMC(), k)))
     return entries
 
 
@@ -180,7 +176,7 @@ def _errors(options: Options, groups: Groups, size: str) -> Table:
             "same stream. Over filter seeds: standard deviation, in nats a symbol, over "
             f"{FILTER_SEEDS} runs on the same stream; VPA and MD-VPA draw nothing, so theirs is 0 "
             f"by construction. Minus {BASE}: as in the table, but with the mean over those runs, "
-            "where one run is as good or bad as its luck. "
+            "because a single run depends on its random draws. "
             "Within the particles: of the probabilities that they give to the next symbol, "
             "by weight.",
         ),

@@ -1,4 +1,4 @@
-"""`Data`: the stream of a run: its symbols, and its sources where they are known.
+"""`Data`, the stream of a run: its symbols, and its sources where they are known.
 
 The symbols are part of the run, so that a worker of a cluster needs no files.
 """
@@ -26,7 +26,7 @@ class Data:
     symbols : ndarray of int or float
         The symbols, or the numbers.
     n_symbols : int
-        Size of the alphabet; 0 of numbers.
+        Size of the alphabet; 0 for numbers.
     lengths : ndarray of int, optional
         Lengths of the concatenated sequences.
     change_points : tuple of int

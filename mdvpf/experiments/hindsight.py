@@ -19,7 +19,7 @@ from mdvpf.experiments.results import Group
 from mdvpf.regret import growth_exponent, shifting_regret
 from mdvpf.streams.methods import MARKOV_ORDERS, TREE_DEPTHS
 
-LEARNERS = (
+CHAINS_AND_TREES = (
     *(f"Markov {order}" for order in MARKOV_ORDERS),
     *(f"ContextTree {depth}" for depth in TREE_DEPTHS),
 )
@@ -77,10 +77,10 @@ def _curves(group: Group, n_switches: int) -> dict[str, NDArray[np.float64]]:
             for label, outcomes in group.outcomes.items()
             if stream in outcomes
         }
-        learners = [done[label] for label in LEARNERS if label in done]
+        chains_and_trees = [done[label] for label in CHAINS_AND_TREES if label in done]
         # The symbols of one source may be impossible under the other; they never are under this.
         uniform = np.full(len(data), -np.log(data.n_symbols))
-        pool = np.array([uniform, *_sources(data), *learners])
+        pool = np.array([uniform, *_sources(data), *chains_and_trees])
         regrets = shifting_regret(np.array(list(done.values())), pool, n_switches)
         for label, regret in zip(done, regrets, strict=True):
             rows[label].append(regret)

@@ -1,4 +1,4 @@
-"""Effects of the literal readings of Algorithm 1, and settings where SMC is ahead.
+"""Effects of the literal readings of Algorithm 1, and settings with which SMC is ahead.
 
 Three additional groups of runs on the streams of the switching HMM: Algorithm 1 with one literal
 reading at a time, then with all of them; the loss of Theorem 1; and the first half of the stream
@@ -53,7 +53,7 @@ class Reading:
     leaky: bool = False
 
     def predictor(self, data: Data, rng: np.random.SeedSequence) -> Predictor:
-        """Return the filter of the package, which runs use for everything but scores."""
+        """Return the corresponding filter of the package, which runs use for all but the scores."""
         return _filter(self).predictor(data, rng)
 
 
@@ -117,7 +117,7 @@ class TheoremRun(Run):
     """A run that measures the regret of the particle weights, instead of log predictives."""
 
     def pass_through(self, predictor: Predictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the increments of the negative regret, in the place of log predictives."""
+        """Return the increments of the negative regret instead of log predictives."""
         method = self.entry.method
         assert isinstance(method, Filter) and isinstance(method.algorithm, (MDVPA, VPA))
         model = InfiniteHMM(

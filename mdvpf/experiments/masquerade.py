@@ -54,7 +54,7 @@ from mdvpf.streams.methods import AUTO, BASE
 
 BLOCK = 100  # commands
 RATES = (0.01, 0.05, 0.1)
-WANTED = 0.05  # wanted share of false alarms of the detectors
+WANTED = 0.05  # target share of false alarms of the detectors
 GAIN = 0.1
 MEMORY = 25  # blocks
 LEAST_SHOWN = 0.001  # smallest share of false alarms in the figure
@@ -66,7 +66,7 @@ GROUP = 10  # users that share a background
 FROZEN_PARTICLES = 10  # number of particles of a frozen filter that serves as background
 BACKGROUND_SEED = 0  # one seed, as the users of a group share a background
 AUTO_BUDGET = "fast"
-CHOOSING = 25  # settings were chosen on the first so many users
+CHOOSING = 25  # settings were chosen on this many users, the first ones
 
 Levels = dict[str, NDArray[np.float64]]  # by method: levels, one row per user, one column per block
 
@@ -145,7 +145,7 @@ def users(options: Options) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
             f"length={options.length}: expected a multiple of {BLOCK} in {2 * BLOCK}..{own}"
         )
     if options.seeds > len(data.symbols):
-        raise ValueError(f"seeds={options.seeds}: expected {len(data.symbols)} users at most")
+        raise ValueError(f"seeds={options.seeds}: expected at most the {len(data.symbols)} users")
     if not data.labels[: options.seeds].any():
         raise ValueError(
             f"seeds={options.seeds}: no strange blocks among the first users; expected more users"

@@ -177,7 +177,7 @@ class Counts:
 
 
 class Method(Hashable, Protocol):
-    """What all of these have; `predictor` returns something that has the `run` of a predictor."""
+    """Protocol of all methods above; what `predictor` returns has the `run` of a predictor."""
 
     def predictor(self, data: Any, rng: np.random.SeedSequence) -> Any:
         """Return what runs over a stream."""
@@ -185,7 +185,7 @@ class Method(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the comparison; among entries with the same label the best is shown."""
+    """A line of the comparison; of several entries with one label only the best is shown."""
 
     label: str
     method: Method

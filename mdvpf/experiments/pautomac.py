@@ -25,7 +25,7 @@ from mdvpf.datasets import PAutomaC, PAutomaCScore, sample_hmms
 from mdvpf.experiments.data import Data
 from mdvpf.experiments.experiment import Drawing, Experiment, Groups, Report
 from mdvpf.experiments.figures import band_note, shown_labels
-from mdvpf.experiments.methods import ALL_NAMES, GENERATOR, Chain, Entry, Filter
+from mdvpf.experiments.methods import GENERATOR, Chain, Entry, Filter
 from mdvpf.experiments.options import Options
 from mdvpf.experiments.results import (
     Group,
@@ -464,7 +464,7 @@ PAUTOMAC = Experiment(
         length=100_000,
         gamma=10.0,
         beta=0.1,
-        methods=tuple(name for name in METHODS if name in ALL_NAMES),
+        methods=METHODS,
     ),
     plan,
     report,

@@ -113,7 +113,7 @@ def comparison(
     extras: Sequence[Extra] = (),
     notes: tuple[str, ...] = (),
 ) -> Table:
-    """Return the table that every experiment has: one line for each method.
+    """Return the table of log predictives, which every experiment has: one line for each method.
 
     Parameters
     ----------

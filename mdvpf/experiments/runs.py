@@ -128,7 +128,7 @@ class Run:
         )
 
     def found_changes(self, predictor: object) -> NDArray[np.int64]:
-        """Return the change points that a predictor found; here none is asked for."""
+        """Return the change points that a predictor found: none, unless a subclass finds them."""
         return np.empty(0, dtype=np.int64)
 
 
@@ -149,7 +149,7 @@ class Outcome:
     peak_bytes : float
         Peak memory; NaN if it was not measured.
     changes : ndarray of int64
-        Indices of the change points that the method found; empty if not asked for.
+        Indices of the change points that the method found; empty if none were looked for.
     """
 
     log_predictive: NDArray[np.float64]

@@ -1,8 +1,8 @@
 """Page views of MSNBC.com, one user after another.
 
 Only the order within a user is known. In the paper's description each user is a sequence, so
-transitions from one user to the next are not learnt. The other version joins all users to a single
-sequence.
+transitions from one user to the next are not learnt. The other version joins all users into a
+single sequence.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     entered = counts.start + counts.transition.sum(axis=0)
     shares = counts.transition / np.maximum(counts.transition.sum(axis=1, keepdims=True), 1)
     angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
-    places = np.column_stack([np.cos(angles), np.sin(angles)]) * (1.0 if n > 1 else 0.0)
+    centres = np.column_stack([np.cos(angles), np.sin(angles)]) * (1.0 if n > 1 else 0.0)
     radii = (0.05 + 0.07 * np.sqrt(entered / entered.max())) * _crowding(n)
 
     figure = Figure(figsize=(8.5, 8.5), layout="constrained")
@@ -184,11 +184,11 @@ def transition_graph(pf: ParticleFilter, *, k: int | None = None, least: float =
     axes.set_title(f"transitions of {_which(k)}: {n} states, shares of at least {least:g}")
     for i, j in zip(*np.nonzero((counts.transition > 0) & (shares >= least)), strict=True):
         if i == j:
-            _loop(axes, places[i], radii[i], shares[i, j], _crowding(n))
+            _loop(axes, centres[i], radii[i], shares[i, j], _crowding(n))
         else:
-            _arrow(axes, places[i], places[j], (radii[i], radii[j]), shares[i, j])
+            _arrow(axes, centres[i], centres[j], (radii[i], radii[j]), shares[i, j])
     for i in range(n):
-        _node(axes, places[i], radii[i], str(i))
+        _node(axes, centres[i], radii[i], str(i))
     axes.set_xlim(-1.3, 1.3)
     axes.set_ylim(-1.3, 1.3)
     axes.set_aspect("equal")
@@ -213,18 +213,17 @@ def _which(k: int | None) -> str:
     return "the heaviest particle" if k is None else f"particle {k}"
 
 
-def _node(axes: Axes, place: NDArray[np.float64], radius: float, label: str) -> None:
+def _node(axes: Axes, centre: NDArray[np.float64], radius: float, label: str) -> None:
     from matplotlib.patches import Circle
 
-    axes.add_patch(Circle(tuple(place), radius, facecolor="white", edgecolor=_DARK, zorder=3))
-    axes.text(place[0], place[1], label, ha="center", va="center", fontsize=9, zorder=4)
+    axes.add_patch(Circle(tuple(centre), radius, facecolor="white", edgecolor=_DARK, zorder=3))
+    axes.text(centre[0], centre[1], label, ha="center", va="center", fontsize=9, zorder=4)
 
 
-def _share(axes: Axes, place: NDArray[np.float64], share: float) -> None:
+def _share(axes: Axes, centre: NDArray[np.float64], share: float) -> None:
     box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
-    axes.text(
-        place[0], place[1], f"{share:.2f}", ha="center", va="center", fontsize=7, zorder=5, bbox=box
-    )
+    x, y = centre
+    axes.text(x, y, f"{share:.2f}", ha="center", va="center", fontsize=7, zorder=5, bbox=box)
 
 
 def _arrow(
@@ -262,15 +261,15 @@ def _arrow(
 
 
 def _loop(
-    axes: Axes, place: NDArray[np.float64], radius: float, share: float, scale: float
+    axes: Axes, centre: NDArray[np.float64], radius: float, share: float, scale: float
 ) -> None:
     """Draw a transition of a state to itself, on the outer side of the circle."""
     from matplotlib.patches import Circle
 
-    length = float(np.linalg.norm(place))
-    outwards = place / length if length > 0 else np.array([0.0, 1.0])
+    length = float(np.linalg.norm(centre))
+    outwards = centre / length if length > 0 else np.array([0.0, 1.0])
     size = 0.09 * scale
-    middle = place + outwards * (radius + 0.6 * size)
+    middle = centre + outwards * (radius + 0.6 * size)
     axes.add_patch(
         Circle(tuple(middle), size, fill=False, linewidth=0.4 + 2.6 * share, edgecolor="0.25")
     )

@@ -1,4 +1,4 @@
-"""Figure of an incident: the surprise around it, and the largest contributions or the numbers."""
+"""Figure of an incident: the surprise around it, and below it what contributed most."""
 
 from __future__ import annotations
 

@@ -43,10 +43,11 @@ def fan_figure(
     observations : array_like of float, shape (n,)
         The numbers; NaN for a missing one.
     predictives : sequence of Predictive, optional
-        Distributions of one number at consecutive times, such as ``pf.forecast(20)``, or those of
-        `ParticleFilter.predictive` before each observation. Of several numbers take a `marginal`.
+        Distributions of one number at consecutive times, such as ``pf.forecast(20)``, or what
+        `ParticleFilter.predictive` returned before each observation. If observations have several
+        numbers, pass a `marginal` of each distribution.
     start : int, optional
-        The time of the first of them; by default they follow the last observation.
+        The time of the first distribution; by default they follow the last observation.
     path : array_like of int, optional
         The states at the last observations, such as ``pf.path()``.
     levels : sequence of float, default (0.5, 0.8, 0.95)
@@ -80,9 +81,9 @@ def fan_figure(
         states[len(y) - len(given) :] = given
     first = len(y) if start is None else validate.integer("start", start, low=0)
     wanted = sorted(validate.real("levels", level, low=0.0, high=1.0) for level in levels)
-    for i, part in enumerate(predictives):
-        if not isinstance(part, Predictive) or part.n_dims != 1:
-            raise ValueError(f"predictives[{i}]={part!r}: expected a Predictive of one number")
+    for i, each in enumerate(predictives):
+        if not isinstance(each, Predictive) or each.n_dims != 1:
+            raise ValueError(f"predictives[{i}]={each!r}: expected a Predictive of one number")
     plots.require()
     from matplotlib.figure import Figure
 
@@ -105,7 +106,7 @@ def _fan(axes: Axes, predictives: Sequence[Predictive], first: int, levels: list
     """Draw the intervals of all levels, the widest first, and the median."""
     tails = [(1.0 - level) / 2.0 for level in reversed(levels)]
     q = np.array([*tails, 0.5, *(1.0 - tail for tail in reversed(tails))])
-    quantiles = np.array([part.ppf(q) for part in predictives])
+    quantiles = np.array([each.ppf(q) for each in predictives])
     time = first + np.arange(len(predictives))
     opacities = np.linspace(_SHADES[1], _SHADES[0], len(levels))
     for i, (level, opacity) in enumerate(zip(reversed(levels), opacities, strict=True)):
@@ -147,14 +148,14 @@ def calibration_figure(
 ) -> Figure:
     """Draw the histogram of probability integral transforms: it is flat if a filter is calibrated.
 
-    With a hump in the middle predictions are too wide, with horns at the ends too narrow. The band
-    holds 95 % of the bars of a calibrated filter.
+    A hump in the middle means that predictions are too wide; peaks at both ends mean that they are
+    too narrow. The band holds 95 % of the bars of a calibrated filter.
 
     Parameters
     ----------
     transforms : array_like of float, or mapping of str to array_like
-        What `integral_transforms` returned, of one filter or by name of several; NaN does not
-        count.
+        What `integral_transforms` returned: for one filter, or by name for several. NaN is
+        ignored.
     n_bins : int, default 20
         Bars of the histogram.
     title : str, optional

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours of different lightness, each with a dash pattern and a marker.
+# Colours that differ in lightness, each with its own dashes and marker.
 STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#000000", "linestyle": "-", "marker": "o"},
     {"color": "#d55e00", "linestyle": (0, (5, 1.5)), "marker": "s"},

@@ -1,9 +1,9 @@
 """Whole tables of events, partitioned by key, on processes or a Dask cluster.
 
 Each key has a sequence and a detector of its own, copied from a template. Keys share nothing, so
-any worker can process any key. A partition holds the keys whose checksums have the same remainder.
-A folder keeps the results of finished partitions: the rows, and the state of each key, from which
-the next batch can continue.
+any worker can process any key. The checksum of a key selects its partition. A folder keeps the
+results of finished partitions: the rows, and the state of each key, from which the next batch can
+continue.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Partition:
     Attributes
     ----------
     number, n_partitions : int
-        Which of how many.
+        Number of this partition, from 0, and number of all partitions.
     template : SurpriseDetector
     paths : tuple of str
-        Files that the worker reads the events from,
+        Files that the worker reads the events from; empty for a frame.
     events : tuple of (int, Event)
-        or the events themselves, with their row numbers.
+        For a frame: the events of this partition with their row numbers.
     options : mapping
         Options of `read_events`.
     state : str or None

@@ -17,7 +17,7 @@ LONGEST_LINE = 1 << 24  # bytes; bounds the memory for a file without newlines
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, and decompress it if gzip packed it.
+    """Open a file for reading bytes, and decompress it if it is compressed by gzip.
 
     Damaged gzip data is a ValueError that names the file.
 

@@ -15,7 +15,7 @@ Expected = tuple[tuple[Label, float], ...]  # symbols and their probabilities
 
 
 def n_named(wanted: int | None, reader: Predictor) -> int:
-    """Return how many symbols a report names, if `wanted` was asked for."""
+    """Return how many symbols a report names: `wanted`, or the default if that is None."""
     if reader._family is not None:
         return 0
     if wanted is not None:

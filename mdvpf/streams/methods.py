@@ -260,7 +260,7 @@ def read_family(name: str, prior: str = "") -> Gaussian | Poisson:
         try:
             given[parameter] = int(text) if parameter == "n_dims" else float(text)
         except ValueError:
-            raise ValueError(f"{parameter}={text!r}: expected a number") from None
+            raise ValueError(f"prior={prior!r}: {parameter}={text!r}: expected a number") from None
     return family(**given)
 
 

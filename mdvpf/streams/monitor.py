@@ -327,7 +327,7 @@ class Monitor(checkpoint.Saveable):
         return reader.predict_proba() if key is None else reader.predict_proba(key=key)
 
     def _predictive(self, reader: Any, key: Label | None) -> Predictive | None:
-        """Return the same for numbers."""
+        """Return the distribution of the next observation of a key, if it is needed."""
         if not self.detector.wants_predictive:
             return None
         found: Predictive = reader.predictive() if key is None else reader.predictive(key=key)
@@ -390,7 +390,9 @@ class Monitor(checkpoint.Saveable):
         if not isinstance(missing, str):
             raise TypeError(f"missing={missing!r}: expected a str, or None")
         if not missing or missing != missing.strip():
-            raise ValueError(f"missing={missing!r}: expected text without space around it")
+            raise ValueError(
+                f"missing={missing!r}: expected text that is not empty, without space around it"
+            )
         if missing in self._texts:
             raise ValueError(f"missing={missing!r}: expected text that is not a symbol")
         return missing

@@ -80,9 +80,12 @@ class NumberTexts:
         """Do nothing: numbers have no vocabulary."""
 
     def label(self, symbol: Any, predictor: Predictor) -> Label | None:
-        """Return an observation as reports show it: a number, or the text of several."""
+        """Return an observation as reports show it: a number, or the text of several.
+
+        A single number that is NaN is missing: None.
+        """
         if not isinstance(symbol, tuple):
-            return symbol  # type: ignore[no-any-return]
+            return None if math.isnan(symbol) else symbol
         entries = [part for entry in symbol for part in _entries(entry)]
         return " ".join("nan" if entry is None else repr(entry) for entry in entries)
 

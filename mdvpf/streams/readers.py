@@ -113,7 +113,7 @@ def read_file(path: Path, **options: Any) -> FileStream:
     Parameters
     ----------
     path : Path
-        The file, in UTF-8 if it is text. It may be packed by gzip.
+        The file, in UTF-8 if it is text. It may be compressed by gzip.
     **options
         As for `read_files`.
 
@@ -226,6 +226,10 @@ def _events(
     if name == "lines":
         if breaks is not None:
             raise ValueError(f"breaks={breaks!r}: expected only with column, the field of symbols")
+        if column is not None:
+            raise ValueError(
+                f"column={column!r}: the format 'lines' has no fields; expected another format"
+            )
         if format is None:
             check_plain_lines(path)
     elif column is None and name not in _WITHOUT_COLUMNS:

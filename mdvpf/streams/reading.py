@@ -46,7 +46,8 @@ def read_events(
     Parameters
     ----------
     source : str, Path or data frame
-        A file, which may be packed by gzip; or a frame of pandas, polars or Arrow (extra `frames`).
+        A file, which may be compressed by gzip; or a frame of pandas, polars or Arrow (extra
+        `frames`).
     format : str, optional
         Format of the file: one of `make_format`, "parquet" (extra `parquet`) or "xes". By default
         the suffix decides; an unknown suffix means "lines".
@@ -169,9 +170,11 @@ def _sorted(events: Iterator[Event]) -> Iterator[Event]:
     """Yield events sorted by time; a sequence that was ended now ends after its last event."""
     found: list[tuple[float, tuple[Label | None, int], Event]] = []
     n_ended: dict[Label | None, int] = {}
-    for event in events:
+    for i, event in enumerate(events):
         if not event.no_symbol and event.time is None:
-            raise ValueError(f"by_time=True: {event} has no time; expected time, its field")
+            raise ValueError(
+                f"by_time=True: event {i + 1} has no time; expected time, the field that has it"
+            )
         sequence = event.key, n_ended.get(event.key, 0)
         if event.time is not None:
             found.append((event.time, sequence, event))

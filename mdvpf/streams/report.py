@@ -45,8 +45,8 @@ class Report:
     line : int
         Number of the line, from 1, over the life of the monitor.
     symbol : label or None
-        The symbol, as a label if there is a vocabulary; None if it is missing. Of a predictor over
-        numbers the number, or the text of several.
+        The symbol, as a label if there is a vocabulary; None if it is missing. For a predictor over
+        numbers: the number, or the text of several.
     log_predictive : float
         Log probability of the symbol, or log density of the number, fixed before it was used; 0
         for a missing one.
@@ -130,8 +130,8 @@ class Report:
             {
                 "line": self.line,
                 "symbol": _plain(self.symbol),
-                "log_predictive": _finite(self.log_predictive),
-                "surprise": _finite(self.surprise),
+                "log_predictive": finite(self.log_predictive),
+                "surprise": finite(self.surprise),
                 "alarm": self.alarm,
                 "mean_states": self.mean_states,
                 "expected": [
@@ -142,12 +142,12 @@ class Report:
                 "time": self.time,
                 "label": _plain(self.label),
                 "index": self.index,
-                "level": _finite(self.level),
-                "score": _finite(self.score),
-                "threshold": _finite(self.threshold),
+                "level": finite(self.level),
+                "score": finite(self.score),
+                "threshold": finite(self.threshold),
                 "change": self.change,
                 "fields": _json_ready(self.fields) if self.fields else {},
-                "p_value": _finite(self.p_value),
+                "p_value": finite(self.p_value),
                 "side": self.side,
                 "incident": self.incident,
                 "why": self.why,
@@ -231,8 +231,16 @@ def report_writer(name: str, fields: Sequence[str] = ()) -> Callable[[Report], s
     return Report.to_json if name == "json" else Report.to_text
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def finite(number: float | None) -> float | None:
+    """Return a number for JSON; None if it is not finite.
+
+    Examples
+    --------
+    >>> from mdvpf.streams.report import finite
+    >>> finite(float("inf")) is None, finite(0.5)
+    (True, 0.5)
+    """
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _plain(label: Label | None) -> Any:
@@ -247,7 +255,7 @@ def _json_ready(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
-        return _finite(value)
+        return finite(value)
     if isinstance(value, Mapping):
         return {str(name): _json_ready(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):

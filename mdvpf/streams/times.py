@@ -15,6 +15,7 @@ from mdvpf.streams.excerpts import shown
 ISO = "iso"
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # number of them in a second
 TIME_UNITS = (ISO, *UNITS)
+_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 _LAST = 253402300800.0  # the end of the year 9999
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?", re.ASCII)
@@ -78,7 +79,7 @@ def _from_iso(value: Any) -> float:
 
 def _from_number(value: Any, unit: str) -> float:
     number: int | float
-    expected = f"a number of {unit} since 1970"
+    expected = f"a number of {_NAMES[unit]} since 1970"
     if isinstance(value, str):
         text = value.strip()
         if not _NUMBER.fullmatch(text):

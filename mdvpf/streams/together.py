@@ -100,9 +100,9 @@ def read_together(monitor: Monitor, lines: Sequence[bytes]) -> list[Report]:
     Returns
     -------
     list of Report
-        What `Monitor.read` would return for each line that was absorbed. Empty if this makes no
-        run faster, or if the first line is such a line; then the monitor has not changed, except
-        that it may know the header of a table.
+        What `Monitor.read` would return for each line that was absorbed. Empty if the detector
+        does not allow lines to be absorbed together, or if `Monitor.read` must read the first line;
+        then the monitor has not changed, except that it may know the header of a table.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def read_together(monitor: Monitor, lines: Sequence[bytes]) -> list[Report]:
     except (TypeError, ValueError):
         pass  # the line after these events is for Monitor.read, which says what is wrong
     reports = absorb_together(monitor, events) if len(events) > 1 else None
-    if reports is None:  # as keys end on the way
+    if reports is None:  # a single event, or keys would end because there are too many
         return [report for report in map(monitor.absorb, events) if report is not None]
     return reports
 

@@ -39,6 +39,13 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert file.read_bytes() == b"abc"
 
 
+def test_a_missing_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    out = tmp_path / "none" / "a.mdvpf"
+    assert main(["compress", str(tmp_path / "a"), "--out", str(out)]) == 2
+    assert "expected a folder that exists" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_failure_leaves_no_part_of_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

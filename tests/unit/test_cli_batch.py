@@ -53,3 +53,26 @@ def test_two_days(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(both, "--out", tmp_path / "x", "--state", tmp_path / "first", *method) == 2
     assert "not allowed with --state" in capsys.readouterr().err
     assert run(both, "--out", tmp_path / "y", "--state", tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--false-incidents", "2/day"], "false_incidents='2/day': expected --time"),
+        (["--state", ".", "--false-alarms", "0.1"], "--false-alarms: not allowed with --state"),
+    ],
+)
+def test_bad_options_are_named(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "1.csv", 20, seed=1)
+    command = ["batch", str(tmp_path / "1.csv"), "--out", str(tmp_path / "out")]
+    assert main([*command, "--column", "page", "--key", "user", *options]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_table_without_rows_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "empty.csv", 0, seed=1)
+    command = ["batch", str(tmp_path / "empty.csv"), "--out", str(tmp_path / "out")]
+    assert main([*command, "--column", "page", "--key", "user"]) == 2
+    assert "empty.csv: no symbols" in " ".join(capsys.readouterr().err.split())

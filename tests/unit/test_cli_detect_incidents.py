@@ -189,6 +189,18 @@ def test_each_key_has_a_detector_over_a_shared_background(
     assert "keys" in printed.err
 
 
+@pytest.mark.parametrize("options", [[], ["--format", "xes"]])
+def test_each_key_of_an_event_log_is_a_case(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = '<event><string key="concept:name" value="{}"/></event>'
+    trace = "<trace>" + event.format("open") + event.format("close") + "</trace>"
+    path = tmp_path / "log.xes"
+    path.write_text(f"<log>{3 * trace}</log>")
+    assert main(["detect", str(path), "--each-key", *METHOD, *options]) == 0
+    assert "keys" in capsys.readouterr().err
+
+
 def test_each_key_scores_whole_sequences(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--column", "event", "--key", "user", "--per", "key"]
     assert main(["detect", str(table), *METHOD, *options]) == 0
@@ -204,9 +216,12 @@ def test_a_limit_of_no_keys_is_refused(table: Path, capsys: pytest.CaptureFixtur
     assert "max_keys=0" in capsys.readouterr().err
 
 
-def test_a_rate_per_day_needs_times(crash: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["detect", str(crash), "--false-incidents", "2/day", *METHOD]) != 0
-    assert "expected --time" in capsys.readouterr().err
+@pytest.mark.parametrize("command", [["detect"], ["filter", "--max-labels", "9"]])
+def test_a_rate_per_day_needs_times(
+    command: list[str], crash: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, str(crash), "--false-incidents", "2/day", *METHOD]) == 2
+    assert "false_incidents='2/day': expected --time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -220,6 +235,10 @@ def test_a_rate_per_day_needs_times(crash: Path, capsys: pytest.CaptureFixture[s
         (["--background-learns"], "--background-learns: expected only with"),
         (["--words", "--per", "key"], "--words and --picture"),
         (["--per", "user"], "per='user'"),
+        (["--per", "key", "--block", "3"], "block=3: expected not together with --per"),
+        (["--per", "key", "--cooldown", "3"], "cooldown=3: expected not together with --per"),
+        (["--picture", "incident.table"], "picture='incident.table': expected a name that ends"),
+        (["--picture", "no/such/incident.png"], "expected a folder that exists"),
     ],
 )
 def test_what_makes_no_sense(

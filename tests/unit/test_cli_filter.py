@@ -241,6 +241,11 @@ def test_a_checkpoint_made_in_python_continues(run: Run, tmp_path: Path) -> None
         (["--symbols", "3", "--false-alarms", "2"], "false_alarms=2.0"),
         (["--symbols", "3", "--missing", " x"], "missing=' x'"),
         (["--symbols", "3", "--missing", "2"], "missing='2'"),
+        (["--symbols", "3", "--missing", ""], "missing='': expected text that is not empty"),
+        (
+            ["--symbols", "3", "--format", "lines", "--column", "a"],
+            "column='a': expected only with",
+        ),
         (["no such file", "--symbols", "3"], "no such file"),
     ],
 )

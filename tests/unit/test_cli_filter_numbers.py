@@ -80,6 +80,15 @@ def test_several_numbers_a_line_and_other_reports(run: Run) -> None:
     assert code == 0 and lines[1].startswith("1,0,,,3.0,3,")
 
 
+@pytest.mark.parametrize("report", ["json", "csv", "text"])
+def test_nan_is_a_missing_number(run: Run, report: str) -> None:
+    code, lines, errors = run("1.5\nnan\n", "filter", *SETTINGS, "--report", report)
+    assert (code, errors) == (0, "")
+    if report == "json":
+        found = json.loads(lines[1])
+        assert (found["symbol"], found["label"], found["log_predictive"]) == (None, "nan", 0.0)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [("one\n", "expected a number"), ("inf\n", "inf"), ("1 2\n", "expected a number")],
@@ -95,8 +104,8 @@ def test_what_is_no_number_is_malformed(run: Run, text: str, complaint: str) -> 
         (["--emission", "normal"], "emission"),
         (["--prior", "mean=1", "--symbols", "3"], "prior"),
         (["--emission", "gaussian", "--prior", "means=1"], "prior"),
-        (["--emission", "gaussian", "--prior", "mean=low"], "mean"),
-        (["--emission", "gaussian", "--symbols", "3"], "symbols"),
+        (["--emission", "gaussian", "--prior", "mean=low"], "prior='mean=low': mean='low'"),
+        (["--emission", "gaussian", "--symbols", "3"], "symbols=3: expected not together"),
         (["--emission", "gaussian", "--method", "auto"], "method"),
         (["--emission", "gaussian", "--machine", "mealy"], "machine"),
         (["--emission", "gaussian", "--expected", "2"], "n_expected"),

@@ -18,6 +18,8 @@ from mdvpf.checkpoint import FileLock, previous_of
 from mdvpf.cli import main
 from mdvpf.streams.filter_run import FilterRun
 from mdvpf.streams.monitor import Monitor
+from mdvpf.streams.service import StreamConfig
+from mdvpf.streams.service.state import StreamState
 
 pytest.importorskip("typer")
 
@@ -178,6 +180,19 @@ def test_a_compressed_file_resumes(command: Command) -> None:
     assert command() == expected(LINES[:20])
     command.source.write_bytes(gzip.compress("".join(LINES).encode()))
     assert command() == expected(LINES)[20:]
+
+
+@pytest.mark.parametrize(("n_bytes", "code"), [(12, 1), (-9, 0)])  # -9: all lines are still there
+def test_a_compressed_file_that_was_cut_is_no_interrupt(
+    command: Command, n_bytes: int, code: int
+) -> None:
+    content = gzip.compress("".join(LINES).encode())
+    command.source.write_bytes(content)
+    assert command() == expected(LINES)
+    command.source.write_bytes(content[:n_bytes])
+    assert command(code=1) == []
+    assert "stream: expected a complete gzip file" in command.complaint
+    assert main(["verify", str(command.kept), "--input", str(command.source)]) == code
 
 
 def test_a_pipe_may_be_packed_without_a_checkpoint(tmp_path: Path) -> None:
@@ -447,6 +462,16 @@ def test_checkpoints_may_have_long_names(command: Command) -> None:
     assert sorted(len(path.name) for path in command.kept.parent.iterdir()) == [6, 240, 249]
 
 
+def test_a_checkpoint_of_the_service_is_left_to_it(command: Command) -> None:
+    config = StreamConfig("clicks", {"symbols": 4, "method": "Markov 1"})
+    StreamState.new(config).save(command.kept)
+    content = command.kept.read_bytes()
+    command.write(LINES)
+    command(code=1)
+    assert "it holds a ServiceStream; expected a FilterRun" in command.complaint
+    assert command.kept.read_bytes() == content
+
+
 # --- verify
 
 
@@ -469,7 +494,7 @@ def test_verify(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--resume would continue from" in capsys.readouterr().out
     previous_of(command.kept).unlink()
     assert main(["verify", str(command.kept)]) == 1
-    assert f"{command.kept}: " in capsys.readouterr().out
+    assert f"{command.kept}: it ends too early\n" in capsys.readouterr().out
     assert main(["verify", str(command.kept) + " of nobody"]) == 1
 
 

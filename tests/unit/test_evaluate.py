@@ -265,6 +265,7 @@ def test_the_command_prints_a_table(
     [
         (["--method", "nothing"], 2, "method='nothing'"),
         (["--top-k", "1;2"], 2, "top_k='1;2'"),
+        (["--top-k", "1,0"], 2, "top_k='1,0': expected integers from 1 on"),
         (["--method", "Markov 1", "-K", "9"], 2, "particles=9: Markov 1 has none"),
         (["--breaks", "process"], 1, "breaks='process'"),
     ],

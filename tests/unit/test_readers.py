@@ -202,7 +202,7 @@ def test_values_of_breaks_that_come_back_get_a_warning(tmp_path: Path) -> None:
         ({"text": True, "key": "k"}, "text=True, key='k': expected at most one"),
         ({"text": True, "format": "csv"}, "text=True, format='csv'"),
         ({"format": "lines", "key": "k"}, "key='k': the format 'lines' has no such option"),
-        ({"format": "lines", "column": "s"}, "symbol='s': the format 'lines' has no"),
+        ({"format": "lines", "column": "s"}, "column='s': the format 'lines' has no"),
         ({"format": "xml"}, "format='xml'"),
         ({"column": "s", "breaks": "z"}, "no column 'z'"),
         ({"column": "s", "by_time": True}, "by_time=True"),

@@ -33,9 +33,11 @@ class LineFormat(ABC):
         The options that the format accepts.
     fields : Fields
         The options that all formats of records share.
+    needs_symbol : bool
+        Whether the option ``symbol`` is required.
     reads_ahead : bool
-        Whether a line may be parsed before the lines above it are absorbed: events do not change
-        the state.
+        Whether waiting lines may be parsed before those above them are absorbed. This needs a state
+        that no event changes.
 
     Examples
     --------

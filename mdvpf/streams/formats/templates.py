@@ -184,7 +184,7 @@ class Templates:
 
 
 class _RecentlyUsed(OrderedDict[int, Any]):
-    """A cache of clusters that evicts the least recently used. `[]` counts as use, `get` not."""
+    """A cache that evicts the least recently used cluster; `[]` counts as a use, `get` does not."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from mdvpf._support.extras import needed
-from mdvpf.streams.report import Report
+from mdvpf.streams.report import Report, finite
 from mdvpf.streams.service import views
 from mdvpf.streams.service.engine import Contradiction, Engine, Unavailable, check_answer
 from mdvpf.streams.service.guards import Guards
@@ -21,7 +21,6 @@ from mdvpf.streams.service.ingest import LONGEST_LABEL, Batch, MalformedBatch, O
 from mdvpf.streams.service.metrics import CONTENT_TYPE, Metrics
 from mdvpf.streams.service.openapi import description
 from mdvpf.streams.service.stream import Stream
-from mdvpf.streams.service.views import finite
 
 with needed("mdvpf serve", "starlette", "service"):
     from starlette.applications import Starlette

@@ -11,7 +11,8 @@ import dataclasses
 import ipaddress
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,7 @@ from mdvpf.predictor import Vocabulary
 from mdvpf.streams.formats import make_format
 from mdvpf.streams.methods import AUTO, SETTINGS, make_predictor
 from mdvpf.streams.monitor import MAX_KEYS, Monitor
+from mdvpf.streams.rates import read_rate
 from mdvpf.streams.records import FIELD_OPTIONS
 
 STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -117,7 +119,9 @@ class StreamConfig:
         options = self.options
         vocabulary = _vocabulary(options)
         if (vocabulary is None) == ("symbols" not in options):
-            raise ValueError("expected symbols, vocabulary or max_labels, one of them")
+            raise ValueError(
+                "expected either symbols, or one of vocabulary, vocabulary_file and max_labels"
+            )
         n_symbols: Any = options["symbols"] if vocabulary is None else vocabulary.capacity
         predictor = make_predictor(
             options.get("method", AUTO),
@@ -129,12 +133,16 @@ class StreamConfig:
         predictor.vocabulary = vocabulary
         fields = {name: options[name] for name in FIELD_OPTIONS if name in options}
         fields.setdefault("symbol", "symbol")
+        alarms = _alarms(options)
+        if alarms.get("per") == "day" and "time" not in fields:
+            rate = options["false_incidents"]
+            raise ValueError(f"false_incidents={rate!r}: expected time, the field of times")
         if "key" in fields:
             # Set before the first key, so that the first checkpoint has it.
             most = predictor.max_keys or MAX_KEYS
             predictor.max_keys = options.get("max_keys", most)
         return Monitor(
-            SurpriseDetector(predictor, **_alarms(options)),
+            SurpriseDetector(predictor, **alarms),
             format=make_format("json", fields),
             **{name: options[name] for name in MONITOR if name in options},
         )
@@ -149,7 +157,7 @@ class ServiceConfig:
     folder : path
         Where the log and the checkpoints are.
     streams : mapping of str to StreamConfig
-        The streams, one at least.
+        The streams, at least one.
     host : str, default "127.0.0.1"
         The address to listen on. An address that other machines can reach needs a token.
     port : int, default 8765
@@ -159,23 +167,23 @@ class ServiceConfig:
     hosts : tuple of str
         Further names by which clients may call the service (the header ``Host``).
     max_body_bytes : int, default 1,000,000
-        The longest body of a request.
+        Largest number of bytes in the body of a request.
     max_events : int, default 10,000
-        The most events of a batch.
+        Largest number of events in a batch.
     max_lag : int, default 50,000
-        The most events of a stream that may wait; beyond that, batches are refused.
+        Largest number of events of a stream that may wait; beyond that, batches are refused.
     requests_per_second : float, default 500
         Limit for each client address; bursts may be twice as large.
     request_seconds : float, default 10
         How long a client may take to send a request.
     max_connections : int, default 200
-        The most connections at a time.
+        Largest number of connections at a time.
     max_watchers : int, default 50
-        The most clients that watch reports at a time.
+        Largest number of clients that watch reports at a time.
     checkpoint_events : int, default 20,000
-        A checkpoint of a stream is written after this many events,
+        A checkpoint of a stream is written after this many events.
     checkpoint_seconds : float, default 60
-        or after this many seconds if there were any events.
+        It is also written after this many seconds, if there were any events.
     segment_bytes : int, default 16,000,000
         Size of the files of the log, approximately.
     threads : int, default 1
@@ -285,7 +293,7 @@ class ServiceConfig:
             found["hosts"] = tuple(found["hosts"])
         token_file = found.pop("token_file", None)
         if token_file is not None:
-            found["token"] = (where / token_file).read_text(encoding="utf-8").strip()
+            found["token"] = _read_text("token_file", token_file, where).strip()
         return cls(streams=streams, **found)
 
 
@@ -312,28 +320,37 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class _named:
-    """Put the name of a stream before the message of an error inside of a ``with`` block."""
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Put the name of a stream before the messages of errors."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"streams.{name}: {error}") from error
 
-    def __init__(self, name: str) -> None:
-        self._name = name
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, (TypeError, ValueError)):
-            raise type(error)(f"streams.{self._name}: {error}") from error
+def _read_text(entry: str, path: Any, where: Path) -> str:
+    """Return the text of the file that an entry names, or raise."""
+    if not isinstance(path, (str, Path)):
+        raise TypeError(f"{entry}={path!r}: expected the name of a file")
+    try:
+        return (where / path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{entry}={str(path)!r}: {error.strerror}; expected a file") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{entry}={str(path)!r}: expected text in UTF-8 ({error.reason})"
+        ) from error
 
 
 def _read_files(name: str, table: Any, where: Path) -> Any:
-    """Return the table of a stream with the labels of a file in the place of its name."""
+    """Return the table of a stream, with the labels of `vocabulary_file` as its `vocabulary`."""
     if not isinstance(table, dict) or "vocabulary_file" not in table:
         return table
-    path = where / str(table["vocabulary_file"])
     if "vocabulary" in table:
         raise ValueError(f"streams.{name}: expected vocabulary or vocabulary_file, not both")
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    entry = f"streams.{name}.vocabulary_file"
+    lines = _read_text(entry, table["vocabulary_file"], where).split("\n")
     labels = [line.strip() for line in lines if line.strip()]
     rest = {entry: value for entry, value in table.items() if entry != "vocabulary_file"}
     return {**rest, "vocabulary": labels}
@@ -355,21 +372,9 @@ def _vocabulary(options: Mapping[str, Any]) -> Vocabulary | None:
 
 
 def _alarms(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the detector; incidents at a wanted rate are the default."""
+    """Return the settings of the detector; the default is incidents at a target rate."""
     found = {name: options[name] for name in DETECTOR if name in options}
     if "false_alarms" in found or "smoothing" in found:
         return found
     rate = found.setdefault("false_incidents", 1.0)
-    if isinstance(rate, str):
-        number, slash, unit = rate.partition("/")
-        try:
-            found["false_incidents"] = float(number)
-        except ValueError:
-            slash = "?"
-        if (slash, unit.strip()) not in (("", ""), ("/", "day")):
-            raise ValueError(
-                f"false_incidents={rate!r}: expected a number per 10,000 symbols, or one per day "
-                "such as '2/day'"
-            )
-        found["per"] = "day" if slash else "symbols"
-    return found
+    return found | read_rate(rate) if isinstance(rate, str) else found

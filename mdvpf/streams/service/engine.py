@@ -182,7 +182,7 @@ class Engine:
         for thread in self._threads[1:]:
             thread.join()
         for stream in self.streams.values():
-            stream.leave(Unavailable("the batch is in the log; it is absorbed after a restart"))
+            stream.fail_waiting(Unavailable("the batch is in the log; a restart absorbs it"))
         try:
             if self.error is None:
                 self._save_all()
@@ -249,13 +249,18 @@ class Engine:
         return done
 
     def send(self, name: str, body: bytes) -> Batch:
-        """Take the events of a body and wait until they are absorbed; for callers in Python.
+        r"""Take the events of a body and wait until they are absorbed; for callers in Python.
 
         Examples
         --------
-        >>> from mdvpf.streams.service import Engine
-        >>> Engine.send.__name__
-        'send'
+        >>> import tempfile
+        >>> from mdvpf.streams.service import Engine, ServiceConfig
+        >>> text = '[streams.clicks]\nsymbols = 17\nmethod = "Markov 1"\n'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Engine(ServiceConfig.from_toml(text, folder=folder)) as engine:
+        ...         batch = engine.send("clicks", b'{"symbol": 3}\n{"symbol": 5}\n')
+        >>> [report.symbol for report in batch.reports]
+        [3, 5]
         """
         stream = self.streams[name]
         batch = stream.ingest.read_batch(body, self.config.max_events)
@@ -346,7 +351,7 @@ class Engine:
                     stream.save()
                 except OSError as error:
                     stream.put_off()
-                    self.warn(f"no checkpoint was written, the last one stays: {error}")
+                    self.warn(f"no checkpoint was written, the previous one remains: {error}")
                 else:
                     n_saved += 1
                 if self._stopping.is_set():

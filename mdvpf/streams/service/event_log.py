@@ -132,7 +132,7 @@ class EventLog:
         self._is_read = True
 
     def start_after(self, number: int) -> None:
-        """Give the next record a number above one that a checkpoint has seen.
+        """Continue after record `number`, the last one that is in a checkpoint.
 
         A log without files starts anew. A log that lacks its last records is an error.
         """
@@ -270,12 +270,12 @@ def _record_at(content: bytes, offset: int) -> tuple[Record, int, int] | None:
 
 def _is_synced_beyond(content: bytes, offset: int) -> bool:
     """Return whether a later header says that the damaged record had been synced."""
-    place = content.find(_MARK, offset + 1)
-    while place >= 0:
-        found = _record_at(content, place)
+    later = content.find(_MARK, offset + 1)
+    while later >= 0:
+        found = _record_at(content, later)
         if found is not None and found[2] > offset:
             return True
-        place = content.find(_MARK, place + 1)
+        later = content.find(_MARK, later + 1)
     return False
 
 

@@ -81,11 +81,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.events)
 
-    def keep(self, places: list[int]) -> None:
-        """Keep only the events at some positions."""
-        self.lines = [self.lines[i] for i in places]
-        self.events = [self.events[i] for i in places]
-        self.digests = [self.digests[i] for i in places]
+    def keep(self, indices: list[int]) -> None:
+        """Keep only the events with these indices."""
+        self.lines = [self.lines[i] for i in indices]
+        self.events = [self.events[i] for i in indices]
+        self.digests = [self.digests[i] for i in indices]
 
 
 class Ingest:
@@ -96,7 +96,7 @@ class Ingest:
     state : StreamState
         The stream, for its format, its alphabet and its window of ids.
     max_lag : int
-        The most events that may wait.
+        Largest number of events that may wait.
     """
 
     def __init__(self, state: StreamState, max_lag: int) -> None:
@@ -157,7 +157,7 @@ class Ingest:
             if self.lag and self.lag + len(batch) > self._max_lag:
                 raise Overloaded(f"{self.lag} events wait; at most {self._max_lag} may")
             new: set[bytes] = set()
-            places = []
+            kept = []
             for i, digest in enumerate(batch.digests):
                 if digest is not None:
                     former = self._in_flight.get(digest)
@@ -167,10 +167,10 @@ class Ingest:
                     if digest in new or digest in self._state.ids:
                         continue
                     new.add(digest)
-                places.append(i)
-            batch.n_repeated = len(batch) - len(places)
+                kept.append(i)
+            batch.n_repeated = len(batch) - len(kept)
             if batch.n_repeated:
-                batch.keep(places)
+                batch.keep(kept)
                 self.n_repeated += batch.n_repeated
             self._in_flight |= dict.fromkeys(new, batch)
             self.lag += len(batch)

@@ -137,7 +137,7 @@ class NotedIncident:
     key : label or None
         The key of the last alarm, as JSON.
     time : float or None
-        When the last alarm was, by the events' times.
+        Time of the last alarm, by the times of the events.
     why : str
         The reasons, in words.
     judged : list

@@ -1,7 +1,7 @@
 """`Stream`: one running stream of the service: its state, waiting records and watchers.
 
 Batches are pushed by the thread that writes the log, and absorbed by one of the engine's workers,
-one at a time. `look` gives others a moment in which the state does not change.
+one at a time. `look` locks the state, so that other threads can read it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Stream:
     generations : Generations
         Where its checkpoints go.
     max_lag : int
-        The most events that may wait.
+        Largest number of events that may wait.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Stream:
     answers : dict of int to (bool, Future)
         The last feedback by incident number, with a future that is set once it is logged.
     kept : tuple of int
-        The last record that is in the checkpoint before the last one, and in the last one.
+        The last record in the previous checkpoint, and in the latest one.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ class Stream:
             del self.answers[next(iter(self.answers))]
         done.add_done_callback(forget)
 
-    def leave(self, error: Exception) -> None:
-        """Fail the waiting batches: this process does not absorb them any more."""
+    def fail_waiting(self, error: Exception) -> None:
+        """Set an error on all waiting batches, which this process will not absorb."""
         for _, batch in self._waiting:
             if batch is not None and not batch.absorbed.done():
                 batch.absorbed.set_exception(error)
@@ -200,6 +200,7 @@ class Stream:
     def is_due(self, events: int, seconds: float) -> bool:
         """Tell whether it is time for a checkpoint."""
         state = self._state
+        # Each state is saved twice, into both kept checkpoints, so that the log can be pruned.
         if state.applied == self.kept[0] == self.kept[1]:
             return False
         n_new = state.monitor.n_lines - self.events_at_save

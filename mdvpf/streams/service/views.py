@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import time
 from typing import Any
 
@@ -15,7 +14,7 @@ from mdvpf.filter import ParticleFilter
 from mdvpf.predictor import Label, Predictor, label_text
 from mdvpf.predictor.keys import read_key
 from mdvpf.streams.methods import method_of
-from mdvpf.streams.report import Report
+from mdvpf.streams.report import Report, finite
 from mdvpf.streams.service.stream import Stream
 
 MOST_STATES = 24  # that are shown, the most visited
@@ -43,18 +42,6 @@ def read_query_key(text: str | None, as_json: str | None) -> Label | None:
         return read_key("key_json", _label(json.loads(as_json)))
     except (RecursionError, json.JSONDecodeError):
         raise ValueError("key_json: expected a text, an integer or a list of them") from None
-
-
-def finite(number: float | None) -> float | None:
-    """Return a number for JSON; None if it is not finite.
-
-    Examples
-    --------
-    >>> from mdvpf.streams.service.views import finite
-    >>> finite(float("inf")) is None, finite(0.5)
-    (True, 0.5)
-    """
-    return number if number is not None and math.isfinite(number) else None
 
 
 def _label(value: Any) -> Any:

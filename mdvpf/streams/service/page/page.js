@@ -164,7 +164,7 @@ async function showIncidents() {
   const list = $("incidents");
   const old = new Map([...list.children].map((each) => [each.dataset.number, each]));
   const active = document.activeElement?.closest?.("#incidents > li");
-  const place = active ? [...active.querySelectorAll("button")].indexOf(document.activeElement) : -1;
+  const focused = active ? [...active.querySelectorAll("button")].indexOf(document.activeElement) : -1;
   const items = incidents.map((incident) => {
     const before = old.get(String(incident.number));
     const item = before?.dataset.alarms === String(incident.n_alarms) ? before : incidentItem(incident);
@@ -174,7 +174,7 @@ async function showIncidents() {
   });
   if (items.length !== list.children.length || items.some((each, i) => each !== list.children[i])) {
     list.replaceChildren(...items);
-    if (place >= 0) list.querySelector(`li[data-number="${active.dataset.number}"]`)?.querySelectorAll("button")[place].focus();
+    if (focused >= 0) list.querySelector(`li[data-number="${active.dataset.number}"]`)?.querySelectorAll("button")[focused].focus();
   }
   $("no-incidents").hidden = incidents.length > 0;
   const fresh = known === null ? [] : incidents.filter((each) => !known.has(each.number));
@@ -201,14 +201,14 @@ function drawGraph(model) {
   const wide = isAlone ? 0 : Math.max(60, centre - 60 - 7 * longest), tall = isAlone ? 0 : centre - 86;
   svg.setAttribute("viewBox", `0 0 ${size} ${size}`);
   const most = Math.max(...states.map((each) => each.visits), 1);
-  const place = new Map(states.map((each, i) => {
+  const circles = new Map(states.map((each, i) => {
     const angle = 2 * Math.PI * i / states.length - Math.PI / 2;
     return [each.state, { x: centre + wide * Math.cos(angle), y: centre + tall * Math.sin(angle), r: 11 + 11 * Math.sqrt(each.visits / most), angle }];
   }));
   const edges = [], nodes = [];
   for (const move of model.transitions) {
     if (!chosen.has(move.from) || !chosen.has(move.to) || move.share < 0.05) continue;
-    const a = place.get(move.from), b = place.get(move.to);
+    const a = circles.get(move.from), b = circles.get(move.to);
     let d;
     if (move.from === move.to) {
       const out = a.angle, r = a.r;
@@ -226,7 +226,7 @@ function drawGraph(model) {
     edges.push(edge);
   }
   for (const state of states) {
-    const at = place.get(state.state), lines = names.get(state.state);
+    const at = circles.get(state.state), lines = names.get(state.state);
     const group = element("g");
     group.append(element("title", {}, `state ${state.state}: ${count(state.visits)} visits, emits ${state.emits.map((each) => `${label(each.symbol)} ${percent(each.share)}`).join(", ")}`));
     group.append(element("circle", { class: state.is_current ? "node current" : "node", cx: at.x, cy: at.y, r: at.r }));
