@@ -5,12 +5,10 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 import mdvpf
 from mdvpf.model.algorithms import NORMALIZERS, SELECTIONS, Algorithm
@@ -21,9 +19,10 @@ from tests.kernel import (
     test_extensions_against_reference,
     test_numbers_against_reference,
 )
+from tests.kernel.agreement import Case, check_agreement
 from tests.kernel.comparing import Keep, Pair
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
-from tests.kernel.test_against_reference import Case, switching_hmm
+from tests.kernel.test_against_reference import switching_hmm
 from tests.kernel.test_allocation_failure import (
     assert_survives_failures,
     make_filter,
@@ -60,25 +59,11 @@ def with_changes(case: Case) -> list[Event | Keep]:
     return found
 
 
-def compare(source: Any, kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on cases in which the number kept changes; count outcomes."""
-    outcomes: Counter[str] = Counter()
-
-    @settings(
-        max_examples=max_examples,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(case=source.cases(kind))
-    def agree(case: Case) -> None:
-        pair = Pair(
-            case.model, case.algorithm, case.n_particles, seed=case.seed, history=case.history
-        )
-        long = len(case.events) > 30
-        edge = pair.follow(with_changes(case), tables=10 if long else 1)
-        outcomes["agreed to the end" if edge is None else f"parted on an edge: {edge[0]}"] += 1
-
-    agree()
-    return outcomes
+def follow(case: Case) -> Pair:
+    """Feed a case in which the number kept changes to core and reference."""
+    pair = case.pair()
+    pair.follow(with_changes(case), tables=10 if len(case.events) > 30 else 1)
+    return pair
 
 
 SOURCES = {"paper": test_against_reference, "extensions": test_extensions_against_reference}
@@ -89,8 +74,7 @@ SOURCES = {"paper": test_against_reference, "extensions": test_extensions_agains
 def test_core_agrees_with_the_reference_while_the_number_kept_changes(
     kind: str, source: str
 ) -> None:
-    outcomes = compare(SOURCES[source], kind, max_examples=40 if kind == "MDVPA" else 20)
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(SOURCES[source].cases(kind), {"MDVPA": 40}.get(kind, 20), follow)
 
 
 @pytest.mark.torture
@@ -99,8 +83,7 @@ def test_core_agrees_with_the_reference_while_the_number_kept_changes(
 def test_core_agrees_with_the_reference_on_many_more_cases(
     kind: str, source: str, torture_scale: float
 ) -> None:
-    outcomes = compare(SOURCES[source], kind, max_examples=int(8000 * torture_scale))
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(SOURCES[source].cases(kind), int(8000 * torture_scale), follow)
 
 
 @pytest.mark.parametrize("model", MODELS)
