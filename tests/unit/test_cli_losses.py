@@ -103,7 +103,6 @@ def test_another_stream_is_refused(command: Command) -> None:
     assert command(code=1) == []
     assert "another stream" in command.complaint
     assert str(command.source) in command.complaint
-    assert command.kept.read_bytes() != b""
     assert FilterRun.load(command.kept).position == FilterRun.load(_write(before, command)).position
     assert command("--from-start") == expected([*LINES, *reversed(LINES), *LINES])[N:]
 
@@ -234,22 +233,12 @@ def entry(i: int) -> str:
 def test_entries_of_a_journal_that_come_again_are_passed_over(tmp_path: Path) -> None:
     options = [*COMMAND, "--max-labels", "5", "--method", "Markov 1", "--format", "journal"]
     options += ["--column", "PRIORITY", "--checkpoint", str(tmp_path / "kept"), "--resume"]
-    if not takes_keys():
-        pytest.skip("chains do not take keys yet")
     numbers = []
     for first, stop in ((0, 20), (10, 30), (30, 40)):
         text = "".join(entry(i) for i in range(first, stop)).encode()
         done = subprocess.run(options, input=text, capture_output=True, check=True)
         numbers += [json.loads(line)["time"] for line in done.stdout.splitlines()]
     assert numbers == [(10**15 + i) / 1e6 for i in range(40)]
-
-
-def takes_keys() -> bool:
-    try:
-        mdvpf.Markov(2).update(0, key="a")
-    except TypeError:
-        return False
-    return True
 
 
 # --- The output
