@@ -208,7 +208,8 @@ def test_a_failed_run_stops_between_two_symbols(algorithm: str) -> None:
     for failed in failures(pf.copy, lambda pf: pf.run(symbols)):
         n_failures += 1
         n_done = states.index(laid_open(failed))
-        failed.run(symbols[n_done:]) if n_done < len(symbols) else None
+        if n_done < len(symbols):
+            failed.run(symbols[n_done:])
         assert_same(failed, states[-1])
     assert n_failures > 10
 

@@ -280,7 +280,8 @@ def test_the_file_is_no_larger_than_the_predictor_in_memory(
 @every_algorithm
 def test_a_small_file_has_a_header_besides(algorithm: str, n: int, n_particles: int) -> None:
     pf = make_filter(algorithm, n_particles, model={"n_symbols": 27})
-    pf.run(text_like(n, 27)) if n else None
+    if n:
+        pf.run(text_like(n, 27))
     assert len(saved(pf)) <= 1.3 * pf.memory().live + 4096
 
 

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import pickle
+import sys
 import tarfile
 import threading
 import zipfile
@@ -658,7 +659,7 @@ def test_no_network(server: Server) -> None:
 
 
 def test_no_pooch(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pooch", None)
+    monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(FileNotFoundError, match=THREE_WAYS.format("the package pooch is not inst")):
         datasets.msnbc()
     assert server.requests == []
