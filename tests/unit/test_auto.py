@@ -109,7 +109,7 @@ def test_it_is_nearly_as_good_as_any_of_its_members(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_seeds_and_threads(version: int) -> None:
+def test_threads_change_no_bit(version: int) -> None:
     symbols = np.random.default_rng(1).integers(4, size=90)
     runs = [
         mdvpf.auto(4, 100, version=version, rng=7, n_threads=n).run(symbols).log_predictive
@@ -180,7 +180,7 @@ def test_the_report_on_memory_has_all_that_grows() -> None:
 
 
 @pytest.mark.parametrize("n_symbols", [1, 5_001])
-def test_extreme_alphabets(n_symbols: int) -> None:
+def test_extreme_alphabets_have_finite_predictions(n_symbols: int) -> None:
     symbols = [0, n_symbols - 1, None, 0, 0, None]
     predictor = mdvpf.auto(n_symbols, 10, rng=0)
     result = predictor.run(symbols)

@@ -322,7 +322,7 @@ def test_streams_that_are_open_the_other_way_count_as_closed(turned: str, name: 
 # --- Reports
 
 
-def test_alarms_only(command: Command) -> None:
+def test_only_alarms_and_changes_are_written_if_asked_for(command: Command) -> None:
     lines = ["0\n", "1\n", "2\n"] * 100 + ["3\n"] + ["0\n", "1\n", "2\n"] * 10
     command.write(lines)
     monitor = Monitor(mdvpf.Markov(4, order=1))
@@ -342,13 +342,15 @@ def test_csv_has_one_header(command: Command) -> None:
     assert len({row.count(",") for row in [*first, *second]}) == 1
 
 
-def test_text(command: Command) -> None:
+def test_text_is_one_readable_line_a_report(command: Command) -> None:
     command.write(LINES[:2])
     rows = command("--report", "text")
     assert rows[0] == "1: 0, surprise 1.386; expected 0 0.25, 1 0.25, 2 0.25"
 
 
-def test_labels_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_are_numbered_as_they_come_across_a_resumption(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, kept = tmp_path / "stream", tmp_path / "kept"
     options = [str(source), "--max-labels", "2", "--method", "Markov 0", "--checkpoint", str(kept)]
     found: list[dict[str, Any]] = []
@@ -439,7 +441,9 @@ def test_checkpoints_may_have_long_names(command: Command) -> None:
 # --- verify
 
 
-def test_verify(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_says_which_checkpoint_is_good_and_fits_the_input(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
     command.write(LINES)
     command()
     command()
