@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.kernel import (
 from tests.kernel.agreement import Case, check_agreement
 from tests.kernel.comparing import Keep, Pair
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
+from tests.kernel.sealing import reloaded
 from tests.kernel.test_against_reference import switching_hmm
 from tests.kernel.test_allocation_failure import (
     assert_survives_failures,
@@ -190,15 +190,8 @@ def half_way(algorithm: str, model: str, *, ends: bool) -> mdvpf.ParticleFilter:
     return pf
 
 
-def saved(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
-    file = io.BytesIO()
-    pf.save(file)
-    file.seek(0)
-    return mdvpf.ParticleFilter.load(file)
-
-
 @pytest.mark.parametrize(
-    "duplicate", [saved, copy.copy, copy.deepcopy, lambda pf: pickle.loads(pickle.dumps(pf))]
+    "duplicate", [reloaded, copy.copy, copy.deepcopy, lambda pf: pickle.loads(pickle.dumps(pf))]
 )
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("model", MODELS)

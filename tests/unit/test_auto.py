@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 
 import mdvpf
 from mdvpf.mixture.base import MixtureBase
+from tests.kernel.sealing import reloaded
 
 
 def filters_of(predictor: mdvpf.Predictor) -> list[mdvpf.ParticleFilter]:
@@ -122,10 +123,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits() -> None:
     symbols = np.random.default_rng(5).integers(6, size=200)
     predictor = mdvpf.auto(6, 20, rng=0)
     predictor.run(symbols, keys=symbols.tolist())
-    file = io.BytesIO()
-    predictor.save(file)
-    file.seek(0)
-    loaded = mdvpf.GeometricMixture.load(file)
+    loaded = reloaded(predictor)
     runs = [each.run(symbols, keys=symbols.tolist()) for each in (predictor, loaded)]
     assert_array_equal(runs[0].log_predictive, runs[1].log_predictive)
     assert_array_equal(predictor.powers, loaded.powers)
@@ -198,10 +196,7 @@ def test_an_open_alphabet_goes_on_after_a_checkpoint() -> None:
     predictor.vocabulary = mdvpf.Vocabulary.open()
     words = ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog", "sat"]
     predictor.run(words, keys=["x", "y"] * 5)
-    file = io.BytesIO()
-    predictor.save(file)
-    file.seek(0)
-    loaded = mdvpf.GeometricMixture.load(file)
+    loaded = reloaded(predictor)
     runs = [each.run(["the", "bird", "sat"]).log_predictive for each in (predictor, loaded)]
     assert_array_equal(runs[0], runs[1])
     assert loaded.vocabulary is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf import datasets
+from tests.kernel.sealing import reloaded
 
 
 def turns(n_visits: int, length: int = 256) -> NDArray[np.int64]:
@@ -109,10 +108,7 @@ def test_a_checkpoint_keeps_everything(stop: int) -> None:
     predictor = recall()
     if stop:
         predictor.run(symbols[:stop], keys=keys[:stop])
-    file = io.BytesIO()
-    predictor.save(file)
-    file.seek(0)
-    loaded = mdvpf.Recall.load(file)
+    loaded = reloaded(predictor)
     runs = [each.run(symbols[stop:], keys=keys[stop:]) for each in (predictor, loaded)]
     assert_array_equal(runs[0].log_predictive, runs[1].log_predictive)
     assert predictor.active == loaded.active
