@@ -286,9 +286,15 @@ def test_a_failed_score_changes_nothing(history: int | str | None, algorithm: st
 def test_memory_is_the_same_whether_or_not_a_call_failed(algorithm: str) -> None:
     make = fed(algorithm, "full", list(STREAM))
     before = make().memory()
+    n_failures = 0
     for pf in failures(make, lambda pf: pf.copy()):
+        n_failures += 1
         assert pf.memory() == before
+    assert n_failures > 10
+    n_failures = 0
     for pf in failures(make().copy, lambda pf: pf.update(1)):
+        n_failures += 1
         assert pf.memory().live == before.live
         assert pf.memory().rows == before.rows
         assert pf.memory().history_nodes == before.history_nodes
+    assert n_failures > 10
