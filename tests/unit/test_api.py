@@ -244,7 +244,7 @@ class TestConfiguration:
     def test_repr_makes_it_again(self, value: Any) -> None:
         assert eval(repr(value), vars(mdvpf)) == value
 
-    def test_copies(self, value: Any) -> None:
+    def test_equals_its_copies(self, value: Any) -> None:
         assert copy.copy(value) == value
         assert copy.deepcopy(value) == value
 

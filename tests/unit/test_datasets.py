@@ -417,7 +417,9 @@ def test_an_archive_that_would_write_elsewhere_is_refused(
     assert not list(tmp_path.rglob("escaped"))
 
 
-def test_msnbc(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msnbc_is_the_file_of_the_archive_line_for_line(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MDVPF_DATA", str(data_dir))
     clicks = datasets.msnbc()
     assert (len(clicks.lengths), clicks.lengths.sum(), len(clicks.symbols)) == (
@@ -499,7 +501,9 @@ def test_commands_that_are_not_the_right_ones(
         datasets.masquerade(file)
 
 
-def test_masquerade(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masquerade_is_the_files_of_the_archive_word_for_word(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MDVPF_DATA", str(data_dir))
     data = datasets.masquerade()
     assert data.symbols.shape == (50, 15_000)
