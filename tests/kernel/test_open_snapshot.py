@@ -110,7 +110,7 @@ def use(pf: mdvpf.ParticleFilter) -> None:
     use_everything(pf, events)
 
 
-def test_corrupted_checkpoints(torture_scale: float) -> None:
+def test_corrupted_checkpoints_are_refused_or_work(torture_scale: float) -> None:
     seeds = [make_seed(n) for n in range(len(SEEDS))]
     forged = partial(resealed, ways=WAYS)
     check_corrupted(seeds, forged, use, seed=22, torture_scale=torture_scale)

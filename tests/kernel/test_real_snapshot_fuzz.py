@@ -101,7 +101,7 @@ def use(pf: mdvpf.ParticleFilter) -> None:
     use_everything(pf, make_events(pf.n_symbols, 20, 5))
 
 
-def test_corrupted_checkpoints(torture_scale: float) -> None:
+def test_corrupted_checkpoints_are_refused_or_work(torture_scale: float) -> None:
     seeds = [make_seed(n) for n in range(len(SEEDS))]
     forged = partial(resealed, ways=WAYS)
     check_corrupted(seeds, forged, use, seed=21, torture_scale=torture_scale)

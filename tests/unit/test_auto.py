@@ -250,6 +250,8 @@ def test_version_1_is_the_mixture_of_0_1() -> None:
         ({"n_symbols": None, "version": 1}, ValueError, "n_symbols=None"),
     ],
 )
-def test_bad_arguments(arguments: dict[str, object], error: type[Exception], words: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: dict[str, object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         mdvpf.auto(**{"n_symbols": 3, **arguments})

@@ -122,7 +122,7 @@ def test_every_way_of_copying_continues_alike(algorithm: str, way: str) -> None:
     events=st.lists(st.sampled_from([0, 1, 2, 3, 250, 4999, None, BREAK]), max_size=40),
     where=st.integers(0, 40),
 )
-def test_resuming_anywhere(
+def test_a_filter_resumed_anywhere_goes_on_as_if_never_stopped(
     algorithm: str,
     oracle: str,
     max_states: int | None,
@@ -244,7 +244,9 @@ def test_a_foreign_bit_generator_is_not_saved() -> None:
 @pytest.mark.parametrize(
     "algorithm", ["MD-VPA", "VPA", "SMC", "ParticleLearning", "OptimalResampling"]
 )
-def test_sharing_survives(algorithm: str, history: str | None, n_symbols: int) -> None:
+def test_a_loaded_filter_shares_as_much_as_the_saved_one(
+    algorithm: str, history: str | None, n_symbols: int
+) -> None:
     pf = make_filter(algorithm, 300, model={"n_symbols": n_symbols}, history=history)
     pf.run(text_like(200, n_symbols))
     content = saved(pf)

@@ -392,7 +392,9 @@ def test_threads_change_no_bit() -> None:
         ({"n_threads": 0}, ValueError, "n_threads=0"),
     ],
 )
-def test_bad_arguments(options: dict[str, object], error: type[Exception], words: str) -> None:
+def test_bad_arguments_are_refused(
+    options: dict[str, object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         mdvpf.GeometricMixture([mdvpf.Markov(2)], **options)
 

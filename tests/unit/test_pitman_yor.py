@@ -352,7 +352,9 @@ def test_predictors_that_cannot_be_frozen_raise_an_error() -> None:
         (lambda: mdvpf.PitmanYorMixture(2, share=1.1), ValueError, "share=1.1: expected a number"),
     ],
 )
-def test_bad_arguments(make: Callable[[], object], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         make()
 

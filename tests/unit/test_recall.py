@@ -133,6 +133,8 @@ def test_a_frozen_one_no_longer_learns() -> None:
         ({"margin": -1.0}, ValueError, "margin=-1.0"),
     ],
 )
-def test_bad_arguments(options: dict[str, object], error: type[Exception], words: str) -> None:
+def test_bad_arguments_are_refused(
+    options: dict[str, object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         mdvpf.Recall(**{"template": mdvpf.Markov(2), **options})
