@@ -6,7 +6,6 @@ grid, the table shows the setting that is best on the very streams of the table,
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -21,7 +20,6 @@ TREE_DISCOUNTS = (0.35, 0.5, 0.65, 0.8, 0.9)
 PPMD_ORDERS = range(2, 9)
 N_PARTICLES = 1000  # of the filters of the paper
 BUDGETS = ("fast", "default", "best")
-HAS_BUDGETS = "budget" in inspect.signature(mdvpf.auto).parameters
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,10 @@ def _trees() -> dict[str, Make]:
 
 def first_auto(n_symbols: int) -> mdvpf.Predictor:
     """Return `auto` of version 0.1."""
-    if HAS_BUDGETS:
-        return mdvpf.auto(n_symbols, version=1, rng=0)
-    return mdvpf.auto(n_symbols, rng=0)
+    return mdvpf.auto(n_symbols, version=1, rng=0)
 
 
 def _autos() -> list[Method]:
-    if not HAS_BUDGETS:
-        return []
     return [
         Method(
             f"auto, {budget}",

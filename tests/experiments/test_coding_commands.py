@@ -15,7 +15,9 @@ pytest.importorskip("typer")
 @pytest.mark.parametrize(
     "content", [b"it was the best of times\r\n", b"3\n1\n4\n1\n", b"\xff\x00\xff", b""]
 )
-def test_round_trip(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_the_same_after_compress_and_decompress(
+    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(content)
     assert main(["compress", str(file), "--particles", "100"]) == 0

@@ -26,7 +26,7 @@ def test_one_symbol_a_line(tmp_path: Path) -> None:
     assert data.n_symbols == 3
 
 
-def test_a_column(tmp_path: Path) -> None:
+def test_a_column_is_read_and_another_separates_sequences(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     lines = [f"{user},{word}" for user, words in enumerate(WORDS) for word in words]
     file.write_text("user,page\n" + "\n".join(lines) + "\n", encoding="utf-8-sig")
@@ -37,7 +37,7 @@ def test_a_column(tmp_path: Path) -> None:
     assert read_file(file, column="page").lengths is None
 
 
-def test_text(tmp_path: Path) -> None:
+def test_characters_of_a_text_are_read_and_empty_lines_separate_sequences(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("bac\n\naa\n\n\nc\n", encoding="utf-8")
     data = read_file(file, text=True)
@@ -72,7 +72,7 @@ def test_lines_end_where_lines_do(tmp_path: Path, end: str, encoding: str) -> No
         (b"x,y\n1,2\n", {"column": "x", "text": True}, "at most one"),
     ],
 )
-def test_bad_files(
+def test_bad_files_are_refused(
     tmp_path: Path, content: bytes, arguments: dict[str, object], message: str
 ) -> None:
     file = tmp_path / "bad"
@@ -81,7 +81,9 @@ def test_bad_files(
         read_file(file, **arguments)  # type: ignore[arg-type]
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_and_writes_the_means_of_its_arrays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("typer")
     file = tmp_path / "commands.txt"
     file.write_text("\n".join(["ls", "cd", "make", "make"] * 30), encoding="utf-8")

@@ -158,7 +158,9 @@ def test_names_are_read_in_every_spelling() -> None:
         ({"carry_weights": 1}, TypeError, "carry_weights=1"),
     ],
 )
-def test_wrong_options(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_options_are_refused(
+    changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         SMALL.changed(**changes)
 

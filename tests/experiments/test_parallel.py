@@ -50,7 +50,7 @@ def nothing(task: int) -> None:
     """Return None."""
 
 
-def test_no_tasks() -> None:
+def test_no_tasks_have_no_results() -> None:
     assert Executor(2).map(int, []) == []
 
 
@@ -64,7 +64,9 @@ def test_no_tasks() -> None:
         ({"scheduler": "tcp://x:1"}, ValueError, "scheduler='tcp://x:1'"),
     ],
 )
-def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         Executor(**arguments)
 

@@ -192,8 +192,7 @@ def test_failed_runs_are_left_out_of_the_means(
     assert rows(tmp_path / "pautomac" / "gaps.csv")["VPA"]["9"] == ""
 
 
-@pytest.mark.slow
-def test_the_real_problems(
+def test_no_method_beats_the_automata_of_the_real_problems(
     tmp_path: Path, pautomac_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDVPF_DATA", str(pautomac_dir))

@@ -55,7 +55,9 @@ def artificial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return reproduce("artificial", tmp_path_factory.mktemp("out"), "--length", "20")
 
 
-def test_artificial(artificial: Path) -> None:
+def test_artificial_has_every_method_and_smc_depends_on_the_seed_of_the_filter(
+    artificial: Path,
+) -> None:
     check_folder(artificial)
     labels = [row["method"].split(" (")[0] for row in rows(artificial / "table.csv")]
     assert labels == [
@@ -204,7 +206,7 @@ def test_failing_runs_are_reported_and_the_others_are_kept(
     assert {"SMC", "VPA", "MD-VPA"} <= set(labels)
 
 
-def test_adversarial(tmp_path: Path) -> None:
+def test_adversarial_has_a_finite_regret_for_every_method(tmp_path: Path) -> None:
     folder = reproduce("adversarial", tmp_path, "--length", "100", *FEW)
     check_folder(folder)
     table = rows(folder / "table.csv")
@@ -212,14 +214,14 @@ def test_adversarial(tmp_path: Path) -> None:
     assert all(math.isfinite(float(row["regret at N = 100 (nats)"])) for row in table)
 
 
-def test_books(tmp_path: Path, data_dir: Path) -> None:
+def test_books_tries_settings(tmp_path: Path, data_dir: Path) -> None:
     folder = reproduce("books", tmp_path, "--length", "30", *FEW)
     check_folder(folder)
     settings = {(row["gamma"], row["beta"]) for row in rows(folder / "settings.csv")}
     assert {("1.0", "0.1"), ("50.0", "0.1")} <= settings
 
 
-def test_webclick(tmp_path: Path, data_dir: Path) -> None:
+def test_webclick_with_breaks_differs_from_webclick_joined(tmp_path: Path, data_dir: Path) -> None:
     folder = reproduce("webclick", tmp_path, "--length", "60", *FEW)
     check_folder(folder)
     with np.load(folder / "arrays.npz") as arrays:
@@ -229,7 +231,7 @@ def test_webclick(tmp_path: Path, data_dir: Path) -> None:
     assert not np.array_equal(apart, joined)
 
 
-def test_efficiency(tmp_path: Path, data_dir: Path) -> None:
+def test_efficiency_names_the_fewest_particles_that_match(tmp_path: Path, data_dir: Path) -> None:
     folder = reproduce("efficiency", tmp_path, "--length", "60", *FEW)
     check_folder(folder)
     for row in rows(folder / "table.csv"):

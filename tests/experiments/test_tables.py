@@ -89,7 +89,7 @@ def test_the_terminal_takes_brackets_as_they_are() -> None:
         assert expected in text
 
 
-def test_files(tmp_path: Path) -> None:
+def test_the_costs_get_files_of_their_own(tmp_path: Path) -> None:
     TABLE.write(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         "scores.csv",

@@ -69,7 +69,7 @@ def test_an_error_without_a_message_is_named(
     assert "MemoryError" in capsys.readouterr().err
 
 
-def test_an_interrupt(
+def test_an_interrupt_is_one_line_that_names_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*arguments: object, **options: object) -> None:

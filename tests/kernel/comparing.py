@@ -1,6 +1,6 @@
 """A filter beside its reference: everything is compared after every step.
 
-The two may only diverge where the last bit decides (`edges`). Every other difference fails.
+The two may only part where the last bit decides (`edges`). Every other difference fails.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mdvpf import reference
 from mdvpf.model.algorithms import Algorithm
 from mdvpf.reference import ReferenceFilter, standing
 from tests.kernel.edges import (
+    DRAWS_OR_NOT,
     NEAR,
     NEAR_ROUNDED,
     edge_of_completion,
@@ -64,7 +65,10 @@ class Pair:
 
     If the core holds counts in 32 bits, the reference rounds in the same way. `update` and
     `new_sequence` compare everything afterwards. They return None while the two agree, and the edge
-    at which they diverged if the last bit decided. After that nothing is compared.
+    at which they parted if the last bit decided. After that nothing is compared.
+
+    If the last bit only decides whether a uniform is drawn, the generators are synchronised, and
+    the comparison goes on.
     """
 
     def __init__(
@@ -91,6 +95,8 @@ class Pair:
         self.pending: list[Use] = []  # the symbol that MD-VPA holds back, if there is one
         self.pending_kept = n_particles  # how many survive its step
         self.keyed = KeyedFilter(self.core)
+        self.edge: Edge | None = None  # at which they parted
+        self.n_synchronised = 0  # steps in which one of them drew a uniform and the other did not
 
     def keep(self, n: int) -> None:
         """Let both keep at most n particles from the next symbol on."""
@@ -100,7 +106,7 @@ class Pair:
     def follow(
         self, events: Iterable[Event | Use | End | Keep], *, predictions: int = 3, tables: int = 1
     ) -> Edge | None:
-        """Feed events until the two diverge; compare predictions and tables at intervals."""
+        """Feed events until the two part; compare predictions and tables at intervals."""
         for number, event in enumerate(events):
             if isinstance(event, Keep):
                 self.keep(event.n)
@@ -146,19 +152,20 @@ class Pair:
             rtol=0.0,
             atol=self.tolerance.log_predictive,
         )
-        if self._same_survivors():
-            for name in ("mean_states", "ess", "discarded"):
-                np.testing.assert_allclose(
-                    getattr(found, name),
-                    getattr(expected, name),
-                    rtol=self.tolerance.weights,
-                    atol=self.tolerance.weights,
-                    err_msg=name,
-                )
-            assert found.n_particles == expected.n_particles
-        else:
-            return self._explained(edges)
-        return self._compared(compare_predictions, compare_tables)
+        edge = self._edge_between(edges)
+        if edge is not None:
+            return edge
+        for name in ("mean_states", "ess", "discarded"):
+            np.testing.assert_allclose(
+                getattr(found, name),
+                getattr(expected, name),
+                rtol=self.tolerance.weights,
+                atol=self.tolerance.weights,
+                err_msg=name,
+            )
+        assert found.n_particles == expected.n_particles
+        self._compare_rest(compare_predictions, compare_tables)
+        return None
 
     def new_sequence(self, key: Any = None) -> Edge | None:
         edges = self._edges(None, key, ends=True)
@@ -168,17 +175,19 @@ class Pair:
             self.keyed.new_sequence(key)
         self.slow.new_sequence(key)
         self.core._core.verify()
-        if not self._same_survivors():
-            return self._explained(edges)
+        edge = self._edge_between(edges)
+        if edge is not None:
+            return edge
         if self.slow.particles[0].key == key:
             assert np.all(self.core.states == reference.START)
-        return self._compared(True, True)
+        self._compare_rest(True, True)
+        return None
 
     def _has_one_key(self, key: Any) -> bool:
         """Whether no key was ever named, so that the filter is called without keys."""
         return key is None and not self.keyed.numbers
 
-    def _compared(self, predictions: bool, tables: bool) -> None:
+    def _compare_rest(self, predictions: bool, tables: bool) -> None:
         if predictions:
             for key in (None, *list(self.keyed.numbers)[-2:]):
                 self.compare_prediction(key)
@@ -204,7 +213,6 @@ class Pair:
                 n_absorbed(self.core) == 0
                 or found.parents.tolist() == [particle.parent for particle in expected]
             )
-            and generator_state(self.generators[0]) == generator_state(self.generators[1])
         )
         weights = [particle.weight for particle in expected]
         most = self.tolerance.weights
@@ -262,7 +270,31 @@ class Pair:
         else:
             assert np.array_equal(found, expected)
 
-    # -- where they may diverge
+    # -- where they may part
+
+    def _edge_between(self, edges: list[Callable[[Shown], str | None]]) -> Edge | None:
+        """Return None if both are the same, and otherwise the edge at which they parted."""
+        same_survivors = self._same_survivors()
+        if same_survivors and self._draws_apart() == 0:
+            return None
+        self.edge = self._explained(edges)
+        if self.edge[0] == DRAWS_OR_NOT and same_survivors and self._draws_apart() == 1:
+            core, slow = self.generators
+            slow.bit_generator.state = core.bit_generator.state
+            self.n_synchronised += 1
+            self.edge = None
+        return self.edge
+
+    def _draws_apart(self) -> int | None:
+        """How many uniforms one has drawn more than the other: 0, 1, or None for more."""
+        states = [generator_state(generator) for generator in self.generators]
+        if states[0] == states[1]:
+            return 0
+        copies = copy.deepcopy(self.generators)
+        for generator in copies:
+            generator.random()
+        ahead = [generator_state(generator) for generator in copies]
+        return 1 if ahead[0] == states[1] or ahead[1] == states[0] else None
 
     def _explained(self, edges: list[Callable[[Shown], str | None]]) -> Edge:
         found = shown(self.core)
@@ -278,7 +310,7 @@ class Pair:
     def _edges(
         self, symbol: Symbol, key: Any, *, ends: bool
     ) -> list[Callable[[Shown], str | None]]:
-        """Return functions that find the edges at which the coming step may diverge."""
+        """Return functions that find the edges at which the coming step may part them."""
         model, k = self.core.model, self.core._kept
         slack, near = self.tolerance.slack, self.tolerance.near
         committed = self.slow.committed

@@ -6,7 +6,7 @@ import copy
 import os
 import random
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 import mdvpf
-from tests.kernel.sealing import Opened, loaded, sealed, unsealed
+from tests.kernel.inspecting import Event, feed
+from tests.kernel.sealing import Opened, loaded, saved, sealed, unsealed
 
 N_FILES = 20_000
 SHARE_UNSEALED = 0.3  # of the files, corrupted without the checksums following
@@ -237,6 +238,28 @@ def limited_memory() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def use_everything(pf: mdvpf.ParticleFilter, events: Iterable[Event]) -> None:
+    """Feed events and call every method of a filter; its state must stay valid."""
+    if pf.n_particles > 1000 or pf.n_symbols > 10**5:
+        return  # valid, but too large for a test
+    pf._core.verify()
+    try:
+        for event in events:
+            feed(pf, [event])
+            pf._core.verify()
+            pf.predict_proba()
+    except (FloatingPointError, OverflowError):
+        pf._core.verify()  # extreme numbers, which raise this error
+    except ValueError as error:
+        assert "discount has" in str(error)  # a sequence of them that has run out
+    pf._core.state_text()
+    if max(pf.n_states) < 1000:
+        pf.counts()
+    if pf.history is not None:
+        pf.path()
+    assert loaded(saved(pf))._core.snapshot() == pf._core.snapshot()
 
 
 def check_corrupted(

@@ -22,6 +22,9 @@ NEAR = 1e-12  # two cumulative sums this close, relatively, may differ in roundi
 # With counts of 32 bits the weights of steps are rounded too: so close are scores and sums then.
 NEAR_ROUNDED = 1e-6
 
+# The optimal rule keeps the same candidates, and one of core and reference draws no uniform for it.
+DRAWS_OR_NOT = "draws or not"
+
 
 def grid_range(log_scores: Sequence[float], slack: float) -> Iterator[tuple[float, float]]:
     """Yield the smallest and the largest grid key of each score, given its error.
@@ -116,7 +119,12 @@ def edge_of_optimal(
     uniform: Callable[[], float],
     near: float = NEAR,
 ) -> str | None:
-    """Return the edge if a last bit decides which candidates the optimal rule keeps or draws."""
+    """Return the edge if a last bit decides which candidates the optimal rule keeps or draws.
+
+    A share that equals the weight of the light ones is kept whether it counts as heavy or as light.
+    But if all shares from there to the budget do, nothing is light but shares below rounding:
+    either these are thinned, with one uniform, or all that fits is heavy, and nothing is drawn.
+    """
     shares = [math.exp(share) for share in reference.normalised(log_scores)]
     if len(shares) <= n_particles:
         return None
@@ -128,10 +136,12 @@ def edge_of_optimal(
         tails.append(tail)
     tails.reverse()
     n_heavy, _ = reference.heavy_and_light(shares, n_particles)
-    for a in range(min(n_heavy + 1, n_particles)):
-        light_weight = tails[a] / (n_particles - a)
-        if math.isclose(largest_first[a], light_weight, rel_tol=near):
-            return "heavy or light"
+    is_tied = [
+        math.isclose(largest_first[a], tails[a] / (n_particles - a), rel_tol=near)
+        for a in range(n_particles)
+    ]
+    if True in is_tied[: n_heavy + 1]:
+        return DRAWS_OR_NOT if all(is_tied[is_tied.index(True) :]) else "heavy or light"
     n_draws = n_particles - n_heavy
     if n_draws == 0:
         return None

@@ -86,3 +86,8 @@ def sealed(
 
 def loaded(content: bytes, **given: Any) -> Any:
     return mdvpf.Predictor.load(io.BytesIO(content), **given)
+
+
+def reloaded(thing: Any) -> Any:
+    """Return what a file of a thing gives back."""
+    return type(thing).load(io.BytesIO(saved(thing)))

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import mdvpf
 from mdvpf.model.algorithms import ALGORITHMS, NORMALIZERS, RESAMPLINGS, SELECTIONS, Algorithm
+from tests.kernel.agreement import Case, check_agreement
 from tests.kernel.comparing import Pair
 from tests.kernel.inspecting import BREAK, Event
 
 KINDS = tuple(kind.__name__ for kind in ALGORITHMS)
 PATTERNS = ("uniform", "sticky", "cyclic", "constant", "rare")
-
-
-@dataclass(frozen=True)
-class Case:
-    """A filter and its events."""
-
-    model: mdvpf.InfiniteHMM
-    algorithm: Algorithm
-    n_particles: int
-    history: int | str | None
-    seed: int
-    events: tuple[Event, ...]
 
 
 def hyper_parameters() -> st.SearchStrategy[float]:
@@ -133,40 +120,15 @@ def stream(
     return events
 
 
-def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; count the outcomes."""
-    outcomes: Counter[str] = Counter()
-
-    @settings(
-        max_examples=max_examples,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(case=cases(kind))
-    def agree(case: Case) -> None:
-        pair = Pair(
-            case.model, case.algorithm, case.n_particles, seed=case.seed, history=case.history
-        )
-        edge = pair.follow(case.events)
-        outcome = "agreed to the end" if edge is None else f"parted on an edge: {edge[0]}"
-        event(outcome)
-        outcomes[outcome] += 1
-
-    agree()
-    return outcomes
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_step_by_step(kind: str) -> None:
-    outcomes = compare(kind, max_examples={"MDVPA": 60, "SMC": 40}.get(kind, 30))
-    # An edge is one in thousands of steps; more of them would hide a difference.
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(cases(kind), max_examples={"MDVPA": 60, "SMC": 40}.get(kind, 30))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_on_many_more_cases(kind: str, torture_scale: float) -> None:
-    outcomes = compare(kind, max_examples=int(8000 * torture_scale))
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(cases(kind), max_examples=int(8000 * torture_scale))
 
 
 # --- One longer stream

@@ -7,7 +7,7 @@ twin without a failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 import mdvpf
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open, n_absorbed
+from tests.kernel.sealing import reloaded
 
 V = 5
 K = 6
@@ -70,24 +71,33 @@ def failures(
 
 
 def assert_survives_failures(
-    make: Callable[[], mdvpf.ParticleFilter], call: Callable[[mdvpf.ParticleFilter], Any]
+    make: Callable[[], mdvpf.ParticleFilter],
+    call: Callable[[mdvpf.ParticleFilter], Any],
+    *,
+    later: Sequence[Event] = LATER,
+    reloads: bool = False,
 ) -> int:
-    """Check that no failure of the call changes anything; return the number of failures."""
+    """Check that no failure of the call changes anything; return the number of failures.
+
+    With `reloads` a file that is saved after the failure is checked too.
+    """
     twin = make()
     before = laid_open(twin)
     call(twin)
     after = laid_open(twin)
-    feed(twin, LATER)
-    later = laid_open(twin)
+    feed(twin, later)
+    last = laid_open(twin)
     n_failures = 0
     for pf in failures(make, call):
         n_failures += 1
         assert_same(pf, before)
+        if reloads:
+            assert_same(reloaded(pf), before)
         call(pf)
         assert_same(pf, after)
         pf._core.verify()
-        feed(pf, LATER)
-        assert_same(pf, later)
+        feed(pf, later)
+        assert_same(pf, last)
     return n_failures
 
 
@@ -276,9 +286,15 @@ def test_a_failed_score_changes_nothing(history: int | str | None, algorithm: st
 def test_memory_is_the_same_whether_or_not_a_call_failed(algorithm: str) -> None:
     make = fed(algorithm, "full", list(STREAM))
     before = make().memory()
+    n_failures = 0
     for pf in failures(make, lambda pf: pf.copy()):
+        n_failures += 1
         assert pf.memory() == before
+    assert n_failures > 10
+    n_failures = 0
     for pf in failures(make().copy, lambda pf: pf.update(1)):
+        n_failures += 1
         assert pf.memory().live == before.live
         assert pf.memory().rows == before.rows
         assert pf.memory().history_nodes == before.history_nodes
+    assert n_failures > 10

@@ -5,13 +5,11 @@ Both round counts in the same way (`round24`), so the tests compare them survivo
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import mdvpf
@@ -19,12 +17,12 @@ from mdvpf.model import MACHINES, ORACLES, extensions
 from mdvpf.model.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
 from tests.extended_models import EXTENSIONS
+from tests.kernel.agreement import Case, check_agreement
 from tests.kernel.comparing import Pair
 from tests.kernel.inspecting import BREAK, Event
 from tests.kernel.test_against_reference import (
     KINDS,
     PATTERNS,
-    Case,
     algorithms,
     hyper_parameters,
     stream,
@@ -113,41 +111,15 @@ def cases(draw: st.DrawFn, kind: str) -> Case:
     )
 
 
-def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; count the outcomes."""
-    outcomes: Counter[str] = Counter()
-
-    @settings(
-        max_examples=max_examples,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(case=cases(kind))
-    def agree(case: Case) -> None:
-        pair = Pair(
-            case.model, case.algorithm, case.n_particles, seed=case.seed, history=case.history
-        )
-        long = len(case.events) > 30
-        edge = pair.follow(case.events, tables=10 if long else 1)
-        outcome = "agreed to the end" if edge is None else f"parted on a tie: {edge[0]}"
-        event(outcome)
-        outcomes[outcome] += 1
-
-    agree()
-    return outcomes
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_step_by_step(kind: str) -> None:
-    outcomes = compare(kind, max_examples={"MDVPA": 60, "SMC": 30}.get(kind, 20))
-    # Ties are rare; more of them would hide a difference.
-    assert outcomes["agreed to the end"] >= 0.98 * outcomes.total(), outcomes
+    check_agreement(cases(kind), max_examples={"MDVPA": 60, "SMC": 30}.get(kind, 20))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_on_many_more_cases(kind: str, torture_scale: float) -> None:
-    outcomes = compare(kind, max_examples=int(8000 * torture_scale))
-    assert outcomes["agreed to the end"] >= 0.98 * outcomes.total(), outcomes
+    check_agreement(cases(kind), max_examples=int(8000 * torture_scale))
 
 
 # --- Every algorithm with every extension

@@ -78,7 +78,9 @@ def test_kills_of_the_command_change_nothing(
 
 @pytest.mark.torture
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_soak(tmp_path: Path, torture_scale: float, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_stays_the_same_size_over_a_long_stream(
+    tmp_path: Path, torture_scale: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     n = int(N_SOAKED * torture_scale)
     kept = tmp_path / "kept"
     command = [*COMMAND, "filter", "--symbols", "8", "-K", "100", "--max-states", "12"]

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 import mdvpf
 from mdvpf.model.algorithms import NORMALIZERS, SELECTIONS, Algorithm
 from mdvpf.reference import ReferenceFilter
-from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel import (
     test_against_reference,
     test_extensions_against_reference,
     test_numbers_against_reference,
 )
+from tests.kernel.agreement import Case, check_agreement
 from tests.kernel.comparing import Keep, Pair
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, laid_open
-from tests.kernel.test_against_reference import Case, switching_hmm
+from tests.kernel.sealing import reloaded
+from tests.kernel.test_against_reference import switching_hmm
 from tests.kernel.test_allocation_failure import (
     assert_survives_failures,
     make_filter,
@@ -60,25 +58,11 @@ def with_changes(case: Case) -> list[Event | Keep]:
     return found
 
 
-def compare(source: Any, kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on cases in which the number kept changes; count outcomes."""
-    outcomes: Counter[str] = Counter()
-
-    @settings(
-        max_examples=max_examples,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(case=source.cases(kind))
-    def agree(case: Case) -> None:
-        pair = Pair(
-            case.model, case.algorithm, case.n_particles, seed=case.seed, history=case.history
-        )
-        long = len(case.events) > 30
-        edge = pair.follow(with_changes(case), tables=10 if long else 1)
-        outcomes["agreed to the end" if edge is None else f"parted on an edge: {edge[0]}"] += 1
-
-    agree()
-    return outcomes
+def follow(case: Case) -> Pair:
+    """Feed a case in which the number kept changes to core and reference."""
+    pair = case.pair()
+    pair.follow(with_changes(case), tables=10 if len(case.events) > 30 else 1)
+    return pair
 
 
 SOURCES = {"paper": test_against_reference, "extensions": test_extensions_against_reference}
@@ -89,8 +73,7 @@ SOURCES = {"paper": test_against_reference, "extensions": test_extensions_agains
 def test_core_agrees_with_the_reference_while_the_number_kept_changes(
     kind: str, source: str
 ) -> None:
-    outcomes = compare(SOURCES[source], kind, max_examples=40 if kind == "MDVPA" else 20)
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(SOURCES[source].cases(kind), {"MDVPA": 40}.get(kind, 20), follow)
 
 
 @pytest.mark.torture
@@ -99,8 +82,7 @@ def test_core_agrees_with_the_reference_while_the_number_kept_changes(
 def test_core_agrees_with_the_reference_on_many_more_cases(
     kind: str, source: str, torture_scale: float
 ) -> None:
-    outcomes = compare(SOURCES[source], kind, max_examples=int(8000 * torture_scale))
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(SOURCES[source].cases(kind), int(8000 * torture_scale), follow)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -208,15 +190,8 @@ def half_way(algorithm: str, model: str, *, ends: bool) -> mdvpf.ParticleFilter:
     return pf
 
 
-def saved(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
-    file = io.BytesIO()
-    pf.save(file)
-    file.seek(0)
-    return mdvpf.ParticleFilter.load(file)
-
-
 @pytest.mark.parametrize(
-    "duplicate", [saved, copy.copy, copy.deepcopy, lambda pf: pickle.loads(pickle.dumps(pf))]
+    "duplicate", [reloaded, copy.copy, copy.deepcopy, lambda pf: pickle.loads(pickle.dumps(pf))]
 )
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("model", MODELS)
@@ -264,13 +239,11 @@ def test_a_number_out_of_range_is_refused(name: str, number: Any) -> None:
 # --- failures
 
 
-@pytest.mark.parametrize("algorithm", [*CHOOSING, "MDVPA optimal"])
+@pytest.mark.parametrize("name", ["VPA", "MD-VPA", "MD-VPA optimal", "OptimalResampling"])
 @pytest.mark.parametrize("kept", [(6, 1), (1, 6), (2, 4)])
 def test_failed_allocations_change_nothing_while_the_number_kept_changes(
-    algorithm: str, kept: tuple[int, int]
+    name: str, kept: tuple[int, int]
 ) -> None:
-    name = next(key for key, value in EVERY_ALGORITHM.items() if _is(value, algorithm))
-
     def make() -> mdvpf.ParticleFilter:
         pf = make_filter(name, "full")
         feed(pf, [0, 1, 2, 3, 1, 0, 0])
@@ -280,13 +253,6 @@ def test_failed_allocations_change_nothing_while_the_number_kept_changes(
         return pf.copy()
 
     assert assert_survives_failures(make, lambda pf: updated(pf, 2)) > 3
-
-
-def _is(algorithm: Algorithm, name: str) -> bool:
-    kind, _, selection = name.partition(" ")
-    if type(algorithm).__name__ != kind:
-        return False
-    return not isinstance(algorithm, mdvpf.MDVPA) or algorithm.selection == (selection or "top")
 
 
 @pytest.mark.parametrize("n", [0, -3, 41])

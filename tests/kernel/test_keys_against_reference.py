@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import mdvpf
-from mdvpf.model.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
 from tests.extended_models import EXTENSIONS
+from tests.kernel.agreement import Case, check_agreement
 from tests.kernel.comparing import Pair
 from tests.kernel.keyed import End, Use
 from tests.kernel.test_against_reference import KINDS, algorithms
@@ -37,14 +35,11 @@ def interleaved(
 
 
 @dataclass(frozen=True)
-class KeyedCase:
-    model: mdvpf.InfiniteHMM
-    algorithm: Algorithm
-    n_particles: int
-    history: Any
-    seed: int
-    n_spare: int  # stretches: with a single one, positions are dropped and moved all the time
+class KeyedCase(Case):
+    """A case whose events have keys."""
+
     events: tuple[Use | End, ...]
+    n_spare: int  # stretches: with a single one, positions are dropped and moved all the time
     reload_every: int
 
 
@@ -86,47 +81,26 @@ def cases(draw: st.DrawFn, kind: str) -> KeyedCase:
     )
 
 
-def follow(pair: Pair, case: KeyedCase) -> Any:
-    """Feed a case, saving and loading the core every so often."""
+def follow(case: KeyedCase) -> Pair:
+    """Feed a case to core and reference, saving and loading the core every so often."""
+    pair = case.pair()
+    pair.core._core._free_stretches(case.n_spare)
     if case.reload_every == 0:
-        return pair.follow(case.events, tables=10)
+        pair.follow(case.events, tables=10)
+        return pair
     for first in range(0, len(case.events), case.reload_every):
         edge = pair.follow(case.events[first : first + case.reload_every], tables=10)
         if edge is not None:
-            return edge
+            break
         pair.keyed.reload()
         pair.core._core.verify()
         pair.core._core._free_stretches(case.n_spare)
-    return None
-
-
-def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; count the outcomes."""
-    outcomes: Counter[str] = Counter()
-
-    @settings(
-        max_examples=max_examples,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(case=cases(kind))
-    def agree(case: KeyedCase) -> None:
-        pair = Pair(
-            case.model, case.algorithm, case.n_particles, seed=case.seed, history=case.history
-        )
-        pair.core._core._free_stretches(case.n_spare)
-        edge = follow(pair, case)
-        outcome = "agreed to the end" if edge is None else f"parted on a tie: {edge[0]}"
-        event(outcome)
-        outcomes[outcome] += 1
-
-    agree()
-    return outcomes
+    return pair
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_for_every_key(kind: str) -> None:
-    outcomes = compare(kind, max_examples={"MDVPA": 40}.get(kind, 20))
-    assert outcomes["agreed to the end"] >= 0.97 * outcomes.total(), outcomes
+    check_agreement(cases(kind), {"MDVPA": 40}.get(kind, 20), follow)
 
 
 @pytest.mark.torture
@@ -134,8 +108,7 @@ def test_core_agrees_with_the_reference_for_every_key(kind: str) -> None:
 def test_core_agrees_with_the_reference_for_every_key_in_many_more_cases(
     kind: str, torture_scale: float
 ) -> None:
-    outcomes = compare(kind, max_examples=int(6000 * torture_scale))
-    assert outcomes["agreed to the end"] >= 0.97 * outcomes.total(), outcomes
+    check_agreement(cases(kind), int(6000 * torture_scale), follow)
 
 
 MODELS: dict[str, dict[str, Any]] = {"classic": {}, **EXTENSIONS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from typing import Any
 
 import numpy as np
@@ -105,10 +104,12 @@ def test_densities_far_below_the_range_of_doubles() -> None:
     for algorithm in EVERY_ALGORITHM.values():
         pf = mdvpf.ParticleFilter(model, algorithm, 6, rng=1)
         ref = ReferenceFilter(model, algorithm, 6, rng=1, rounding=True)
+        least = 0.0
         for y in [0.0, 0.1, 1e6, 0.2, -3e7, 1e6]:
             found, expected = pf.update(y).log_predictive, ref.update(y).log_predictive
             assert found == pytest.approx(expected, rel=1e-10)
-        assert math.isfinite(found)
+            least = min(least, found)
+        assert least < -10_000.0
         assert ref.log_evidence < -50_000.0
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import mdvpf
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel import test_against_reference, test_extensions_against_reference
+from tests.kernel.agreement import Case, check_agreement
 from tests.kernel.comparing import Pair
 from tests.kernel.inspecting import BREAK
 from tests.kernel.open_models import SETTINGS, growing_events, make_model, renumbered
-from tests.kernel.test_against_reference import KINDS, Case
+from tests.kernel.test_against_reference import KINDS
 
 
 @st.composite
@@ -40,40 +39,15 @@ def cases(draw: st.DrawFn, kind: str) -> Case:
     return replace(case, model=model, events=tuple(renumbered(case.events)))
 
 
-def compare(kind: str, max_examples: int) -> Counter[str]:
-    """Compare core and reference on many cases; count the outcomes."""
-    outcomes: Counter[str] = Counter()
-
-    @settings(
-        max_examples=max_examples,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(case=cases(kind))
-    def agree(case: Case) -> None:
-        pair = Pair(
-            case.model, case.algorithm, case.n_particles, seed=case.seed, history=case.history
-        )
-        edge = pair.follow(case.events, tables=10 if len(case.events) > 30 else 1)
-        outcome = "agreed to the end" if edge is None else f"parted on a tie: {edge[0]}"
-        event(outcome)
-        outcomes[outcome] += 1
-
-    agree()
-    return outcomes
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_step_by_step(kind: str) -> None:
-    outcomes = compare(kind, max_examples={"MDVPA": 40, "SMC": 30}.get(kind, 20))
-    # Ties are rare; more of them would hide a difference.
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(cases(kind), max_examples={"MDVPA": 40, "SMC": 30}.get(kind, 20))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_agrees_with_the_reference_on_many_more_cases(kind: str, torture_scale: float) -> None:
-    outcomes = compare(kind, max_examples=int(8000 * torture_scale))
-    assert outcomes["agreed to the end"] >= 0.95 * outcomes.total(), outcomes
+    check_agreement(cases(kind), max_examples=int(8000 * torture_scale))
 
 
 @pytest.mark.one_in(3)

@@ -26,7 +26,7 @@ from tests.kernel.inspecting import (
 )
 from tests.kernel.open_models import SETTINGS, growing_events, make_model
 from tests.kernel.sealing import loaded, saved
-from tests.kernel.test_allocation_failure import failures, updated
+from tests.kernel.test_allocation_failure import assert_survives_failures, failures, updated
 
 FIVE = ("MD-VPA", "VPA", "SMC", "ParticleLearning", "OptimalResampling")
 LATER: list[Event] = [0, None, 1, BREAK, 0, 0]
@@ -159,27 +159,6 @@ def test_settling_and_memory_reports_know_open_alphabets() -> None:
 # --- Failed allocations
 
 
-def assert_survives_failures(make: Any, call: Any) -> int:
-    """Check that no failure of the call changes anything; return the number of failures."""
-    twin = make()
-    before = laid_open(twin)
-    call(twin)
-    after = laid_open(twin)
-    feed(twin, LATER)
-    later = laid_open(twin)
-    n_failures = 0
-    for pf in failures(make, call):
-        n_failures += 1
-        assert_same(pf, before)
-        assert_same(loaded(saved(pf)), before)
-        call(pf)
-        assert_same(pf, after)
-        feed(pf, LATER)
-        pf._core.verify()
-        assert_same(pf, later)
-    return n_failures
-
-
 @pytest.mark.parametrize("n_seen", [0, 2, 3, 63, 255])
 @pytest.mark.parametrize("algorithm", FIVE)
 @pytest.mark.parametrize("setting", ["plain", "mealy"])
@@ -191,7 +170,7 @@ def test_a_failed_update_with_a_new_symbol_changes_nothing(
     pf = mdvpf.ParticleFilter(model, EVERY_ALGORITHM[algorithm], 4, rng=5, history=2)
     feed(pf, range(n_seen))
     new = partial(updated, symbol=n_seen)
-    assert assert_survives_failures(pf.copy, new) > 10
+    assert assert_survives_failures(pf.copy, new, later=LATER, reloads=True) > 10
 
 
 @pytest.mark.parametrize("algorithm", FIVE)
@@ -208,7 +187,8 @@ def test_a_failed_run_stops_between_two_symbols(algorithm: str) -> None:
     for failed in failures(pf.copy, lambda pf: pf.run(symbols)):
         n_failures += 1
         n_done = states.index(laid_open(failed))
-        failed.run(symbols[n_done:]) if n_done < len(symbols) else None
+        if n_done < len(symbols):
+            failed.run(symbols[n_done:])
         assert_same(failed, states[-1])
     assert n_failures > 10
 

@@ -6,7 +6,6 @@ alone. Equal records are merged.
 
 from __future__ import annotations
 
-import io
 import itertools
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import mdvpf
+from tests.kernel.sealing import reloaded
 
 GROUP = 4  # rows in a record
 NODE_SIZE = 16
@@ -198,10 +198,7 @@ def test_merging_does_not_depend_on_saving(n_symbols: int, algorithm: Any) -> No
     pf = mdvpf.ParticleFilter(model, algorithm, 60, rng=7)
     pf._core._settle_every(30)
     pf.run(stream[:100])
-    file = io.BytesIO()
-    pf.save(file)
-    file.seek(0)
-    loaded = mdvpf.ParticleFilter.load(file)
+    loaded = reloaded(pf)
     loaded._core._settle_every(30)
     for symbol in stream[100:].tolist():
         assert pf.update(symbol) == loaded.update(symbol)

@@ -90,7 +90,7 @@ def use(pf: mdvpf.ParticleFilter) -> None:
     assert loaded(saved(pf))._core.snapshot() == pf._core.snapshot()
 
 
-def test_corrupted_checkpoints(torture_scale: float) -> None:
+def test_corrupted_checkpoints_are_refused_or_work(torture_scale: float) -> None:
     check_corrupted(make_seeds(), forged, use, seed=20, torture_scale=torture_scale)
 
 

@@ -12,7 +12,7 @@ import mdvpf
 from mdvpf.model.algorithms import Algorithm
 from mdvpf.reference import ReferenceFilter
 from tests.enumeration import End, Event, Rule, Seen, evidence, histories, predictive
-from tests.statistical.test_exactness_reference import FORGETTING, hash_of, settings
+from tests.statistical.test_exactness_reference import hash_of, rule_of, settings
 
 KEYS = (None, "a", 7)
 
@@ -50,17 +50,7 @@ def reference_for(rule: Rule, algorithm: Algorithm, n_particles: int) -> Referen
 def test_vpa_that_drops_nothing_is_exact_for_every_key(
     forgetting: str, oracle: str, machine: str, kappa: float, max_states: int | None, seed: int
 ) -> None:
-    rule = Rule(
-        2,
-        alpha=0.7,
-        gamma=1.3,
-        beta=0.2,
-        oracle=oracle,
-        max_states=max_states if seed == 0 else None,
-        machine=machine,
-        kappa=kappa if seed == 0 else 0.7 - kappa,
-        **FORGETTING[forgetting],
-    )
+    rule = rule_of(forgetting, oracle, machine, kappa, max_states, seed)
     events = random_events(hash_of(forgetting, oracle, machine) + seed, 6, rule.n_symbols)
     exact = histories(rule, events)
     pf = reference_for(rule, mdvpf.VPA(), len(exact))

@@ -47,14 +47,6 @@ METHODS = {"Markov 1": None, "MD-VPA": 8}  # and their particles
 TROUBLES = (*SIGNALS, "SIGKILL", "full output", "full device", "no checkpoint", "reader leaves")
 
 
-def takes_keys(method: str) -> bool:
-    try:
-        make_predictor(method, V, METHODS[method]).update(0, key="a")
-    except TypeError:
-        return False
-    return True
-
-
 @dataclass(repr=False)
 class Round:
     """One round: the input, the output, and the failure."""
@@ -70,7 +62,7 @@ class Round:
         self.rng = random.Random(self.seed)
         self.trouble = TROUBLES[self.seed % len(TROUBLES)]
         self.method = self.rng.choice(list(METHODS))
-        self.has_keys = self.rng.random() < 0.5 and takes_keys(self.method)
+        self.has_keys = self.rng.random() < 0.5
         self.has_pipe = self.trouble != "no checkpoint" and self.rng.random() < 0.5
         self.has_file_out = self.trouble == "full output" or (
             self.trouble not in ("full device", "no checkpoint", "reader leaves")

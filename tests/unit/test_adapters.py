@@ -64,7 +64,7 @@ def river_checks(model: SymbolFilter) -> dict[str, Callable[[Any], None]]:
 
 @pytest.mark.parametrize("name", river_checks(default()))
 @pytest.mark.parametrize("kind", MODELS)
-def test_river_checks(kind: str, name: str) -> None:
+def test_the_filter_passes_the_checks_of_river(kind: str, name: str) -> None:
     model = MODELS[kind]()
     check = river_checks(model)[name]
     check(copy.deepcopy(model))
@@ -110,7 +110,7 @@ def test_a_missing_feature_is_a_missing_symbol() -> None:
     assert model.predict_proba_one() == dict(enumerate(twin.predict_proba().tolist()))
 
 
-def test_labels() -> None:
+def test_river_sees_labels() -> None:
     predictor = mdvpf.Markov(3, order=1)
     predictor.vocabulary = mdvpf.Vocabulary(["ls", "cd"], unknown="?")
     model = SymbolFilter(predictor, feature="command")
@@ -172,7 +172,7 @@ def run() -> tuple[mdvpf.ParticleFilter, mdvpf.FilterResult]:
     return pf, pf.run([0, 1, 2, None, 0, 1, 2] * 5)
 
 
-def test_to_pandas() -> None:
+def test_a_frame_has_the_columns_of_the_result() -> None:
     _, result = run()
     frame = result.to_pandas()
     assert list(frame.columns) == FIELDS
@@ -193,7 +193,7 @@ def test_the_frame_takes_the_index_of_the_symbols() -> None:
         result.to_pandas(index=[1, 2])
 
 
-def test_to_xarray() -> None:
+def test_a_dataset_has_the_variables_of_the_result() -> None:
     _, result = run()
     data = result.to_xarray(dim="time", coord=np.arange(len(result)) * 10)
     assert list(data.data_vars) == FIELDS

@@ -141,7 +141,7 @@ def pf(request: pytest.FixtureRequest) -> ParticleFilter:
     ],
     ids=lambda case: getattr(case, "__qualname__", ""),
 )
-def test_signature(function: Callable[..., Any], expected: dict[str, Any]) -> None:
+def test_public_signatures_stay(function: Callable[..., Any], expected: dict[str, Any]) -> None:
     parameters = inspect.signature(function).parameters
     assert {name: parameter.default for name, parameter in parameters.items()} == expected
     assert list(parameters) == list(expected)
@@ -165,7 +165,7 @@ def test_all_names_are_there_once() -> None:
         assert hasattr(mdvpf, name)
 
 
-def test_version() -> None:
+def test_the_version_is_that_of_the_installed_package() -> None:
     assert mdvpf.__version__ == importlib.metadata.version("mdvpf")
 
 
@@ -244,7 +244,7 @@ class TestConfiguration:
     def test_repr_makes_it_again(self, value: Any) -> None:
         assert eval(repr(value), vars(mdvpf)) == value
 
-    def test_copies(self, value: Any) -> None:
+    def test_equals_its_copies(self, value: Any) -> None:
         assert copy.copy(value) == value
         assert copy.deepcopy(value) == value
 
@@ -305,7 +305,7 @@ def test_a_run_is_its_updates(pf: ParticleFilter) -> None:
     assert pf.rng.bit_generator.state == twin.rng.bit_generator.state
 
 
-def test_result_of_a_run(pf: ParticleFilter) -> None:
+def test_a_result_has_its_shapes_and_types_and_is_frozen(pf: ParticleFilter) -> None:
     result = pf.run([2, 1, 0])
     assert isinstance(result, FilterResult)
     assert len(result) == 3
@@ -373,7 +373,7 @@ def test_arrays_stay_as_they_were(pf: ParticleFilter) -> None:
         np.testing.assert_array_equal(array, expected)
 
 
-def test_memory_report(pf: ParticleFilter) -> None:
+def test_a_memory_report_has_its_fields_and_adds_up(pf: ParticleFilter) -> None:
     report = pf.memory()
     assert isinstance(report, MemoryReport)
     assert all(type(value) is int for value in dataclasses.astuple(report))

@@ -144,7 +144,7 @@ BAD_MODELS = [
 
 
 @pytest.mark.parametrize(("name", "value", "error"), BAD_MODELS, ids=names)
-def test_model(name: str, value: Any, error: type[Exception]) -> None:
+def test_a_bad_argument_of_a_model_is_named(name: str, value: Any, error: type[Exception]) -> None:
     with refused(error, name, repr(value)):
         InfiniteHMM(**{"n_symbols": 3, name: value})
 
@@ -186,7 +186,9 @@ BAD_ALGORITHMS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "value", "error"), BAD_ALGORITHMS, ids=names)
-def test_algorithm(kind: type, name: str, value: Any, error: type[Exception]) -> None:
+def test_a_bad_argument_of_an_algorithm_is_named(
+    kind: type, name: str, value: Any, error: type[Exception]
+) -> None:
     with refused(error, name, repr(value)):
         kind(**{name: value})
 
@@ -210,7 +212,7 @@ def test_algorithm(kind: type, name: str, value: Any, error: type[Exception]) ->
     ],
     ids=names,
 )
-def test_item_of_a_discount(discount: Any, at: str, error: type[Exception]) -> None:
+def test_a_bad_item_of_a_discount_is_named(discount: Any, at: str, error: type[Exception]) -> None:
     with refused(error, "discount", at):
         MDVPA(discount=discount)
 
@@ -227,7 +229,9 @@ def test_item_of_a_discount(discount: Any, at: str, error: type[Exception]) -> N
     ],
     ids=names,
 )
-def test_steps(discount: Any, steps: Any, shown: str, error: type[Exception]) -> None:
+def test_bad_steps_of_discounts_are_named(
+    discount: Any, steps: Any, shown: str, error: type[Exception]
+) -> None:
     with refused(error, "steps", shown):
         MDVPA(discount).discounts(steps)
 
@@ -236,7 +240,9 @@ def test_steps(discount: Any, steps: Any, shown: str, error: type[Exception]) ->
 @pytest.mark.parametrize(
     ("step", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)]
 )
-def test_step(discount: Any, step: Any, error: type[Exception]) -> None:
+def test_a_bad_step_of_a_discount_is_named(
+    discount: Any, step: Any, error: type[Exception]
+) -> None:
     with refused(error, "step", f"step={step!r}"):
         MDVPA(discount).discount_at(step)
 
@@ -288,7 +294,7 @@ BAD_FILTERS = [
 
 
 @pytest.mark.parametrize(("name", "value", "error"), BAD_FILTERS, ids=names)
-def test_filter(name: str, value: Any, error: type[Exception]) -> None:
+def test_a_bad_argument_of_a_filter_is_named(name: str, value: Any, error: type[Exception]) -> None:
     with refused(error, name, repr(value)):
         ParticleFilter(**{"model": MODEL, name: value})
 
@@ -343,14 +349,16 @@ BAD_SYMBOLS = [
 
 
 @pytest.mark.parametrize(("symbol", "error"), BAD_SYMBOLS, ids=names)
-def test_symbol(pf: ParticleFilter, symbol: Any, error: type[Exception]) -> None:
+def test_a_bad_symbol_is_named_and_changes_nothing(
+    pf: ParticleFilter, symbol: Any, error: type[Exception]
+) -> None:
     with unchanged(pf), refused(error, "symbol", repr(symbol)):
         pf.update(symbol)
 
 
 @pytest.mark.parametrize(("symbol", "error"), BAD_SYMBOLS, ids=names)
 @pytest.mark.parametrize("form", [list, tuple, iter])
-def test_item_of_symbols(
+def test_a_bad_item_of_symbols_is_named_and_changes_nothing(
     symbol: Any, error: type[Exception], form: Callable[[list[Any]], Any]
 ) -> None:
     pf = live_filter(SMC())
@@ -422,7 +430,9 @@ BAD_RUNS: list[tuple[Any, str, type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("symbols", "shown", "error"), BAD_RUNS, ids=names)
-def test_symbols(pf: ParticleFilter, symbols: Any, shown: str, error: type[Exception]) -> None:
+def test_bad_symbols_are_named_and_change_nothing(
+    pf: ParticleFilter, symbols: Any, shown: str, error: type[Exception]
+) -> None:
     with unchanged(pf):
         with refused(error, "symbols", shown):
             pf.run(symbols)
@@ -462,7 +472,9 @@ BAD_LENGTHS: list[tuple[Any, str, type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("lengths", "shown", "error"), BAD_LENGTHS, ids=names)
-def test_lengths(pf: ParticleFilter, lengths: Any, shown: str, error: type[Exception]) -> None:
+def test_bad_lengths_are_named_and_change_nothing(
+    pf: ParticleFilter, lengths: Any, shown: str, error: type[Exception]
+) -> None:
     with unchanged(pf):
         with refused(error, "lengths", shown):
             pf.run([0, 1, 2, 0], lengths)
@@ -471,7 +483,7 @@ def test_lengths(pf: ParticleFilter, lengths: Any, shown: str, error: type[Excep
 
 
 @pytest.mark.parametrize("progress", [1, 0, "yes", None, 0.5, [True]], ids=names)
-def test_progress(pf: ParticleFilter, progress: Any) -> None:
+def test_a_bad_progress_is_named_and_changes_nothing(pf: ParticleFilter, progress: Any) -> None:
     with unchanged(pf), refused(TypeError, "progress", repr(progress)):
         pf.run([0, 1], progress=progress)
 
@@ -494,7 +506,9 @@ def test_progress(pf: ParticleFilter, progress: Any) -> None:
     ],
     ids=names,
 )
-def test_particle(pf: ParticleFilter, k: Any, error: type[Exception]) -> None:
+def test_a_bad_index_of_a_particle_is_named_and_changes_nothing(
+    pf: ParticleFilter, k: Any, error: type[Exception]
+) -> None:
     with unchanged(pf):
         with refused(error, "k", repr(k)):
             pf.path(k)
@@ -509,7 +523,7 @@ def test_path_without_a_history_names_the_fix() -> None:
         pf.path()
 
 
-def test_symbols_that_raise_when_they_are_read(pf: ParticleFilter) -> None:
+def test_symbols_that_raise_when_they_are_read_change_nothing(pf: ParticleFilter) -> None:
     with unchanged(pf), pytest.raises(LookupError, match="no more"):
         pf.run(raising())
 
@@ -540,7 +554,9 @@ def filter_with_discount(discount: Any) -> ParticleFilter:
     ],
     ids=names,
 )
-def test_value_of_a_callable(value: Any, error: type[Exception]) -> None:
+def test_a_bad_value_of_a_callable_discount_undoes_the_run(
+    value: Any, error: type[Exception]
+) -> None:
     """The third step of the run fails: the first two must be undone."""
     broken = True
     pf = filter_with_discount(lambda n: value if broken and n == 10 else 0.5)
@@ -550,7 +566,7 @@ def test_value_of_a_callable(value: Any, error: type[Exception]) -> None:
         broken = False
 
 
-def test_callable_that_raises_in_the_middle_of_a_run() -> None:
+def test_a_callable_that_raises_in_the_middle_of_a_run_undoes_it() -> None:
     broken = True
 
     def discount(n: int) -> float:
@@ -566,7 +582,9 @@ def test_callable_that_raises_in_the_middle_of_a_run() -> None:
 
 
 @pytest.mark.parametrize("form", [list, tuple, np.array])
-def test_sequence_that_runs_out(form: Callable[[list[float]], Any]) -> None:
+def test_a_discount_that_runs_out_is_named_and_changes_nothing(
+    form: Callable[[list[float]], Any],
+) -> None:
     """PAST leaves step 8 pending: a run of three symbols completes steps 8 to 10."""
     pf = filter_with_discount(form([0.5] * 9))
     before = all_that_shows(pf)
@@ -580,7 +598,7 @@ def test_sequence_that_runs_out(form: Callable[[list[float]], Any]) -> None:
     pf._core.verify()
 
 
-def test_empty_sequence_fails_at_the_first_step_that_looks_ahead() -> None:
+def test_an_empty_discount_fails_at_the_first_step_that_looks_ahead() -> None:
     pf = ParticleFilter(MODEL, MDVPA(discount=[]), n_particles=5)
     pf.update(0)
     before = pf.predict_proba()

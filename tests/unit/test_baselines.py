@@ -495,6 +495,8 @@ def test_an_interrupt_leaves_a_tree_between_two_symbols(kind: Any) -> None:
         ),
     ],
 )
-def test_bad_arguments(make: Callable[[], object], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         make()

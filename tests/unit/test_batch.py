@@ -149,7 +149,7 @@ def test_sequences_end_where_they_say() -> None:
     assert ended["surprise"].tolist() != run(frame)["surprise"].tolist()
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments_are_refused() -> None:
     frame = clicks(10)
     with pytest.raises(TypeError, match="SurpriseDetector"):
         run_batch(frame, mdvpf.Markov(2), symbol="page", key="user")  # type: ignore[arg-type]

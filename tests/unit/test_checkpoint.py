@@ -27,7 +27,7 @@ from mdvpf.checkpoint import atomic_write
 from mdvpf.model.algorithms import Algorithm
 from tests.algorithms import EVERY_ALGORITHM
 from tests.kernel.inspecting import BREAK, Event, assert_same, feed, generator_state, laid_open
-from tests.kernel.sealing import loaded, saved, sealed, unsealed
+from tests.kernel.sealing import loaded, reloaded, saved, sealed, unsealed
 
 V = 5
 every_algorithm = pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
@@ -52,13 +52,6 @@ def fed_filter(*args: Any, **options: Any) -> mdvpf.ParticleFilter:
     return pf
 
 
-def through_a_file(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
-    file = io.BytesIO()
-    pf.save(file)
-    file.seek(0)
-    return mdvpf.ParticleFilter.load(file)
-
-
 def through_joblib(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
     file = io.BytesIO()
     joblib.dump(pf, file)
@@ -69,7 +62,7 @@ def through_joblib(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
 
 
 WAYS: dict[str, Callable[[mdvpf.ParticleFilter], mdvpf.ParticleFilter]] = {
-    "save and load": through_a_file,
+    "save and load": reloaded,
     "pickle": lambda pf: pickle.loads(pickle.dumps(pf)),
     "pickle, protocol 0": lambda pf: pickle.loads(pickle.dumps(pf, protocol=0)),
     "deepcopy": copy.deepcopy,
@@ -88,7 +81,7 @@ def test_resuming_is_bit_identical_after_every_event(
 ) -> None:
     pf = make_filter(algorithm, history=history)
     for n in range(len(STREAM) + 1):
-        twin = through_a_file(pf)
+        twin = reloaded(pf)
         twin._core.verify()
         assert_same(twin, laid_open(pf))
         assert twin._core.snapshot() == pf._core.snapshot()
@@ -129,7 +122,7 @@ def test_every_way_of_copying_continues_alike(algorithm: str, way: str) -> None:
     events=st.lists(st.sampled_from([0, 1, 2, 3, 250, 4999, None, BREAK]), max_size=40),
     where=st.integers(0, 40),
 )
-def test_resuming_anywhere(
+def test_a_filter_resumed_anywhere_goes_on_as_if_never_stopped(
     algorithm: str,
     oracle: str,
     max_states: int | None,
@@ -149,7 +142,7 @@ def test_resuming_anywhere(
         rng=seed,
     )
     feed(pf, events[:where])
-    twin = through_a_file(pf)
+    twin = reloaded(pf)
     twin._core.verify()
     feed(pf, events[where:])
     feed(twin, events[where:])
@@ -174,7 +167,7 @@ def test_resuming_is_bit_identical_where_candidates_are_sampled(algorithm: str) 
     pf.run(symbols[:150])
     assert sum(pf.n_states + 1) > 2000
     for start in range(150, 330, 60):
-        twin = through_a_file(pf)
+        twin = reloaded(pf)
         found = twin.run(symbols[start : start + 60])
         expected = pf.run(symbols[start : start + 60])
         for name in ("log_predictive", "mean_states", "ess", "discarded"):
@@ -187,7 +180,7 @@ def test_counts_of_every_width_survive() -> None:
     for n, largest in ((200, 2**8), (60_000, 2**16), (70_000, 2**32)):
         pf.run([0] * n)
         assert pf.counts().transition.max() < largest
-        twin = through_a_file(pf)
+        twin = reloaded(pf)
         twin._core.verify()
         assert_same(twin, laid_open(pf))
     assert pf.counts().transition.max() > 2**16
@@ -198,7 +191,7 @@ def test_weights_too_small_for_a_double_survive() -> None:
     pf = make_filter(algorithm, 20, model={"beta": 0.01}, history="full")
     feed(pf, [0, 1, 2, 0, 1, 2, 0, 1, 3, 4, 0, 1, 2])
     assert pf._core.snapshot()[-1][1], "no log weights"
-    twin = through_a_file(pf)
+    twin = reloaded(pf)
     assert_same(twin, laid_open(pf))
     feed(pf, LATER)
     feed(twin, LATER)
@@ -214,7 +207,7 @@ def test_everything_that_was_passed_is_there() -> None:
         mdvpf.SMC("systematic", 1 / 3),
     ):
         pf = mdvpf.ParticleFilter(model, algorithm, 3, n_threads=2, history=7)
-        twin = through_a_file(pf)
+        twin = reloaded(pf)
         for name in ("model", "algorithm", "n_particles", "n_threads", "history"):
             assert getattr(twin, name) == getattr(pf, name)
             assert type(getattr(twin, name)) is type(getattr(pf, name))
@@ -228,7 +221,7 @@ def test_every_bit_generator_continues_and_spawns_alike(kind: str) -> None:
     rng.spawn(2)
     pf = make_filter("SMC", rng=rng)
     feed(pf, STREAM)
-    twin = through_a_file(pf)
+    twin = reloaded(pf)
     assert repr(generator_state(twin.rng)) == repr(generator_state(pf.rng))
     assert twin.rng.spawn(1)[0].random() == pf.rng.spawn(1)[0].random()
     feed(pf, LATER)
@@ -251,7 +244,9 @@ def test_a_foreign_bit_generator_is_not_saved() -> None:
 @pytest.mark.parametrize(
     "algorithm", ["MD-VPA", "VPA", "SMC", "ParticleLearning", "OptimalResampling"]
 )
-def test_sharing_survives(algorithm: str, history: str | None, n_symbols: int) -> None:
+def test_a_loaded_filter_shares_as_much_as_the_saved_one(
+    algorithm: str, history: str | None, n_symbols: int
+) -> None:
     pf = make_filter(algorithm, 300, model={"n_symbols": n_symbols}, history=history)
     pf.run(text_like(200, n_symbols))
     content = saved(pf)
@@ -280,7 +275,8 @@ def test_the_file_is_no_larger_than_the_predictor_in_memory(
 @every_algorithm
 def test_a_small_file_has_a_header_besides(algorithm: str, n: int, n_particles: int) -> None:
     pf = make_filter(algorithm, n_particles, model={"n_symbols": 27})
-    pf.run(text_like(n, 27)) if n else None
+    if n:
+        pf.run(text_like(n, 27))
     assert len(saved(pf)) <= 1.3 * pf.memory().live + 4096
 
 

@@ -29,7 +29,9 @@ def rows(folder: Path) -> list[dict[str, object]]:
     return sorted(found, key=lambda row: row["row"])
 
 
-def test_two_days(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_days_after_one_another_give_what_both_in_one_file_give(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for day in (1, 2):
         write(tmp_path / f"{day}.csv", 80, seed=day)
     both = tmp_path / "both.csv"

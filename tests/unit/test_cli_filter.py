@@ -129,7 +129,7 @@ def test_empty_lines_end_sequences_and_missing_symbols_are_told(run: Run) -> Non
     assert not reports[2]["alarm"]
 
 
-def test_labels(run: Run, tmp_path: Path) -> None:
+def test_labels_are_read_from_a_file_and_others_are_unknown(run: Run, tmp_path: Path) -> None:
     vocabulary = tmp_path / "labels"
     vocabulary.write_text("ls\nmake all\nls\nżółw\n", encoding="utf-8")
     code, reports, _ = run(
@@ -141,7 +141,7 @@ def test_labels(run: Run, tmp_path: Path) -> None:
     assert labels <= {"ls", "make all", "żółw", "OTHER"}
 
 
-def test_labels_of_a_file_from_windows(run: Run, tmp_path: Path) -> None:
+def test_files_of_labels_may_come_from_windows(run: Run, tmp_path: Path) -> None:
     vocabulary = tmp_path / "labels"
     vocabulary.write_bytes("ls\r\na\u2028b\r\n".encode("utf-8-sig"))
     code, reports, complaint = run(
@@ -249,7 +249,9 @@ def test_a_checkpoint_made_in_python_continues(run: Run, tmp_path: Path) -> None
         (["no such file", "--symbols", "3"], "no such file"),
     ],
 )
-def test_a_wrong_command_line(arguments: list[str], message: str, run: Run) -> None:
+def test_a_wrong_command_line_is_one_line_of_complaint(
+    arguments: list[str], message: str, run: Run
+) -> None:
     code, reports, complaint = run("0\n", *arguments)
     assert (code, reports) == (2, [])
     assert message in complaint
@@ -451,7 +453,9 @@ def inspected(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
     return capsys.readouterr().out
 
 
-def test_inspect(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_the_filter(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     vocabulary, kept = tmp_path / "labels", tmp_path / "kept"
     vocabulary.write_text("ls\n[red]\nmake\n")
     options = ["--vocabulary", str(vocabulary), "--checkpoint", str(kept)]
@@ -485,7 +489,9 @@ def test_inspect_where_labels_are_still_to_come(
     assert "Vocabulary.open(('ls', 'cd'), max_labels=4" in " ".join(shown.split())
 
 
-def test_inspect_of_a_mixture(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_the_members_of_a_mixture_by_weight(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kept = tmp_path / "kept"
     run(lines(stream()), *MIXED, "--checkpoint", str(kept))
     shown = inspected(kept, capsys, "--top", "3")

@@ -16,6 +16,7 @@ import mdvpf
 from mdvpf.cli import main
 from mdvpf.streams.events import Event
 from mdvpf.streams.formats import make_format
+from tests.kernel.sealing import reloaded
 
 pytest.importorskip("typer")
 
@@ -132,10 +133,7 @@ def test_a_monitor_reads_fields_keys_and_channels() -> None:
     assert report.log_predictive == pf.update((None, 1), "b").log_predictive
     with pytest.raises(ValueError, match=r"line 3.*symbol\[1\]"):
         monitor.absorb(Event("0.5 7", "a"))
-    file = io.BytesIO()
-    monitor.save(file)
-    file.seek(0)
-    twin = mdvpf.Monitor.load(file)
+    twin = reloaded(monitor)
     after = [each.absorb(Event("1.5 0", "a")) for each in (monitor, twin)]
     assert after[0] is not None and after[0] == after[1]
     assert np.isfinite(after[0].log_predictive)

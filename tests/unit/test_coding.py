@@ -180,7 +180,9 @@ def test_a_decoder_that_predicts_otherwise_is_found_out() -> None:
         (lambda: packing.unpack(b"x"), coding.CodingError, "not compressed"),
     ],
 )
-def test_bad_input(call: Callable[[], object], error: type[Exception], words: str) -> None:
+def test_bad_input_is_refused(
+    call: Callable[[], object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         call()
 

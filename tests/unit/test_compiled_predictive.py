@@ -298,7 +298,8 @@ def test_continuations_are_distributed_as_those_of_the_built_in_family(kind: str
     drawn = own.sample(3, size=2000, rng=1)
     expected = built_in.sample(3, size=2000, rng=2)
     assert drawn.shape == expected.shape == (2000, 3)
-    assert st.kstest(drawn[:, 0], built_in.predictive().cdf).pvalue > 1e-3 or kind == "Poisson"
+    if kind == "Gaussian":  # the test needs a continuous distribution
+        assert st.kstest(drawn[:, 0], built_in.predictive().cdf).pvalue > 1e-3
     # Sums depend on what a continuation has learnt from its own numbers.
     for i in range(3):
         assert st.ks_2samp(drawn[:, i], expected[:, i]).pvalue > 1e-3

@@ -173,9 +173,6 @@ class Negative(OwnChain):
 
 @broken("predict_proba is a distribution: at first an entry is not finite: [nan nan nan]")
 class NoNumber(OwnChain):
-    def copy(self) -> Self:
-        return super().copy()
-
     def predict_proba(self, key: Any = None) -> NDArray[np.float64]:
         return np.full(3, np.nan)
 

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import pickle
+import sys
 import tarfile
 import threading
 import zipfile
@@ -60,7 +61,7 @@ def test_hmm_keeps_a_copy_that_cannot_be_written() -> None:
         (([1, 0], [[1, 0], [1]], np.eye(2)), TypeError, "transition=.*expected rows"),
     ],
 )
-def test_bad_matrices(matrices: Any, error: type[Exception], message: str) -> None:
+def test_bad_matrices_are_refused(matrices: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         HMM(*matrices)
 
@@ -257,7 +258,9 @@ def test_books_from_an_offset(texts: list[Path]) -> None:
     "alphabet, expected",
     [("ONEtwo ", "ONE two o "), ("one", "oneoo"), ("2345 ", "3 3 3 "), ("]^-\\ ", "^]\\ - ^]\\ ")],
 )
-def test_other_alphabets(texts: list[Path], alphabet: str, expected: str) -> None:
+def test_the_text_is_written_in_the_characters_of_the_alphabet(
+    texts: list[Path], alphabet: str, expected: str
+) -> None:
     stream = datasets.books(texts[1:], n_characters=len(expected.rstrip()), alphabet=alphabet)
     assert stream.text() == expected.rstrip()
 
@@ -416,7 +419,9 @@ def test_an_archive_that_would_write_elsewhere_is_refused(
     assert not list(tmp_path.rglob("escaped"))
 
 
-def test_msnbc(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msnbc_is_the_file_of_the_archive_line_for_line(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MDVPF_DATA", str(data_dir))
     clicks = datasets.msnbc()
     assert (len(clicks.lengths), clicks.lengths.sum(), len(clicks.symbols)) == (
@@ -498,7 +503,9 @@ def test_commands_that_are_not_the_right_ones(
         datasets.masquerade(file)
 
 
-def test_masquerade(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masquerade_is_the_files_of_the_archive_word_for_word(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MDVPF_DATA", str(data_dir))
     data = datasets.masquerade()
     assert data.symbols.shape == (50, 15_000)
@@ -651,14 +658,16 @@ def test_a_file_that_the_server_does_not_have(server: Server, cache: Path) -> No
     assert not cache.exists() or list(cache.iterdir()) == []
 
 
-def test_no_network(server: Server) -> None:
+def test_without_a_network_the_message_names_the_three_ways_to_the_file(server: Server) -> None:
     server.close()
     with pytest.raises(FileNotFoundError, match=THREE_WAYS.format("the download failed")):
         datasets.msnbc()
 
 
-def test_no_pooch(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pooch", None)
+def test_without_pooch_the_message_names_the_three_ways_to_the_file(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(FileNotFoundError, match=THREE_WAYS.format("the package pooch is not inst")):
         datasets.msnbc()
     assert server.requests == []

@@ -15,6 +15,7 @@ import pytest
 import mdvpf
 from mdvpf import Detection, SurpriseDetector
 from mdvpf.detect.threshold import CLIP, DRIFT, SUSTAINED, Rise, Threshold
+from tests.kernel.sealing import reloaded
 
 RNG_SYMBOLS = np.random.default_rng(1).choice(4, size=600, p=[0.4, 0.3, 0.2, 0.1])
 
@@ -361,19 +362,12 @@ def test_what_is_usual_goes_with_a_change_where_everything_is_learnt() -> None:
 # -- copies and files ----------------------------------------------------------------------------
 
 
-def by_file(detector: SurpriseDetector) -> SurpriseDetector:
-    file = io.BytesIO()
-    detector.save(file)
-    file.seek(0)
-    return SurpriseDetector.load(file)
-
-
 COPIES = {
     "copy": SurpriseDetector.copy,
     "copy.copy": copy.copy,
     "deepcopy": copy.deepcopy,
     "pickle": lambda detector: pickle.loads(pickle.dumps(detector)),
-    "file": by_file,
+    "file": reloaded,
 }
 
 
@@ -399,7 +393,7 @@ def test_feedback_survives_a_file() -> None:
     detector = SurpriseDetector(chain(), block=10, warm_up=5, learn="unflagged")
     detector.run([0, 1] * 100)
     alarm = detector.run([3, 2] * 5)[9]
-    twin = by_file(detector)
+    twin = reloaded(detector)
     for each in (detector, twin):
         each.feedback(alarm, strange=False)
     assert fields(twin.run(RNG_SYMBOLS)) == fields(detector.run(RNG_SYMBOLS))

@@ -52,7 +52,7 @@ def test_an_open_file_has_no_name_to_give() -> None:
         mdvpf.Predictor.load(io.BytesIO(b"nothing of the kind"))
 
 
-def test_texts(tmp_path: Path) -> None:
+def test_a_short_text_and_an_empty_folder(tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("too short")
     with pytest.raises(ValueError, match=r"short\.txt has 9 characters"):

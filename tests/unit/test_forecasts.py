@@ -396,7 +396,7 @@ def test_many_continuations_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) 
         (lambda pf: pf.top("3"), TypeError, "n='3'"),
     ],
 )
-def test_bad_input(call: Any, error: type[Exception], message: str) -> None:
+def test_bad_input_is_refused(call: Any, error: type[Exception], message: str) -> None:
     pf, _ = filters("SMC")
     before = saved(pf)
     with pytest.raises(error, match=message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +11,7 @@ import pytest
 import mdvpf
 from mdvpf.model import Clock, read_times
 from mdvpf.reference import ReferenceFilter
+from tests.kernel.sealing import reloaded
 
 ALGORITHMS = [
     mdvpf.VPA(),
@@ -92,10 +92,7 @@ def test_a_saved_filter_knows_the_time(algorithm):
     pf = mdvpf.ParticleFilter(model, algorithm, 6)
     symbols, times = a_stream(100, 4), irregular(100, 5)
     pf.run(symbols[:50], times=times[:50])
-    file = io.BytesIO()
-    pf.save(file)
-    file.seek(0)
-    twin = mdvpf.ParticleFilter.load(file)
+    twin = reloaded(pf)
     assert twin.model == model
     np.testing.assert_array_equal(
         twin.run(symbols[50:], times=times[50:]).log_predictive,
@@ -230,10 +227,7 @@ def test_a_filter_that_was_told_the_time_is_saved_with_what_it_holds_back(time):
     pf = mdvpf.ParticleFilter(model, n_particles=10)
     pf.run([0, 1, 2, 0, 1, 2, 0, 0], times=range(8))
     pf.tell_time(time)
-    file = io.BytesIO()
-    pf.save(file)
-    file.seek(0)
-    twin = mdvpf.ParticleFilter.load(file)
+    twin = reloaded(pf)
     np.testing.assert_array_equal(twin.predict_proba(), pf.predict_proba())
     symbols, times = [1, 2, 0, 1], [1e6 + i for i in range(4)]
     np.testing.assert_array_equal(

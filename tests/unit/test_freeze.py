@@ -280,7 +280,9 @@ def test_an_impossible_symbol_carries_no_information() -> None:
         (lambda: FrozenMixture([filled()], [1.0, 2.0]), ValueError, "weights="),
     ],
 )
-def test_bad_arguments(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(
+    call: Callable[[], Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         call()
 
@@ -310,8 +312,7 @@ def test_impossible_contents_are_refused(
 
 
 @every_maker
-def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
-    """Expect a refusal with `CheckpointError`, or a predictor that works."""
+def test_corrupted_checkpoints_are_refused_or_work(maker: str, torture_scale: float) -> None:
     content = saved(MAKERS[maker]())
     for twin in accepted_forgeries(content, int(1000 * torture_scale)):
         twin.run([0, None, 0])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import mdvpf
+from tests.kernel.sealing import reloaded
 
 V = 3
 KEYS = [None, "a", "b", "c"]
@@ -55,10 +55,7 @@ def test_what_is_frozen_predicts_each_key_as_before(name: str, keys: list[str | 
 @pytest.mark.parametrize("name", MAKERS)
 def test_keys_of_what_is_frozen_end_and_are_saved(name: str) -> None:
     frozen = learnt(name, ["a", "b", "c"]).freeze()
-    file = io.BytesIO()
-    frozen.save(file)
-    file.seek(0)
-    loaded = mdvpf.Predictor.load(file)
+    loaded = reloaded(frozen)
     for key in KEYS:
         expected = frozen.predict_proba(key=key).tolist()
         assert loaded.predict_proba(key=key).tolist() == expected

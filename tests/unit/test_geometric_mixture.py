@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf.mixture._mixing import Mixer
+from tests.kernel.sealing import reloaded
 
 Floats = NDArray[np.float64]
 
@@ -365,10 +365,7 @@ def test_a_checkpoint_keeps_everything() -> None:
     original = mixture()
     original.run(symbols, keys=(symbols % 2).tolist())
     for each in (original, original.freeze()):
-        file = io.BytesIO()
-        each.save(file)
-        file.seek(0)
-        loaded = mdvpf.GeometricMixture.load(file)
+        loaded = reloaded(each)
         assert repr(loaded) == repr(each)
         assert loaded.frozen == each.frozen
         assert_array_equal(each.run(symbols).log_predictive, loaded.run(symbols).log_predictive)
@@ -397,7 +394,9 @@ def test_threads_change_no_bit() -> None:
         ({"n_threads": 0}, ValueError, "n_threads=0"),
     ],
 )
-def test_bad_arguments(options: dict[str, object], error: type[Exception], words: str) -> None:
+def test_bad_arguments_are_refused(
+    options: dict[str, object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         mdvpf.GeometricMixture([mdvpf.Markov(2)], **options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf.mixture.influence import INTERVAL, cuts, particles_for
+from tests.kernel.sealing import reloaded
 
 N = 2 * INTERVAL + 150  # symbols of a test: two choices, and part of an interval
 
@@ -206,16 +206,9 @@ def test_distributions_are_those_of_the_steps(stream: Any) -> None:
     assert_array_equal(inner.powers, alone.powers)
 
 
-def through_a_file(each: mdvpf.GeometricMixture) -> mdvpf.GeometricMixture:
-    file = io.BytesIO()
-    each.save(file)
-    file.seek(0)
-    return mdvpf.GeometricMixture.load(file)
-
-
 @pytest.mark.parametrize(
     "duplicate",
-    [through_a_file, copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))],
+    [reloaded, copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))],
 )
 @pytest.mark.parametrize("time", [100, INTERVAL, INTERVAL + 1, 2 * INTERVAL + 44])
 def test_files_and_copies_change_no_bit(

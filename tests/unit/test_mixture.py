@@ -395,7 +395,9 @@ def test_the_grid_has_every_combination() -> None:
         ({"n_threads": 0}, ValueError, "n_threads=0"),
     ],
 )
-def test_bad_arguments(arguments: dict[str, object], error: type[Exception], words: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: dict[str, object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         mdvpf.Mixture(**{"members": [mdvpf.Markov(2)], **arguments})
 
@@ -404,12 +406,12 @@ def test_bad_arguments(arguments: dict[str, object], error: type[Exception], wor
     ("arguments", "words"),
     [({"every": 0}, "every=0"), ({"mass": 0}, "mass=0"), ({"levels": 0}, "levels=0")],
 )
-def test_bad_restarts(arguments: dict[str, object], words: str) -> None:
+def test_bad_restarts_are_refused(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         mdvpf.Restart(**arguments)
 
 
-def test_bad_bounds_and_grids() -> None:
+def test_bad_bounds_and_grids_are_refused() -> None:
     mixture = mdvpf.Mixture([mdvpf.Markov(2)], restart=4, share=0)
     for start in (2, 9, 10):
         with pytest.raises(ValueError, match="start="):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,16 @@ SHARE = 0.1
 
 def chains(kind: str) -> list[Predictor]:
     return [MAKERS[kind](beta) for beta in BETAS]
+
+
+def scores(
+    predictor: Predictor, symbols: Sequence[int | None], keys: Sequence[Any] | None, by: str
+) -> NDArray[np.float64]:
+    """The log-probabilities of the symbols by one `run`, or by an `update` each."""
+    if by == "run":
+        return predictor.run(symbols, keys=keys).log_predictive
+    pairs = zip(symbols, keys or [None] * len(symbols), strict=True)
+    return np.array([predictor.update(symbol, key).log_predictive for symbol, key in pairs])
 
 
 class Twin:
@@ -72,11 +83,7 @@ def test_interleaved_sequences_are_as_the_formula_has_them(kind: str, by: str) -
     symbols, keys = interleaved(300, 4, seed=1)
     mixture, twin = mdvpf.Mixture(chains(kind), share=SHARE), Twin(SHARE)
     expected = [twin.update(symbol, key) for symbol, key in zip(symbols, keys, strict=True)]
-    if by == "run":
-        found = mixture.run(symbols, keys=keys).log_predictive
-    else:
-        pairs = zip(symbols, keys, strict=True)
-        found = np.array([mixture.update(symbol, key).log_predictive for symbol, key in pairs])
+    found = scores(mixture, symbols, keys, by)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     for key in set(keys):
         np.testing.assert_allclose(mixture.predict_proba(key), twin.predict(key), rtol=1e-10)
@@ -96,11 +103,7 @@ def test_for_copies_that_start_afresh_all_keys_stand_at_the_start(kind: str, by:
     twin = Twin(SHARE, every=40, mass=0.3)  # of one level, births are at odd multiples of `every`
     twin.n = 20
     expected = [twin.update(symbol, key) for symbol, key in zip(symbols, keys, strict=True)]
-    if by == "run":
-        found = mixture.run(symbols, keys=keys).log_predictive
-    else:
-        pairs = zip(symbols, keys, strict=True)
-        found = np.array([mixture.update(symbol, key).log_predictive for symbol, key in pairs])
+    found = scores(mixture, symbols, keys, by)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -142,11 +145,7 @@ def test_evictions_reach_all_members(kind: str, by: str) -> None:
             by_hand.new_sequence(in_use.pop(0))
         in_use.append(key)
         expected.append(by_hand.update(symbol, key).log_predictive)
-    if by == "run":
-        found = bounded.run(symbols, keys=keys).log_predictive
-    else:
-        pairs = zip(symbols, keys, strict=True)
-        found = np.array([bounded.update(symbol, key).log_predictive for symbol, key in pairs])
+    found = scores(bounded, symbols, keys, by)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
     assert bounded.n_keys == 2
 
@@ -209,10 +208,7 @@ def test_frozen_weights_belong_to_a_key(by: str) -> None:
     ]
     pairs = list(zip(later, later_keys, strict=True))
     expected = [alone[key].update(symbol, key).log_predictive for symbol, key in pairs]
-    if by == "run":
-        found = frozen.run(later, keys=later_keys).log_predictive
-    else:
-        found = np.array([frozen.update(symbol, key).log_predictive for symbol, key in pairs])
+    found = scores(frozen, later, later_keys, by)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
     for key, other in alone.items():
         np.testing.assert_allclose(frozen.predict_proba(key), other.predict_proba(key), rtol=1e-12)
@@ -343,11 +339,8 @@ def test_open_alphabets_are_as_the_formula_has_them(by: str) -> None:
     mixture = mdvpf.Mixture([OwnOpenCounts(discount) for discount in discounts], share=0.0)
     assert mixture.is_open
     assert mixture.predict_proba().tolist() == [1.0]
-    if by == "run":
-        scores = mixture.run(OPEN_SYMBOLS).log_predictive
-    else:
-        scores = np.array([mixture.update(symbol).log_predictive for symbol in OPEN_SYMBOLS])
-    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-15)
+    found = scores(mixture, OPEN_SYMBOLS, None, by)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
     assert mixture.n_symbols == 5
     assert mixture.predict_proba().shape == (6,)
     assert mixture.predict_proba().sum() == pytest.approx(1.0, rel=1e-12)

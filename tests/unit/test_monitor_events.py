@@ -181,7 +181,7 @@ def test_a_key_that_is_no_longer_in_use_expires_without_a_trace() -> None:
         ({"format": make_format("lines"), "missing": "x"}, "missing='x'"),
     ],
 )
-def test_bad_options(options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         followed(**options)
 

@@ -24,6 +24,7 @@ from mdvpf.filter.expected_numbers import expected_numbers
 from mdvpf.filter.predictive import Predictive
 from mdvpf.model import read_observations, split_observations
 from mdvpf.model.observations import observation_of, row_of
+from tests.kernel.sealing import reloaded
 from tests.number_families import BUILT_IN, CLOSED, STREAMS
 from tests.unit.test_compiled_emission import poisson
 
@@ -134,10 +135,7 @@ def test_surprise_of_a_narrow_density_is_not_cut_off() -> None:
     detector = mdvpf.SurpriseDetector(pf, smoothing=2)
     found = detector.run(y)
     np.testing.assert_array_equal(found.surprise, expected)
-    file = io.BytesIO()
-    detector.save(file)
-    file.seek(0)
-    twin = mdvpf.SurpriseDetector.load(file)
+    twin = reloaded(detector)
     assert twin.threshold == detector.threshold < 0.0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mdvpf
+from tests.kernel.sealing import reloaded
 from tests.number_families import STREAMS
 
 
@@ -67,10 +68,7 @@ def test_a_mixture_with_restarts_keys_and_a_checkpoint_goes_on() -> None:
     mixture = mdvpf.Mixture(members(), restart=mdvpf.Restart())
     for i, observation in enumerate(observations * 2):
         mixture.update(observation, "b" if i % 3 else None)
-    file = io.BytesIO()
-    mixture.save(file)
-    file.seek(0)
-    twin: Any = mdvpf.Predictor.load(file)
+    twin: Any = reloaded(mixture)
     assert twin.update(observations[0], "b") == mixture.update(observations[0], "b")
     with pytest.raises(TypeError, match="predictive"):
         mixture.predict_proba()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 
 import mdvpf
+from tests.kernel.sealing import reloaded
 
 
 def an_open_filter() -> mdvpf.ParticleFilter:
@@ -15,13 +14,6 @@ def an_open_filter() -> mdvpf.ParticleFilter:
     pf = mdvpf.ParticleFilter(model, n_particles=5)
     pf.vocabulary = mdvpf.Vocabulary.open()
     return pf
-
-
-def reloaded(pf: mdvpf.ParticleFilter) -> mdvpf.ParticleFilter:
-    file = io.BytesIO()
-    pf.save(file)
-    file.seek(0)
-    return mdvpf.ParticleFilter.load(file)
 
 
 def test_labels_are_numbered_as_they_come():

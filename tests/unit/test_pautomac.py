@@ -99,7 +99,7 @@ def test_the_score_by_hand(folder: Path) -> None:
         ([1.5, -0.5], [0.0, 0.0], "solution"),
     ],
 )
-def test_bad_scores(solution: Any, logs: Any, message: str) -> None:
+def test_bad_scores_are_refused(solution: Any, logs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         datasets.pautomac_score(solution, logs)
 
@@ -154,7 +154,9 @@ def test_files_that_are_not_the_right_ones(
         (5, __file__, ValueError, "expected a folder"),
     ],
 )
-def test_bad_arguments(problem: Any, path: Any, error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(
+    problem: Any, path: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         datasets.pautomac(problem, path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 import mdvpf
 from mdvpf.datasets import HMM
 from mdvpf.reference import ReferencePitmanYorTree
+from tests.kernel.sealing import reloaded
 
 V = 3
 Symbols = Sequence[int | None]
@@ -304,10 +304,7 @@ def test_frozen_predictors_are_independent_and_are_saved_as_such(
     twin = frozen.copy()
     twin.run([2, 1])
     np.testing.assert_array_equal(frozen.score(ahead), expected)
-    file = io.BytesIO()
-    frozen.save(file)
-    file.seek(0)
-    loaded = mdvpf.Predictor.load(file)
+    loaded = reloaded(frozen)
     assert loaded.frozen  # type: ignore[attr-defined]
     np.testing.assert_array_equal(loaded.run(ahead).log_predictive, expected)
     np.testing.assert_array_equal(loaded.freeze().score(ahead), frozen.copy().score(ahead * 2)[6:])
@@ -355,7 +352,9 @@ def test_predictors_that_cannot_be_frozen_raise_an_error() -> None:
         (lambda: mdvpf.PitmanYorMixture(2, share=1.1), ValueError, "share=1.1: expected a number"),
     ],
 )
-def test_bad_arguments(make: Callable[[], object], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         make()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import inspect
 import json
 import os
 import re
@@ -18,13 +17,6 @@ import pytest
 import mdvpf
 from mdvpf.cli import main
 from mdvpf.streams.readers import FileStream, read_file, read_files
-
-HAS_KEYS = (
-    "keys" in inspect.signature(mdvpf.SurpriseDetector.run).parameters
-    and "train_keys" in inspect.signature(mdvpf.evaluate).parameters
-    and "key" in inspect.signature(mdvpf.Markov.update).parameters
-)
-needs_keys = pytest.mark.skipif(not HAS_KEYS, reason="predictors do not take keys yet")
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -229,7 +221,6 @@ def log(tmp_path: Path) -> Path:
     return write(tmp_path / "calls.jsonl", "\n".join(lines))
 
 
-@needs_keys
 def test_evaluate_scores_every_key_as_a_sequence(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,7 +300,6 @@ def test_times_are_in_the_reports(log: Path, capsys: pytest.CaptureFixture[str])
     assert all("key" not in each for each in found)
 
 
-@needs_keys
 def test_detect_takes_keys(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--column", "call", "--key", "process.id", "--false-alarms", "0.5", "--train", "50"]
     assert main(["detect", str(log), *options, "--method", "Markov 2"]) == 0
@@ -319,8 +309,8 @@ def test_detect_takes_keys(log: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert data.keys is not None
     markov = mdvpf.Markov(4, order=2)
     detector = mdvpf.SurpriseDetector(markov, false_alarms=0.5)
-    markov.run(data.symbols[:50], keys=data.keys[:50])  # type: ignore[call-arg]
-    result = detector.run(data.symbols[50:], keys=data.keys[50:])  # type: ignore[call-arg]
+    markov.run(data.symbols[:50], keys=data.keys[:50])
+    result = detector.run(data.symbols[50:], keys=data.keys[50:])
     named = np.flatnonzero(result.alarm | (result.change >= 0))
     assert [each["symbols"][1] - 51 for each in found] == named.tolist()
     assert [each["level"] for each in found] == result.level[named].tolist()

@@ -358,7 +358,7 @@ def test_other_objects_are_not_frames() -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_parquet(packed: bool, tmp_path: Path) -> None:
+def test_parquet_files_give_the_events_of_their_columns(packed: bool, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     import io
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from datetime import timedelta
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 import mdvpf
 from mdvpf import datasets
+from tests.kernel.sealing import reloaded
 
 
 def turns(n_visits: int, length: int = 256) -> NDArray[np.int64]:
@@ -162,10 +162,7 @@ def test_a_checkpoint_keeps_everything(stop: int) -> None:
     predictor = recall()
     if stop:
         predictor.run(symbols[:stop], keys=keys[:stop])
-    file = io.BytesIO()
-    predictor.save(file)
-    file.seek(0)
-    loaded = mdvpf.Recall.load(file)
+    loaded = reloaded(predictor)
     runs = [each.run(symbols[stop:], keys=keys[stop:]) for each in (predictor, loaded)]
     assert_array_equal(runs[0].log_predictive, runs[1].log_predictive)
     assert predictor.active == loaded.active
@@ -190,6 +187,8 @@ def test_a_frozen_one_no_longer_learns() -> None:
         ({"margin": -1.0}, ValueError, "margin=-1.0"),
     ],
 )
-def test_bad_arguments(options: dict[str, object], error: type[Exception], words: str) -> None:
+def test_bad_arguments_are_refused(
+    options: dict[str, object], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         mdvpf.Recall(**{"template": mdvpf.Markov(2), **options})

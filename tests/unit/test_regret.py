@@ -179,7 +179,7 @@ def test_regret_that_is_not_positive_has_no_exponent() -> None:
         (lambda: growth_exponent([[1, 2], [1, 2]], confidence=1), "confidence=1: expected"),
     ],
 )
-def test_bad_input(call: object, message: str) -> None:
+def test_bad_input_is_refused(call: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()  # type: ignore[operator]
 

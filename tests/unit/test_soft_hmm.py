@@ -145,7 +145,9 @@ def test_score_leaves_it_unchanged(maker: str) -> None:
         ({"n_seeds": 0}, ValueError, "n_seeds=0"),
     ],
 )
-def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         mdvpf.SoftHMM(**{"n_symbols": 3, **arguments})
 
@@ -275,8 +277,7 @@ def test_pickle_and_copies_carry_everything() -> None:
 
 
 @every_maker
-def test_corrupted_checkpoints(maker: str, torture_scale: float) -> None:
-    """Expect a refusal with `CheckpointError`, or a predictor that works."""
+def test_corrupted_checkpoints_are_refused_or_work(maker: str, torture_scale: float) -> None:
     learner = MAKERS[maker]()
     feed(learner, [0, 1, 2, None, 3, BREAK, 1, 1, 0, 2, 3, 3, 0])
     content = saved(learner)

@@ -61,14 +61,14 @@ def test_properties_are_properties() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - PROPERTIES - {"__init__"}))
-def test_parameters(name: str) -> None:
+def test_methods_have_the_parameters_and_defaults_of_the_stub(name: str) -> None:
     compiled = inspect.signature(getattr(ParticleSystem, name))
     assert list(compiled.parameters) == parameters(METHODS[name])
     defaults = [p.default for p in compiled.parameters.values() if p.default is not p.empty]
     assert defaults == [ast.literal_eval(value) for value in METHODS[name].args.defaults]
 
 
-def test_parameters_of_init() -> None:
+def test_init_takes_the_parameters_of_the_stub_and_needs_each() -> None:
     """A type's ``__init__`` has no signature to inspect: call it with the names in the stub."""
     arguments = METHODS["__init__"].args
     assert parameters(METHODS["__init__"])[0] == "self"
@@ -81,7 +81,7 @@ def test_parameters_of_init() -> None:
             ParticleSystem(**{other: given[other] for other in given if other != name})
 
 
-def test_return_types() -> None:
+def test_returned_values_have_the_types_of_the_stub() -> None:
     given = {a.arg: 1 for a in METHODS["__init__"].args.kwonlyargs}
     core = ParticleSystem(**given | OF_NUMBERS)
     returned = {

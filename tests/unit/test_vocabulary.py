@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 import mdvpf
 from mdvpf import Vocabulary
+from tests.kernel.sealing import reloaded
 
 single = st.one_of(st.text(max_size=4), st.integers(), st.binary(max_size=4))
 labels = st.recursive(single, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4)
@@ -194,10 +194,7 @@ def test_a_vocabulary_is_saved_with_the_filter() -> None:
         vocabulary = Vocabulary(MIXED, unknown=unknown)
         pf = mdvpf.ParticleFilter(mdvpf.InfiniteHMM(vocabulary.n_symbols), n_particles=5)
         pf.vocabulary = vocabulary
-        file = io.BytesIO()
-        pf.save(file)
-        file.seek(0)
-        twin = mdvpf.ParticleFilter.load(file).vocabulary
+        twin = reloaded(pf).vocabulary
         assert twin == vocabulary
         assert twin is not None
         assert [type(label) for label in twin] == [type(label) for label in vocabulary]
