@@ -149,23 +149,52 @@ cdef inline int64_t expand_part(
     cdef int64_t k, more
     cdef uint32_t n_states
     cdef double least = max(bound, least_offered(system))
-    cdef double product = 0.0
     if part > 0:
         items += start * (own.most_states + 1)
-    if unlikely(system.numbers.n_channels > 0):
-        product = least_product(system, bound)
     for k in range(start, part_start(system, part + 1, parts)):
         fetch_ahead(&own, k, 1, symbol)
         more = -1
         if sparse:
             more = collect_few(&own, &own.scratch, k, symbol, bound, items + n)
-        elif unlikely(product > 0.0):
-            more = collect_numbers(&own, &own.scratch, k, bound, product, items + n)
         if more < 0:
             n_states = score_all(&own, k, symbol, scores)
             more = collect_all(scores, n_states, k, least, items + n)
         n += more
     return n
+
+
+cdef inline int64_t expand_part_of_numbers(
+    const System* system, int32_t symbol, double bound, int part, int parts
+) noexcept nogil:
+    """`expand_part` for families over numbers."""
+    cdef System own = for_part(system, part)
+    cdef int64_t start = part_start(system, part, parts)
+    cdef double* scores = own.scratch.transition
+    cdef Candidate* items = own.candidates.items
+    cdef double product = least_product(system, bound)
+    cdef int64_t n = 0
+    cdef int64_t k, more
+    cdef uint32_t n_states
+    if part > 0:
+        items += start * (own.most_states + 1)
+    for k in range(start, part_start(system, part + 1, parts)):
+        fetch_ahead(&own, k, 1, symbol)
+        more = -1
+        if product > 0.0:
+            more = collect_numbers(&own, &own.scratch, k, bound, product, items + n)
+        if more < 0:
+            n_states = score_all(&own, k, symbol, scores)
+            more = collect_all(scores, n_states, k, max(bound, -DBL_MAX), items + n)
+        n += more
+    return n
+
+
+cdef inline int64_t expand_any_part(
+    const System* system, int32_t symbol, double bound, bint sparse, int part, int parts
+) noexcept nogil:
+    if unlikely(system.numbers.n_channels > 0):
+        return expand_part_of_numbers(system, symbol, bound, part, parts)
+    return expand_part(system, symbol, bound, sparse, part, parts)
 
 
 cdef inline void join_parts(System* system, int parts) noexcept nogil:
@@ -201,10 +230,10 @@ cdef inline void expand_with_bound(
         and has_shortcuts(system)
     system.lookahead.has_totals = sparse and system.algorithm == ALGORITHM_MDVPA
     if parts == 1:
-        sizes[0] = expand_part(system, symbol, bound, sparse, 0, 1)
+        sizes[0] = expand_any_part(system, symbol, bound, sparse, 0, 1)
     else:
         for part in prange(parts, num_threads=parts, schedule="static", chunksize=1):
-            sizes[part] = expand_part(system, symbol, bound, sparse, part, parts)
+            sizes[part] = expand_any_part(system, symbol, bound, sparse, part, parts)
     join_parts(system, parts)
     if candidates.n > system.extent.collected:
         system.extent.collected = candidates.n
