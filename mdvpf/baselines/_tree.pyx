@@ -71,9 +71,8 @@ cdef class Context:
         """List the numbers of the keys in use except that of key=None, in ascending order."""
         cdef int64_t i
         self.check_idle()
-        return sorted([
-            position_at(&self.past, <uint32_t>i).number for i in range(self.past.n_positions)
-        ])
+        n = self.past.n_positions
+        return sorted([position_at(&self.past, <uint32_t>i).number for i in range(n)])
 
     def symbols(self, int32_t number=NO_KEY):
         """List the symbols of a key, the latest first."""
@@ -274,15 +273,12 @@ cdef class CountTree:
         """
         cdef int64_t n = symbols.shape[0]
         cdef int64_t n_known = n_outcomes(&self.rule.alphabet)
-        cdef int64_t width = 0      # of the distribution before the last symbol
-        cdef int64_t i, stride = 0
+        cdef int64_t i, stride = 0, width = 0  # the width of the last distribution
         cdef int32_t number = NO_KEY
         cdef double log_predictive = 0.0
         cdef bint has_keys = numbers is not None
         cdef bint has_distributions = distributions is not None
         cdef Status status = OK
-        if has_distributions and distributions.shape[0] > 1:
-            stride = distributions.shape[1] * distributions.shape[2]
         if ended.shape[0] != n or reports.shape[0] != n or reports.shape[1] != 6 \
                 or (has_keys and numbers.shape[0] != n):
             raise ValueError("symbols, ended, reports, numbers: expected the same length")
@@ -299,6 +295,8 @@ cdef class CountTree:
             or distributions.shape[2] < width
         ):
             raise ValueError("distributions: expected one for each symbol, or each of each setting")
+        if has_distributions and distributions.shape[0] > 1:
+            stride = distributions.shape[1] * distributions.shape[2]
         self.enter(context, learn)
         try:
             with nogil:

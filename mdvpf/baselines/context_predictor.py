@@ -55,6 +55,7 @@ class ContextPredictor(Predictor):
             **{**numbers, **rule},
         )
         self._context = Context(depth)
+        self._is_memoryless = depth == 0
         self._learns = True
         self._end()
 
@@ -106,6 +107,11 @@ class ContextPredictor(Predictor):
 
     def _end(self, number: int = NO_KEY) -> None:
         self._tree.end(self._context, number)
+
+    @property
+    def _has_begun(self) -> bool:
+        symbols = self._context.symbols()
+        return symbols[0] != START if symbols else self._is_memoryless
 
     def copy(self) -> Self:
         """Return an independent copy."""

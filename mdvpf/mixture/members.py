@@ -140,6 +140,10 @@ class Combined(Predictor):
         return self.members[0].is_open
 
     @property
+    def _has_begun(self) -> bool:
+        return any(member._has_begun for member in self.members)
+
+    @property
     def _family(self) -> NumberFamily | None:
         return self.members[0]._family
 

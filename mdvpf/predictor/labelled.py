@@ -93,11 +93,11 @@ class Labelled(checkpoint.Saveable):
         version = state.version
         if self.vocabulary is not None and self.vocabulary.is_open:
             version = max(version, 2)
-        is_told = (None in self._table) == self._has_begun  # without a table, as in version 0.1
-        if not (self._table.is_plain and self._table.max_keys is None and is_told):
+        is_guessed = version == 1 or (None in self._table) == self._has_begun
+        if not (self._table.is_plain and self._table.max_keys is None and is_guessed):
             values["keys"] = self._table.to_values()
             version = max(version, 2)
-        return replace(state, values=values, version=version)
+        return replace(state, values=values, version=version)  # without keys, as in version 0.1
 
     @classmethod
     def _from_checkpoint(cls, state: checkpoint.State, given: dict[str, Any]) -> Self:
@@ -118,7 +118,10 @@ class Labelled(checkpoint.Saveable):
 
     @property
     def _has_begun(self) -> bool:
-        """Whether the sequence of key=None has begun, for a file without a table of keys."""
+        """Whether the sequence of key=None has begun, as far as its position tells.
+
+        A file without a table of keys leaves this open.
+        """
         return True
 
 
