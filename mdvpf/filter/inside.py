@@ -64,7 +64,7 @@ class Inside(Forecasts):
 
     @property
     def n_states(self) -> NDArray[np.int64]:
-        """Number of states of each particle."""
+        """Number of states that the path of each particle has visited, also if they faded away."""
         return self._describe()[2]
 
     def _mean_states(self) -> float:

@@ -55,8 +55,8 @@ tree                                     levels of the trees of columns, includi
                                          in a root; levels of the trees of rows of a Mealy machine
 ======================================== =========================================================
 
-A filter over numbers has version 3 and real counts. It has no columns, and its last symbol is 0 or,
-if it was missing, 1. `mdvpf/_kernel/families.pxd` describes a row of statistics. Four more sections:
+A filter over numbers has version 3 and real counts. It has no columns. Its last symbol is 0, or 1
+if that was missing. `mdvpf/_kernel/families.pxd` describes a row of statistics. Four more sections:
 
 ======================================== =========================================================
 statistic                                per state of each entry, as in ``into``: its row of

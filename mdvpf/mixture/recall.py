@@ -222,10 +222,15 @@ class Recall(Predictor):
         return self.copy()
 
     def freeze(self) -> FrozenMixture:
-        """Return a predictor that no longer learns: all copies, mixed by Bayes' rule."""
+        """Return a predictor that no longer learns: all copies, mixed by Bayes' rule.
+
+        It begins with the prediction of this predictor.
+        """
         weights = self._mixer.export()["linear"][0]
         members = frozen_members(self._present(), self._table)
-        kept = [*weights[: self.n_regimes], weights[-1]]
+        kept = np.append(weights[: self.n_regimes], weights[-1])
+        # A free slot predicts as the learning copy does (`_columns`).
+        kept[self._active] += weights[self.n_regimes : -1].sum()
         frozen = FrozenMixture._of(members, [float(weight) for weight in kept])
         frozen._key_table = self._table.copy()
         frozen.vocabulary = None if self.vocabulary is None else self.vocabulary.copy()

@@ -164,6 +164,8 @@ class InfiniteHMM:
         if isinstance(family, (OpenVocabulary, *NUMBER_FAMILIES)):
             return
         if family is None:
+            if self.n_symbols is None:
+                raise TypeError("n_symbols=None: expected an integer >= 1, or emission=")
             family = Categorical(self.n_symbols, self.beta)
         put(self, "n_symbols", family.n_symbols)
         put(self, "beta", family.beta)

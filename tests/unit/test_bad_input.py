@@ -617,3 +617,8 @@ def test_the_largest_numbers_allowed_are_no_error() -> None:
             assert np.isfinite(result.log_predictive).all()
             np.testing.assert_allclose(pf.predict_proba().sum(), 1.0, rtol=1e-12)
             pf._core.verify()
+
+
+def test_a_model_without_symbols_is_told_of_emissions() -> None:
+    with pytest.raises(TypeError, match=re.escape("n_symbols=None: expected an integer >= 1, or")):
+        mdvpf.InfiniteHMM()

@@ -177,6 +177,14 @@ def test_a_frozen_one_no_longer_learns() -> None:
     assert_array_equal(frozen.score([0, 1, 2, 3] * 5, lengths=[20]), first)
 
 
+@pytest.mark.parametrize("n_symbols", [40, 300, 1500])
+def test_a_frozen_one_begins_with_the_prediction_of_the_live_one(n_symbols: int) -> None:
+    predictor = recall()
+    predictor.run(turns(3)[:n_symbols])
+    expected = predictor.predict_proba()
+    np.testing.assert_allclose(predictor.freeze().predict_proba(), expected, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
