@@ -52,14 +52,14 @@ class FrozenNumbers(FrozenFilter):
     def _of_numbers(
         cls,
         family: NumberFamily,
+        statistics: NDArray[np.float64],
         machines: Sequence[FiniteMachine],
         weights: NDArray[np.float64],
         standings: Mapping[int, tuple[NDArray[np.int64], int | None]],
-        statistics: Sequence[NDArray[np.float64]],
     ) -> Self:
-        """Return a mixture of machines whose states have these statistics, one array for each."""
+        """Return a mixture of machines; `statistics` has a row for each state of each machine."""
         self = cls._of_machines(machines, weights, standings)
-        self._emits, self._statistics = family, np.concatenate(statistics)
+        self._emits, self._statistics = family, statistics
         return self
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from mdvpf.filter.finite_hmm import finite_hmm, finite_machine
 from mdvpf.filter.forecasts import Forecasts
 from mdvpf.filter.frozen import FrozenFilter
 from mdvpf.filter.frozen_numbers import FrozenNumbers
+from mdvpf.filter.open_parts import closed
 from mdvpf.filter.particle_statistics import ParticleStatistics, particle_statistics
 from mdvpf.filter.real_counts import RealCounts, dense_counts, held_counts
 from mdvpf.model import Product, channels_of
@@ -240,9 +241,9 @@ class Inside(Forecasts):
         Bayes' rule updates their mixture weights within a sequence, for each key separately; a new
         sequence starts from the weights of the particles. MD-VPA freezes its provisional particles.
 
-        In an open alphabet one more symbol stands for all symbols never seen. Over numbers, every
-        state emits by the predictive of its statistics (`FrozenNumbers`); a product with an
-        `OpenVocabulary` cannot be frozen.
+        In an open alphabet one more symbol stands for all symbols never seen; this alphabet no
+        longer grows. Over numbers, every state emits by the predictive of its statistics
+        (`FrozenNumbers`).
 
         Parameters
         ----------
@@ -264,11 +265,6 @@ class Inside(Forecasts):
         >>> int(frozen.predict_proba().argmax())
         0
         """
-        if self._open_channels:
-            raise TypeError(
-                f"freeze: {self.model.emission!r} has an OpenVocabulary; expected one with a "
-                "Categorical in its place, or without"
-            )
         weights = self.weights
         most = len(weights)
         if n_particles is not None:
@@ -285,14 +281,19 @@ class Inside(Forecasts):
         if self.model.numbers is None:
             frozen = FrozenFilter._of_machines(machines, weights[heaviest], standings)
         else:
+            size, used = self._row_layout
+            prior = np.zeros((1, size if used is None else len(used)))
             statistics = [
                 self._label_statistics(k, int(self.n_states[k]))[found.labels]
                 if len(found.labels)
-                else np.zeros((1, self._row_layout[0]))  # the prior
+                else prior
                 for k, found in zip(heaviest.tolist(), machines, strict=True)
             ]
             frozen = FrozenNumbers._of_numbers(
-                self.model.numbers, machines, weights[heaviest], standings, statistics
+                *closed(self.model.numbers, np.concatenate(statistics), self._channels_seen()),
+                machines,
+                weights[heaviest],
+                standings,
             )
         frozen._key_table = self._table.copy()
         if not self.is_open:

@@ -13,7 +13,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mdvpf.model import Channel, NumberFamily, OpenVocabulary, Product, channels_of
+from mdvpf._support.validate import SMALLEST_PARAMETER
+from mdvpf.model import (
+    Categorical,
+    Channel,
+    NumberFamily,
+    OpenVocabulary,
+    Product,
+    channels_of,
+)
 from mdvpf.model.number_families import CATEGORICAL, Part
 
 Floats = NDArray[np.float64]
@@ -91,3 +99,24 @@ def _outcomes(family: OpenVocabulary, statistics: Floats, seen: Ints, n_kept: in
         others = weights[:, n_kept:].sum(axis=1, keepdims=True)
         weights = np.concatenate([weights[:, :n_kept], others], axis=1)
     return np.concatenate([statistics[:, :1] + family.concentration, weights], axis=1)
+
+
+def closed(
+    family: NumberFamily, statistics: Floats, seen: Sequence[Ints]
+) -> tuple[NumberFamily, Floats]:
+    """Return a family without open alphabets, and statistics with the same predictives.
+
+    An `OpenVocabulary` becomes a `Categorical` over its outcomes. Their weights are its counts, and
+    the smallest beta vanishes next to them.
+    """
+    if not seen:
+        return family, statistics
+    assert isinstance(family, Product)
+    sizes = iter(seen)
+    parts = [
+        Categorical(len(next(sizes)) + 1, SMALLEST_PARAMETER)
+        if isinstance(part, OpenVocabulary)
+        else part
+        for part in family.families
+    ]
+    return Product(*parts), with_base(family, statistics, seen)

@@ -171,3 +171,48 @@ def test_what_only_symbols_have_is_refused() -> None:
         frozen.update("x")
     with pytest.raises(TypeError, match="expected predict_proba"):
         mdvpf.Mixture([mdvpf.Markov(2)]).freeze().predictive()
+
+
+# --- Open alphabets, which no longer grow
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("stream", ["open product", "everything"])
+def test_an_open_alphabet_is_frozen_with_its_outcomes(stream: str, algorithm: Any) -> None:
+    """With one state, the frozen filter predicts what the filter does."""
+    pf = learnt(stream, algorithm, max_states=1)
+    frozen = pf.freeze()
+    expected = pf.predictive()
+    for observation in STREAMS[stream][1]:
+        if observation is not None:
+            row = read_observation(frozen._family, observation)
+            found = frozen.predictive().logpdf(row)
+            assert found == pytest.approx(expected.logpdf(row), rel=0, abs=1e-12)
+    channel, n_seen = pf._open_channels[0], pf._n_seen[0]
+    outcomes, same = (
+        each.marginal(channel).pmf(range(n_seen + 1)) for each in (frozen.predictive(), expected)
+    )
+    assert outcomes == pytest.approx(same, rel=0, abs=1e-12)  # the last one is a new symbol
+    assert outcomes.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_frozen_open_alphabet_has_one_new_symbol() -> None:
+    pf = learnt("open product")
+    frozen = pf.freeze()
+    before = frozen.copy()
+    for symbol in (3, 3, 0):
+        frozen.update((symbol, 0.1, None))
+    with pytest.raises(ValueError, match="=4: expected"):
+        frozen.update((4, 0.1, None))
+    file = io.BytesIO(saved(frozen))
+    loaded = FrozenNumbers.load(file)
+    assert loaded.update((1, 5.0, 3)) == frozen.update((1, 5.0, 3))
+    assert repr(before).count("Categorical(n_symbols=4") == 1
+
+
+def test_an_empty_filter_with_an_open_alphabet_can_be_frozen() -> None:
+    pf = mdvpf.ParticleFilter(
+        mdvpf.InfiniteHMM(emission=mdvpf.Product(mdvpf.OpenVocabulary(), mdvpf.Poisson()))
+    )
+    frozen = pf.freeze()
+    assert frozen.update((0, 2)).log_predictive == pytest.approx(pf.update((0, 2)).log_predictive)
