@@ -54,7 +54,7 @@ bench: $(BENCHED) $(BUILT) ## ratios to the floor and to peers against their tar
 		--benchmark-columns=min,median,rounds benchmarks/test_kernels.py
 	@$(BIN)/python -m benchmarks.full --short
 
-bench-full: $(BENCHED) $(BUILT) ## every measurement except the largest run, with plots (needs MDVPF_DATA; 20 minutes)
+bench-full: $(BENCHED) $(BUILT) ## every measurement except the largest run, with plots (needs MDVPF_DATA; 10 to 20 minutes)
 	@$(BIN)/python -m benchmarks.full
 	@$(BIN)/python -m benchmarks.plots
 
