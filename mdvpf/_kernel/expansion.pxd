@@ -18,7 +18,7 @@ from mdvpf._kernel.emission cimport has_shortcuts
 from mdvpf._kernel.number_expansion cimport (
     collect_numbers, least_product, log_mixture_of_particles, stored_probability,
 )
-from mdvpf._kernel.number_scores cimport log_potentials, log_weight_of
+from mdvpf._kernel.number_scores cimport log_potentials
 from mdvpf._kernel.particles cimport fetch_ahead
 from mdvpf._kernel.sparse_expansion cimport collect_all, collect_few
 from mdvpf._kernel.threads cimport for_part, n_parts, part_start
@@ -49,11 +49,14 @@ cdef inline uint32_t score_all(
     cdef double weight
     cdef uint32_t i, n
     if unlikely(system.numbers.n_channels > 0):
-        n = log_potentials(system, particle, &system.scratch, out, &total)
+        weight = 1.0
+        if system.carry_weights and not system.logarithmic:
+            weight = (<double*>system.stored.weight.data)[particle]
+        n = log_potentials(system, particle, weight, &system.scratch, out, &total)
         (<double*>system.work.symbol_probability.data)[particle] = stored_probability(
-            system, total)
-        if system.carry_weights:
-            weight = log_weight_of(system, particle)
+            total, system.numbers.best)
+        if system.carry_weights and system.logarithmic:
+            weight = (<double*>system.stored.log_weight.data)[particle]
             for i in range(n):
                 out[i] += weight
         return n

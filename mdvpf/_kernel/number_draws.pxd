@@ -35,7 +35,7 @@ cdef inline Status move_all_numbers(
     while k < moved.n:
         end = end_of_sharing(system, k)
         fetch_ahead(system, end - 1, 1, symbol)
-        log_potentials(system, k, scratch, transition, &total)
+        log_potentials(system, k, 1.0, scratch, transition, &total)
         block = block_of(system, k)
         n = number_transition(system, block, scratch, transition)
         for i in range(1, n):
@@ -44,7 +44,7 @@ cdef inline Status move_all_numbers(
             state = <uint32_t>first_above(transition, n, uniforms[k] * transition[n - 1])
             moved.parent[k] = <uint32_t>k
             moved.state[k] = state
-            probability[k] = stored_probability(system, total)
+            probability[k] = stored_probability(total, system.numbers.best)
             moved.weight[k] = log_weight_of(system, k) + density[row_of(system, block, state)]
         k = end
     predictive = log_mixture_of_particles(system, probability, True)
@@ -71,10 +71,11 @@ cdef inline double weigh_parents_numbers(
     while k < system.n_particles:
         end = end_of_sharing(system, k)
         fetch_ahead(system, end - 1, 1, symbol)
-        potential += log_potentials(system, k, &system.scratch, potential, &mass)
+        potential += log_potentials(
+            system, k, 1.0, &system.scratch, potential, &mass)
         best = mass if mass > best else best
         for k in range(k, end):
-            cumulative[k] = stored_probability(system, mass)
+            cumulative[k] = stored_probability(mass, system.numbers.best)
         k = end
     system.extent.potentials = max(system.extent.potentials, potential - start)
     system.candidates.log_predictive = log_mixture_of_particles(system, cumulative, True)
@@ -88,7 +89,7 @@ cdef inline double weigh_parents_numbers(
         potential += n
         for k in range(k, end):
             total += (<const double*>system.stored.weight.data)[k] * exp(
-                stored_log(system, cumulative[k]) - best)
+                stored_log(cumulative[k], system.numbers.best) - best)
             cumulative[k] = total
         k = end
     return total

@@ -5,9 +5,8 @@ Scores are logs (`number_scores.pxd`), but most candidates are far below the bou
 product of weight, transition and relative density is compared first, and the log is computed only
 of a score whose product may reach the bound.
 
-The probability of the observation under a particle is stored relative to the largest density, or,
-where that is so small that it may have underflowed, as a log. Logs are negative, which tells them
-apart.
+The probability of the observation under a particle is stored relative to the largest density. One
+that is so small that it might underflow is stored as its log, which is negative.
 """
 
 from libc.math cimport INFINITY, exp, fabs, log
@@ -80,24 +79,21 @@ cdef inline int64_t collect_numbers(
 
 # ---- probabilities of the observation ----------------------------------------------------
 
-cdef inline double stored_probability(
-    const System* system, double log_probability
-) noexcept nogil:
-    """What is stored of a probability of the observation."""
-    cdef double relative = log_probability - system.numbers.best
+cdef inline double stored_probability(double log_probability, double largest) noexcept nogil:
+    """What is stored of a probability, relative to the density whose log is `largest`."""
+    cdef double relative = log_probability - largest
     return exp(relative) if relative > LOG_FEW else relative
 
 
-cdef inline double stored_log(const System* system, double stored) noexcept nogil:
-    """The log of a probability of the observation."""
-    return system.numbers.best + (log(stored) if stored > 0.0 else stored)
+cdef inline double stored_log(double stored, double largest) noexcept nogil:
+    """The log of a stored probability."""
+    return largest + (log(stored) if stored > 0.0 else stored)
 
 
 cdef inline double log_mixture(
-    const System* system, const double* stored, const double* weight, const double* log_weight,
-    int64_t n,
+    const double* stored, double largest, const double* weight, const double* log_weight, int64_t n
 ) noexcept nogil:
-    """The log of the sum of n probabilities, times their weights unless `weight` is NULL.
+    """The log of the sum of n stored probabilities, times their weights unless `weight` is NULL.
 
     `log_weight` is NULL unless a weight is too small for products.
     """
@@ -110,24 +106,23 @@ cdef inline double log_mixture(
             value = stored[k] if stored[k] > 0.0 else 0.0
             total += value * weight[k] if weight != NULL else value
         if total > FEW:
-            return system.numbers.best + log(total)
+            return largest + log(total)
     for k in range(n):
-        value = log_term(system, stored, weight, log_weight, k)
+        value = log_term(stored[k], largest, weight, log_weight, k)
         best = value if value > best else best
     if not best > -INFINITY:
         return best
     total = 0.0
     for k in range(n):
-        total += exp(log_term(system, stored, weight, log_weight, k) - best)
+        total += exp(log_term(stored[k], largest, weight, log_weight, k) - best)
     return best + log(total)
 
 
 cdef inline double log_term(
-    const System* system, const double* stored, const double* weight, const double* log_weight,
-    int64_t k,
+    double stored, double largest, const double* weight, const double* log_weight, int64_t k
 ) noexcept nogil:
     """The log of a term of `log_mixture`."""
-    cdef double value = stored_log(system, stored[k])
+    cdef double value = stored_log(stored, largest)
     if log_weight != NULL:
         value += log_weight[k]
     elif weight != NULL:
@@ -145,4 +140,4 @@ cdef inline double log_mixture_of_particles(
         weight = <const double*>system.stored.weight.data
         if system.logarithmic:
             log_weight = <const double*>system.stored.log_weight.data
-    return log_mixture(system, stored, weight, log_weight, system.n_particles)
+    return log_mixture(stored, system.numbers.best, weight, log_weight, system.n_particles)

@@ -60,7 +60,7 @@ cdef inline int64_t add_numbers(
     cdef bint is_summed = system.normalizer == NORMALIZER_SUM
     cdef double total
     cdef uint32_t i
-    cdef uint32_t n = log_potentials(system, particle, &system.scratch, logs, &total)
+    cdef uint32_t n = log_potentials(system, particle, 1.0, &system.scratch, logs, &total)
     for i in range(n):
         if logs[i] > -INFINITY:
             places[i] = place_of(ahead, label_of(system, block, i))

@@ -122,11 +122,12 @@ cdef inline double log_total_of(const double* logs, uint32_t n) noexcept nogil:
 
 
 cdef inline uint32_t log_potentials(
-    const System* system, int64_t particle, Scratch* scratch, double* out, double* log_total
+    const System* system, int64_t particle, double weight, Scratch* scratch, double* out,
+    double* log_total,
 ) noexcept nogil:
-    """Write log f(m, y) of every state of a stored particle, and the log of the sum.
+    """Write the log of weight times f(m, y) of every state of a stored particle.
 
-    A state that is not a candidate has -inf.
+    `log_total` gets the log of the sum of f. A state that is not a candidate has -inf.
     """
     cdef uint32_t* block = block_of(system, particle)
     cdef const uint32_t* rows = statistics_of(system, block)
@@ -137,13 +138,13 @@ cdef inline uint32_t log_potentials(
     cdef uint32_t i
     for i in range(n - 1):
         total += out[i] * relative[rows[i]]
-        out[i] = log(out[i]) + density[rows[i]]  # log(0) is -inf
+        out[i] = log(weight * out[i]) + density[rows[i]]  # log(0) is -inf
     total += out[n - 1] * relative[PRIOR]
-    out[n - 1] = log(out[n - 1]) + density[PRIOR]
+    out[n - 1] = log(weight * out[n - 1]) + density[PRIOR]
     if total > FEW:
         log_total[0] = system.numbers.best + log(total)
     else:
-        log_total[0] = log_total_of(out, n)
+        log_total[0] = log_total_of(out, n) - log(weight)
     return n
 
 

@@ -61,7 +61,7 @@ cdef inline void score_built_in(
 
 
 cdef inline bint reserve_constants(System* system) noexcept nogil:
-    """Make room for the constants of all rows; none of a row that is new is known."""
+    """Make room for the constants of all rows; those of new rows are not known yet."""
     cdef size_t size = system.numbers.n_channels * <size_t>N_CONSTANTS * sizeof(double)
     cdef size_t known = <size_t>system.extent.constants
     cdef size_t n_rows = system.numbers.n_rows

@@ -14,7 +14,7 @@ from mdvpf._kernel.commit cimport commit
 from mdvpf._kernel.constants cimport BLOCK_STATES, MISSING, NOT_A_NUMBER, OK, Status, unlikely
 from mdvpf._kernel.expansion cimport EVERYTHING, expand
 from mdvpf._kernel.lookahead cimport look_ahead
-from mdvpf._kernel.number_expansion cimport log_mixture, stored_probability
+from mdvpf._kernel.number_expansion cimport log_mixture, stored_log, stored_probability
 from mdvpf._kernel.number_scores cimport log_moved_probability
 from mdvpf._kernel.particles cimport block_of
 from mdvpf._kernel.positions cimport activate
@@ -144,17 +144,26 @@ cdef inline double provisional_log_predictive(System* system) noexcept nogil:
     cdef const double* symbol_probability = <const double*>system.work.symbol_probability.data
     cdef const int64_t* chosen_index = <const int64_t*>system.work.chosen_index.data
     cdef const double* log_weight = NULL
+    cdef double largest
     cdef double total = 0.0
     cdef int64_t i
     if unlikely(system.numbers.n_channels > 0):
+        # Rows that only unmatched particles held are gone, and may have had a larger density.
+        largest = system.numbers.best
         for i in range(system.provisional.n):
             if chosen_index[i] < 0:
-                probability[i] = stored_probability(system, probability[i])
-            else:
-                probability[i] = symbol_probability[chosen_index[i]]
+                largest = max(largest, probability[i])
+        for i in range(system.provisional.n):
+            if chosen_index[i] < 0:
+                probability[i] = stored_probability(probability[i], largest)
+                continue
+            probability[i] = symbol_probability[chosen_index[i]]
+            if largest > system.numbers.best:
+                probability[i] = stored_probability(
+                    stored_log(probability[i], system.numbers.best), largest)
         if system.provisional.logarithmic:
             log_weight = system.provisional.log_weight
-        return log_mixture(system, probability, weight, log_weight, system.provisional.n)
+        return log_mixture(probability, largest, weight, log_weight, system.provisional.n)
     for i in range(system.provisional.n):
         if chosen_index[i] < 0:
             total += weight[i] * probability[i]

@@ -110,7 +110,7 @@ cdef inline void weigh_survivors(
     cdef double best = candidates.best
     cdef double carried = 0.0
     cdef int64_t i
-    if of_numbers:  # the sum of the weights times that of the best candidate
+    if of_numbers:  # weights relative to the best candidate, times its share of the total
         weigh(chosen, True)
         for i in range(chosen.n):
             carried += chosen.weight[i]

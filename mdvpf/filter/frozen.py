@@ -94,6 +94,7 @@ class FrozenFilter(Predictor):
     """
 
     _may_reject = False
+    _is_of_0_1 = False
 
     def __init__(self, hmms: Sequence[HMM], weights: Any, states: Any = None) -> None:
         found = _read_hmms(hmms)

@@ -237,6 +237,7 @@ class SoftHMM(Predictor):
         return self.copy()
 
     _may_reject = False
+    _is_of_0_1 = False
 
     @property
     def _chunk(self) -> int:

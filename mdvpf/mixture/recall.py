@@ -246,6 +246,7 @@ class Recall(Predictor):
     # -- one run ---------------------------------------------------------------------------
 
     _may_reject = False
+    _is_of_0_1 = False
 
     @property
     def _chunk(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from mdvpf import checkpoint
 from mdvpf.predictor.keys import KeyTable
@@ -77,6 +77,8 @@ class Labelled(checkpoint.Saveable):
 
     # -- checkpoints -----------------------------------------------------------------------
 
+    _is_of_0_1: ClassVar[bool] = True  # then 0.1 can read a file without keys
+
     def _to_state(self) -> checkpoint.State:
         """Return the state of the predictor, without its vocabulary and keys."""
         raise TypeError(f"{type(self).__name__} cannot be saved")
@@ -93,7 +95,7 @@ class Labelled(checkpoint.Saveable):
         version = state.version
         if self.vocabulary is not None and self.vocabulary.is_open:
             version = max(version, 2)
-        is_guessed = version == 1 or (None in self._table) == self._has_begun
+        is_guessed = (None in self._table) == self._has_begun or (version == 1 and self._is_of_0_1)
         if not (self._table.is_plain and self._table.max_keys is None and is_guessed):
             values["keys"] = self._table.to_values()
             version = max(version, 2)

@@ -22,6 +22,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "tree": lambda: mdvpf.PitmanYorTree(V),
     "mixture": lambda: mdvpf.Mixture([mdvpf.Markov(V), mdvpf.ContextTree(V)]),
     "filter": lambda: mdvpf.ParticleFilter(mdvpf.InfiniteHMM(V), n_particles=4, rng=0),
+    "soft_hmm": lambda: mdvpf.SoftHMM(V, n_states=4, rng=0),
+    "recall": lambda: mdvpf.Recall(mdvpf.Markov(V)),
+    "frozen": lambda: mdvpf.ParticleFilter(mdvpf.InfiniteHMM(V), n_particles=4, rng=0).freeze(),
     "fading": lambda: mdvpf.ParticleFilter(FADING, n_particles=4, rng=0),
 }
 
