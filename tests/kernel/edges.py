@@ -103,8 +103,11 @@ def edge_of_completion(
         seen = [reference.seeing(particle, symbol) for particle in particles]
         terms = reference.lookahead_terms(model, seen, lookahead, algorithm.normalizer, n_particles)
         scores = [score + discount * term for score, term in zip(scores, terms, strict=True)]
-        # The mean over particles rounds once a particle.
-        slack += discount * EPSILON * (len(particles) + 8.0 * max(map(abs, terms)) + 8.0)
+        # Terms are differences of logs, whose rounding errors they keep. The mean over particles
+        # rounds once a particle.
+        logs = reference.lookahead_terms(model, seen, lookahead, "none", n_particles)
+        largest = max(map(abs, [*logs, *terms]))
+        slack += discount * EPSILON * (len(particles) + 8.0 * largest + 8.0)
     if algorithm.selection == "optimal":
         return edge_of_optimal(scores, n_kept, uniforms.random, near)
     kept = {survivor.candidate for survivor in reference.select_top(scores, n_kept)}

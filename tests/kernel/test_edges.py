@@ -53,3 +53,11 @@ def test_another_set_of_survivors_fails(algorithm: mdvpf.model.Algorithm) -> Non
     pair.slow._keep(4)
     with pytest.raises(AssertionError, match="no last bit explains it"):
         pair.update(0)
+
+
+def test_terms_of_the_lookahead_keep_the_rounding_of_their_logs() -> None:
+    """Two scores tie at step 3, but for 1e-14 of logs of 115, times a discount of 1,000."""
+    model = mdvpf.InfiniteHMM(255, alpha=1e-50, gamma=1e-50, beta=1e-50)
+    algorithm = mdvpf.MDVPA(discount=1000.0, carry_weights=False)
+    pair = Pair(model, algorithm, n_particles=2)
+    assert pair.follow([133, 226, 253, 142]) == ("grid", "MDVPA")
