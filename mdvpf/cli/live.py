@@ -167,11 +167,12 @@ class Follower:
 
     def _most_together(self) -> int:
         """Return how many lines may be absorbed at once."""
-        if self.source.may_be_cut:
-            return 1
-        if self.generations is None:
-            return self._n_together
-        return min(self._n_together, self.every - self.monitor.n_lines % self.every)
+        most = self._n_together
+        if self.source.n_before_cut is not None:
+            most = min(most, self.source.n_before_cut)
+        if self.generations is not None:
+            most = min(most, self.every - self.monitor.n_lines % self.every)
+        return most
 
     def _adapt(self, n_lines: int, seconds: float) -> None:
         """Choose the next number of lines by the time that the last ones took."""
@@ -185,20 +186,22 @@ class Follower:
         try:
             report = self._read(line)
         except ValueError as error:
-            if not (self.skip_malformed or self.source.may_be_cut):
+            if not (self.skip_malformed or self.source.n_before_cut == 0):
                 self.source.buffer.give_back(line)
                 raise
             shared.complain(f"{error}; skipped")
             self.monitor.skip()
             report = None
         self._adapt(1, time.process_time() - started)
-        self.source.may_be_cut = False
         self._note(line, report)
         self._end_step([report])
 
     def _note(self, line: RawLine, report: Report | None) -> None:
         """Advance past a line that the monitor has absorbed, and put its report into the sink."""
         self.source.progress.add(*line)
+        if self.source.n_before_cut is not None:
+            n = self.source.n_before_cut
+            self.source.n_before_cut = n - 1 if n else None
         if report is not None and (
             not self.alarms_only or report.alarm or report.change is not None
         ):

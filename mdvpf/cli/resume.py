@@ -108,7 +108,7 @@ def _pipe(
             f"at line {run.monitor.n_lines}, is lost"
         )
     source = PipeSource(stream, progress, name, inbox, is_resumable)
-    source.may_be_cut = not run.has_ended
+    source.n_before_cut = None if run.has_ended else inbox.count(b"\n")
     if from_start:
         source.buffer.finish()
     return source

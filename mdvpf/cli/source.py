@@ -52,8 +52,8 @@ class Source:
         Position up to which the input was absorbed.
     is_pipe : bool
         Whether bytes cannot be read again.
-    may_be_cut : bool
-        Whether the start of the next line may be lost.
+    n_before_cut : int or None
+        Number of whole lines before one whose start may be lost; None if there is no such line.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Source:
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.buffer = LineBuffer()
-        self.may_be_cut = False
+        self.n_before_cut: int | None = None
 
     def fill(self, stop: Stop) -> Filled:
         """Read some bytes into the buffer, which has no complete line; wait if there are none."""
