@@ -157,6 +157,11 @@ class Round:
             self.feeder.join()
             os.close(self.kept_open)
 
+    def complaints(self) -> str:
+        """Return the messages of the latest run, which may have been killed before it had any."""
+        path = self.folder / "complaints"
+        return path.read_text() if path.exists() else ""
+
     def live(self, *, last: bool) -> int:
         """Run the command once, the last time without a failure; return how it ended."""
         trouble = None if last else self.trouble
@@ -305,14 +310,14 @@ def play(game: Round) -> None:
     )
     game.open_source()
     code = game.live(last=False)
-    complaints = (game.folder / "complaints").read_text()
+    complaints = game.complaints()
     assert code in allowed_codes(game), f"{what}: exit code {code}: {complaints}"
     if game.trouble == "SIGKILL" and game.has_pipe:
         if not (game.folder / "kept").exists():  # killed before it began
             return game.close_source()
         game.killed = FilterRun.load(game.folder / "kept"), game.n_taken()
     code = game.live(last=True)
-    complaints = (game.folder / "complaints").read_text()
+    complaints = game.complaints()
     assert code == 0, f"{what}: exit code {code} at the end: {complaints}"
     if game.has_file_out:
         game.found = game.reports.read_bytes().split(b"\n")[:-1]
