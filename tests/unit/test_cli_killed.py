@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,25 @@ def test_lines_of_a_pipe_that_a_killed_run_took_after_its_resumption_are_missed(
     assert KILLED + b"2, is lost" in done.stderr
     done = subprocess.run(command, input=b"2\n", capture_output=True, check=True)
     assert done.stderr == b""  # the run before ended normally
+
+
+def test_the_line_that_may_be_cut_follows_those_that_the_checkpoint_had_read_ahead(
+    tmp_path: Path,
+) -> None:
+    kept = tmp_path / "kept"
+    command = [*COMMAND, "--checkpoint", str(kept), "--resume"]
+    subprocess.run(command, input=b"0\n1\n", capture_output=True, check=True)
+    run = FilterRun.load(kept)
+    run.inbox, run.has_ended = b"2\n3\n1", False  # as if it had been killed while it read a 12
+    run.save(kept)
+    done = subprocess.run(command, input=b"-2\n1\n", capture_output=True, check=True)
+    assert b"line 5" in done.stderr
+    assert b"; skipped" in done.stderr
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(report["line"], report["symbol"]) for report in reports] == [(3, 2), (4, 3), (6, 1)]
+    run.save(kept)
+    done = subprocess.run(command, input=b"1\n-2\n", capture_output=True, check=False)
+    assert done.returncode == 1  # only the first line that arrives may be cut
 
 
 def test_lines_of_a_pipe_after_the_checkpoint_before_the_damaged_one_are_missed(
